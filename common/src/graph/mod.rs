@@ -1,0 +1,212 @@
+//! A workflow as the engine runs it: nodes, edges and what follows from them. Immutable once built.
+//!
+//! [`build`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
+//! behind that, nobody checks again for cycles, missing ends or unknown types.
+
+pub mod build;
+pub mod response;
+pub mod validate;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ids::NodeId;
+use crate::nodes::{NodeData, NodeKind};
+use crate::value::{JsonMap, Segment};
+
+pub use response::{ResponseNode, TemplatePart};
+
+/// The place of a node in [`Graph::nodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIx(pub u32);
+impl NodeIx {
+    /// As an index.
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The place of an edge in [`Graph::edges`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeIx(pub u32);
+impl EdgeIx {
+    /// As an index.
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The SHA-256 of a workflow document's canonical text, in hex: the name of a version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GraphHash(pub Arc<str>);
+impl std::fmt::Display for GraphHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What kind of app the workflow belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppMode {
+    /// Start … End, no conversation (Dify: `workflow`).
+    Workflow,
+    /// Start … Answer, within a conversation (Dify: `advanced-chat`).
+    Chat,
+}
+impl AppMode {
+    /// Dify's name of the mode.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Chat => "advanced-chat",
+        }
+    }
+}
+
+/// What happens when a node has failed for good.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ErrorStrategy {
+    /// Leave by the handle `fail-branch`.
+    FailBranch,
+    /// Go on with these outputs.
+    DefaultValue(Vec<(String, Segment)>),
+}
+
+/// How often and after how long a failed node is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetryConfig {
+    /// Whether it is tried again at all.
+    pub enabled: bool,
+    /// Tries after the first.
+    pub retries_max: u32,
+    /// Milliseconds before each.
+    pub interval_ms: u64,
+}
+
+/// The engine's own settings of a node: its `data.tidemill` block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// The queue whose workers run the node.
+    pub queue: Arc<str>,
+    /// True when a pure node is to run on a worker all the same (`runs_on: worker`).
+    pub on_worker: bool,
+    /// Longest time one attempt may run; none by default.
+    pub execution_timeout_ms: Option<u64>,
+    /// Longest time a job may wait in its queue; none by default.
+    pub queue_timeout_ms: Option<u64>,
+}
+impl Default for NodeSettings {
+    fn default() -> Self {
+        Self { queue: "default".into(), on_worker: false, execution_timeout_ms: None, queue_timeout_ms: None }
+    }
+}
+
+/// A node.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its id in the file.
+    pub id: NodeId,
+    /// What it does.
+    pub kind: NodeKind,
+    /// Shown in events.
+    pub title: String,
+    /// Which implementation, `"1"` by default.
+    pub version: String,
+    /// Its configuration, parsed and checked.
+    pub data: NodeData,
+    /// What to do when it fails.
+    pub error_strategy: Option<ErrorStrategy>,
+    /// When to try again.
+    pub retry: RetryConfig,
+    /// The engine's settings for it.
+    pub settings: NodeSettings,
+    /// Edges that end here, in file order.
+    pub ins: Vec<EdgeIx>,
+    /// Edges that leave here, in file order.
+    pub outs: Vec<EdgeIx>,
+    /// The container it lies in.
+    pub parent: Option<NodeIx>,
+    /// The variables its configuration mentions, as `(node, name)`, each once: what a job must carry.
+    pub mentions: Vec<(String, String)>,
+}
+
+impl Node {
+    /// True when only edges with the result's handle are taken.
+    pub fn is_branch(&self) -> bool {
+        self.kind.spec().execution == crate::nodes::ExecutionType::Branch
+            || self.error_strategy == Some(ErrorStrategy::FailBranch)
+    }
+}
+
+/// An edge.
+#[derive(Debug, Clone)]
+pub struct Edge {
+    /// Internal id, `edge_<n>` in file order, as on Dify.
+    pub id: String,
+    /// Where it begins.
+    pub source: NodeIx,
+    /// Where it ends.
+    pub target: NodeIx,
+    /// The handle it leaves by; `source` unless the file says otherwise.
+    pub handle: Arc<str>,
+}
+
+/// A variable that the document defines: environment or conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentVariable {
+    /// The variable's own id in the file, empty when absent.
+    pub id: String,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its value; type `secret` for secrets (environment only).
+    pub value: Segment,
+    /// Text for people.
+    pub description: String,
+}
+
+/// A workflow, ready to run.
+#[derive(Debug, Clone)]
+pub struct Graph {
+    /// Names this version.
+    pub hash: GraphHash,
+    /// The app's name; empty for a bare graph.
+    pub name: String,
+    /// The app's mode.
+    pub mode: AppMode,
+    /// All nodes that can be executed, in file order (notes are dropped).
+    pub nodes: Vec<Node>,
+    /// All edges, in file order.
+    pub edges: Vec<Edge>,
+    /// Where a run begins.
+    pub root: NodeIx,
+    /// Environment variables.
+    pub environment: Vec<DocumentVariable>,
+    /// Conversation variables with their first values.
+    pub conversation: Vec<DocumentVariable>,
+    /// `workflow.features` as it stands in the file.
+    pub features: JsonMap,
+    /// Answer and End nodes of the root graph, sorted by node id: who may stream, and what must be decided first.
+    pub responses: Vec<ResponseNode>,
+    /// Selectors of two or more parts that some response template mentions, joined by `.`: whose chunks are kept.
+    pub streamed: std::collections::HashSet<String>,
+    index: HashMap<NodeId, NodeIx>,
+}
+
+impl Graph {
+    /// The node at a place.
+    pub fn node(&self, ix: NodeIx) -> &Node {
+        &self.nodes[ix.at()]
+    }
+    /// The edge at a place.
+    pub fn edge(&self, ix: EdgeIx) -> &Edge {
+        &self.edges[ix.at()]
+    }
+    /// The place of a node by its id.
+    pub fn find(&self, id: &str) -> Option<NodeIx> {
+        self.index.get(id).copied()
+    }
+    /// An environment variable by name.
+    pub fn environment_variable(&self, name: &str) -> Option<&DocumentVariable> {
+        self.environment.iter().find(|v| &*v.name == name)
+    }
+}

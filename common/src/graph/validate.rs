@@ -1,0 +1,1 @@
+//! The list of rules a graph must keep, one function each.

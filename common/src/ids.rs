@@ -1,0 +1,340 @@
+//! The names of things that travel: runs, shards, frames, executions, entries, deliveries.
+//!
+//! Text is parsed here, once, at the edge; behind it the compiler refuses a swapped argument.
+//! What can be derived is derived: an execution id follows from run, frame and node, so a step that is
+//! computed a second time names the same thing.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+/// Text that is not the id it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a {what}: {expected}")]
+pub struct IdError {
+    /// Which kind of id was wanted.
+    pub what: &'static str,
+    /// What was given, cut to 80 characters.
+    pub text: String,
+    /// How such an id looks.
+    pub expected: &'static str,
+}
+
+impl IdError {
+    fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
+        Self { what, text: text.chars().take(80).collect(), expected }
+    }
+}
+
+/// One slice of all runs, owned by one scheduler at a time. 0 to 16383, since a run id keeps it in 14 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// How many shards a namespace can have at most.
+    pub const COUNT_MAX: u16 = 1 << 14;
+}
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// One execution of one workflow version: a version-7 UUID whose last 14 bits are its shard.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(Uuid);
+
+impl RunId {
+    /// Builds an id from a moment (Unix milliseconds), 74 random bits and a shard.
+    pub fn new(unix_ms: u64, random: u128, shard: ShardId) -> Self {
+        let random = (random & !u128::from(ShardId::COUNT_MAX - 1)) | u128::from(shard.0);
+        let bytes = random.to_be_bytes();
+        let mut tail = [0u8; 10];
+        tail.copy_from_slice(&bytes[6..]);
+        Self(uuid::Builder::from_unix_timestamp_millis(unix_ms, &tail).into_uuid())
+    }
+
+    /// A new id for `shard`, from the system's clock and randomness; for callers outside the engine.
+    pub fn generate(shard: ShardId) -> Self {
+        let now = chrono::Utc::now().timestamp_millis().max(0).unsigned_abs();
+        Self::new(now, Uuid::new_v4().as_u128(), shard)
+    }
+
+    /// The shard the run lives on, read from the id alone.
+    pub fn shard(&self) -> ShardId {
+        let bytes = self.0.as_bytes();
+        ShardId(u16::from_be_bytes([bytes[14], bytes[15]]) & (ShardId::COUNT_MAX - 1))
+    }
+
+    /// The id as a UUID.
+    pub fn uuid(&self) -> Uuid {
+        self.0
+    }
+}
+
+impl FromStr for RunId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        Uuid::try_parse(text).map(Self).map_err(|_| {
+            IdError::new("run id", text, "a UUID such as 0199c0de-0000-7000-8000-000000000001")
+        })
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+impl fmt::Debug for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunId({self})")
+    }
+}
+impl Serialize for RunId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+impl<'de> Deserialize<'de> for RunId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A node's id as the workflow file has it. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(Arc<str>);
+
+impl NodeId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+impl From<&str> for NodeId {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+impl From<String> for NodeId {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+impl std::borrow::Borrow<str> for NodeId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+/// Which execution of a graph body: empty for the root, else for example `iter1#3/loop1#0`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[serde(transparent)]
+pub struct FramePath(Arc<str>);
+
+impl FramePath {
+    /// The frame every run starts in.
+    pub fn root() -> Self {
+        Self::default()
+    }
+    /// True for the root frame.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+impl From<&str> for FramePath {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+impl fmt::Display for FramePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for FramePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+/// One attempt series of one node in one frame: a version-5 UUID of run, frame path and node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ExecutionId(Uuid);
+
+impl ExecutionId {
+    /// The one id this node execution can have.
+    pub fn derive(run: &RunId, frame: &FramePath, node: &NodeId) -> Self {
+        // The run id is itself the namespace, so the name needs no run in it.
+        let mut name = String::with_capacity(frame.as_str().len() + node.as_str().len() + 1);
+        name.push_str(frame.as_str());
+        name.push('/');
+        name.push_str(node.as_str());
+        Self(Uuid::new_v5(&run.0, name.as_bytes()))
+    }
+}
+impl FromStr for ExecutionId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        Uuid::try_parse(text).map(Self).map_err(|_| IdError::new("execution id", text, "a UUID"))
+    }
+}
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+impl fmt::Debug for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ExecutionId({self})")
+    }
+}
+
+/// The id of a stream entry, `<number>-<index>`. Entries that a commit writes carry the commit's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EntryId {
+    /// Before the dash: milliseconds for entries numbered by Redis, the commit for those we number.
+    pub major: u64,
+    /// Behind the dash.
+    pub minor: u64,
+}
+
+impl EntryId {
+    /// Before every entry.
+    pub const ZERO: Self = Self { major: 0, minor: 0 };
+    /// An id from its two halves.
+    pub const fn new(major: u64, minor: u64) -> Self {
+        Self { major, minor }
+    }
+}
+impl FromStr for EntryId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let wrong = || IdError::new("stream entry id", text, "two numbers such as 1754339718571-0");
+        let (major, minor) = text.split_once('-').unwrap_or((text, "0"));
+        let number = |part: &str| {
+            if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(wrong());
+            }
+            part.parse().map_err(|_| wrong())
+        };
+        Ok(Self { major: number(major)?, minor: number(minor)? })
+    }
+}
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.major, self.minor)
+    }
+}
+impl fmt::Debug for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EntryId({self})")
+    }
+}
+impl Serialize for EntryId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+impl<'de> Deserialize<'de> for EntryId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The name of a large value; never used twice.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BlobId(Arc<str>);
+
+impl BlobId {
+    /// A fresh name, from the system's randomness; for workers and the API, never for the engine.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7().simple().to_string().into())
+    }
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+impl From<&str> for BlobId {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlobId({self})")
+    }
+}
+
+/// Who holds a job: the consumer's name and which handing-out of the job this is, from 1.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The consumer name of one worker incarnation.
+    pub consumer: Arc<str>,
+    /// 1 for the first handing-out, one more for each take-over.
+    pub number: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_id_names_its_shard_and_moment() {
+        for shard in [0u16, 1, 7, 4095, 16383] {
+            let id = RunId::new(1_754_339_718_571, u128::MAX, ShardId(shard));
+            assert_eq!(id.shard(), ShardId(shard));
+            assert_eq!(id.uuid().get_version_num(), 7);
+            assert_eq!(id.to_string().parse::<RunId>(), Ok(id));
+        }
+    }
+
+    #[test]
+    fn an_execution_id_follows_from_run_frame_and_node() {
+        let run = RunId::new(1, 2, ShardId(3));
+        let a = ExecutionId::derive(&run, &FramePath::root(), &"llm".into());
+        assert_eq!(a, ExecutionId::derive(&run, &FramePath::root(), &"llm".into()));
+        assert_ne!(a, ExecutionId::derive(&run, &"it#0".into(), &"llm".into()));
+    }
+
+    #[test]
+    fn entry_ids_order_by_both_halves_and_refuse_other_text() {
+        let id: EntryId = "12-3".parse().unwrap();
+        assert!(id < "12-4".parse().unwrap() && id < "13-0".parse().unwrap());
+        assert_eq!("12".parse(), Ok(EntryId::new(12, 0)));
+        for wrong in ["", "-", "a-b", "1-", "+1-0", "99999999999999999999-0"] {
+            assert!(wrong.parse::<EntryId>().is_err(), "{wrong}");
+        }
+    }
+}

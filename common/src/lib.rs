@@ -1,0 +1,17 @@
+//! What every part of Tidemill speaks.
+//!
+//! In the order of a run's way: a file is parsed ([`dsl`]) and built into a graph ([`graph`], [`nodes`]); values flow
+//! along its edges ([`value`]); the engine ([`machine`]) decides what each fact changes; the store keeps it and
+//! carries it ([`store`], with the forms of [`wire`]).
+//!
+//! Everything but the feature `runtime` is pure: no I/O, no clock, no runtime.
+#![warn(missing_docs)]
+
+pub mod clock;
+pub mod dsl;
+pub mod failure;
+pub mod graph;
+pub mod ids;
+pub mod limits;
+pub mod nodes;
+pub mod value;

@@ -1,0 +1,64 @@
+//! Every bound in one place: name, unit, default, and how the default was chosen. All of them are settings; the name
+//! of the setting is in the error that a limit causes.
+
+/// Largest workflow file that is read, in bytes (`import_bytes_max`). Dify refuses more than 10 MB.
+pub const IMPORT_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Largest value of an environment or conversation variable, in bytes (`MAX_VARIABLE_SIZE`). Dify's default.
+pub const VARIABLE_BYTES_MAX: usize = 200 * 1024;
+/// Longest output of a template, in characters (`TEMPLATE_TRANSFORM_MAX_LENGTH`). Dify's default.
+pub const TEMPLATE_CHARS_MAX: usize = 400_000;
+/// Most node starts in a run (`WORKFLOW_MAX_EXECUTION_STEPS`). Dify's default.
+pub const STEPS_MAX: u64 = 500;
+/// Longest time of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
+pub const RUN_SECONDS_MAX: u64 = 1200;
+/// Values whose JSON is longer than this many bytes are stored apart (`inline_bytes_max`, at most 32 KiB). A value is
+/// written up to three times on its way (fact, state, event), and throughput falls by half between 1 and 4 KiB, while
+/// fetching a blob costs one more round trip.
+pub const INLINE_BYTES_MAX: usize = 8 * 1024;
+/// Most bytes of inline values in one job; above it the largest travel as blobs (`job_bytes_max`).
+pub const JOB_BYTES_MAX: usize = 256 * 1024;
+/// Largest single value, in bytes of JSON (`value_bytes_max`). A larger one fails its node.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most node transitions in one step; what is left goes on by a `continue` fact, so that a wide graph does not hold up
+/// the other runs of its shard.
+pub const STEP_TRANSITIONS_MAX: usize = 256;
+/// Most bytes of changes in one step, for the same reason.
+pub const STEP_BYTES_MAX: usize = 256 * 1024;
+/// Most jobs of one run that are queued or running; the rest wait as `ready` in its state.
+pub const RUN_JOBS_MAX: usize = 256;
+/// Most facts in one commit; more gain nothing.
+pub const COMMIT_FACTS_MAX: usize = 64;
+/// Bytes of facts after which a commit takes no further one.
+pub const COMMIT_BYTES_MAX: usize = 1024 * 1024;
+/// Fuel of a Jinja template in the scheduler's step (about one unit an instruction); above it the node goes to a worker.
+pub const PURE_FUEL: u64 = 50_000;
+/// Bytes of output above which a pure node goes to a worker.
+pub const PURE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// How long a shard's lease holds without renewal, in milliseconds (`shard_lease_ms`).
+pub const SHARD_LEASE_MS: u64 = 5_000;
+/// How often it is renewed, in milliseconds (`shard_renew_ms`).
+pub const SHARD_RENEW_MS: u64 = 1_500;
+/// How long a job may be held without a sign of life, in milliseconds (`job_lease_ms`).
+pub const JOB_LEASE_MS: u64 = 10_000;
+/// How often a job may be handed out before it is given up (`deliveries_max`).
+pub const DELIVERIES_MAX: u32 = 3;
+/// Most entries in an inbox before new runs are refused (`inbox_max`).
+pub const INBOX_MAX: u64 = 100_000;
+/// Shards of a new namespace (`shards`). Two were fastest on two cores: larger batches than eight.
+pub const SHARDS: u16 = 2;
+/// Bytes of run states that one scheduler keeps in memory (`run_cache_bytes`).
+pub const RUN_CACHE_BYTES: usize = 256 * 1024 * 1024;
+/// Most entries kept of a run's event stream (`run_events_max`); older ones are cut.
+pub const RUN_EVENTS_MAX: usize = 100_000;
+/// How long an ended run is kept, in seconds (`retention_seconds`): seven days.
+pub const RETENTION_SECONDS: u64 = 7 * 24 * 3600;
+/// How long an idempotency key is remembered, in seconds: a day.
+pub const IDEMPOTENCY_SECONDS: u64 = 24 * 3600;
+/// How long a blob lives that nobody has accepted, in seconds.
+pub const BLOB_PENDING_SECONDS: u64 = 3600;
+/// Time before a running job tells that it has started, in milliseconds; a shorter one tells with its end.
+pub const STARTED_AFTER_MS: u64 = 20;
+/// Longest time that chunks of a stream are gathered, in milliseconds.
+pub const CHUNK_GATHER_MS: u64 = 20;
+/// Most entries of a dead-letter stream.
+pub const DEAD_MAX: usize = 10_000;

@@ -1,0 +1,245 @@
+//! Node types: one file each, one table that lists them.
+//!
+//! A file holds the type's configuration, its checks and, where the type is pure, what it does. What needs
+//! the outside world is in the worker, under the same name.
+
+pub mod answer;
+pub mod condition;
+pub mod end;
+pub mod evaluate;
+pub mod if_else;
+pub mod llm;
+pub mod start;
+pub mod template_transform;
+pub mod variable_aggregator;
+
+use crate::failure::NodeFailure;
+use crate::value::{JsonMap, Segment};
+
+pub use evaluate::{Deferred, EvaluationLimits, evaluate};
+
+/// How a node takes part in the traversal, under Dify's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutionType {
+    /// May begin a run.
+    Root,
+    /// Takes every edge that leaves it.
+    Executable,
+    /// Takes the edges that carry its result's handle.
+    Branch,
+    /// Runs a body of its own.
+    Container,
+    /// Has a template that streams.
+    Response,
+}
+
+/// What the table says of a node type.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeSpec {
+    /// The kind.
+    pub kind: NodeKind,
+    /// `data.type` in the file.
+    pub wire: &'static str,
+    /// Its part in the traversal.
+    pub execution: ExecutionType,
+    /// No side effects, bounded work: evaluated in the scheduler's step.
+    pub pure: bool,
+    /// `retry_config` is honoured (Dify: four types only).
+    pub retries: bool,
+    /// False for a type that is read and checked but cannot be run yet.
+    pub implemented: bool,
+}
+
+macro_rules! node_types {
+    ($($(#[$doc:meta])* $kind:ident $wire:literal $execution:ident $pure:literal $retries:literal $implemented:literal;)*) => {
+        /// Every node type that is known.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum NodeKind { $($(#[$doc])* $kind,)* }
+        /// The table of node types: name in the file, part in the traversal, pure, retries, runnable.
+        pub const NODE_TYPES: &[NodeSpec] = &[$(NodeSpec {
+            kind: NodeKind::$kind, wire: $wire, execution: ExecutionType::$execution,
+            pure: $pure, retries: $retries, implemented: $implemented,
+        },)*];
+    };
+}
+
+node_types! {
+    //                                                     pure  retries  implemented
+    /// declared inputs of a run
+    Start "start" Root                                     true  false true;
+    /// outputs of a run
+    End "end" Response                                     true  false true;
+    /// streamed response
+    Answer "answer" Response                               true  false true;
+    /// cases and conditions
+    IfElse "if-else" Branch                                true  false true;
+    /// text from values
+    TemplateTransform "template-transform" Executable      true  false true;
+    /// first value present
+    VariableAggregator "variable-aggregator" Executable    true  false true;
+    /// a model call
+    Llm "llm" Executable                                   false true  true;
+    /// user code
+    Code "code" Executable                                 false true  false;
+    /// an outgoing call
+    HttpRequest "http-request" Executable                  false true  false;
+    /// a named external tool
+    Tool "tool" Executable                                 false true  false;
+    /// branch by meaning
+    QuestionClassifier "question-classifier" Branch        false false false;
+    /// fields from text
+    ParameterExtractor "parameter-extractor" Executable    false false false;
+    /// text from files
+    DocumentExtractor "document-extractor" Executable      false false false;
+    /// passages for a question
+    KnowledgeRetrieval "knowledge-retrieval" Executable    false false false;
+    /// documents into a knowledge base
+    KnowledgeIndex "knowledge-index" Executable            false false false;
+    /// a model with tools
+    Agent "agent" Executable                               false false false;
+    /// write a variable
+    Assigner "assigner" Executable                         true  false false;
+    /// filter, sort, slice
+    ListOperator "list-operator" Executable                true  false false;
+    /// wait for a form
+    HumanInput "human-input" Branch                        true  false false;
+    /// a body per item
+    Iteration "iteration" Container                        true  false false;
+    /// where an item's body begins
+    IterationStart "iteration-start" Executable            true  false false;
+    /// a body until
+    Loop "loop" Container                                  true  false false;
+    /// where a round begins
+    LoopStart "loop-start" Executable                      true  false false;
+    /// leaves the loop
+    LoopEnd "loop-end" Executable                          true  false false;
+    /// begins a pipeline run
+    Datasource "datasource" Root                           false false false;
+    /// begins a run from a web hook
+    TriggerWebhook "trigger-webhook" Root                  true  false false;
+    /// begins a run by the clock
+    TriggerSchedule "trigger-schedule" Root                true  false false;
+    /// begins a run from a plugin
+    TriggerPlugin "trigger-plugin" Root                    true  false false;
+}
+
+impl NodeKind {
+    /// The table's row of this kind.
+    pub fn spec(self) -> &'static NodeSpec {
+        // The table lists the kinds in the order of the enum; a test holds it to that.
+        &NODE_TYPES[self as usize]
+    }
+    /// `data.type` in the file.
+    pub fn wire(self) -> &'static str {
+        self.spec().wire
+    }
+    /// The kind of a `data.type`; `variable-assigner` is the aggregator's old name.
+    pub fn from_wire(name: &str) -> Option<Self> {
+        if name == "variable-assigner" {
+            return Some(Self::VariableAggregator);
+        }
+        NODE_TYPES.iter().find(|spec| spec.wire == name).map(|spec| spec.kind)
+    }
+}
+
+/// A node's configuration, parsed. One variant a type that can be run; the others keep their JSON.
+#[derive(Debug, Clone)]
+pub enum NodeData {
+    /// See [`start`].
+    Start(start::StartData),
+    /// See [`end`].
+    End(end::EndData),
+    /// See [`answer`].
+    Answer(answer::AnswerData),
+    /// See [`if_else`].
+    IfElse(if_else::IfElseData),
+    /// See [`template_transform`].
+    TemplateTransform(template_transform::TemplateTransformData),
+    /// See [`variable_aggregator`].
+    VariableAggregator(variable_aggregator::VariableAggregatorData),
+    /// See [`llm`].
+    Llm(Box<llm::LlmData>),
+    /// A type that cannot be run yet.
+    Unsupported(JsonMap),
+}
+
+/// Tokens and prices of model calls. Prices are decimal texts, as Dify writes them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Usage {
+    /// Tokens in.
+    pub prompt_tokens: u64,
+    /// Tokens out.
+    pub completion_tokens: u64,
+    /// Both.
+    pub total_tokens: u64,
+    /// Price of both, decimal text.
+    pub total_price: String,
+    /// The whole usage object as `outputs.usage` shows it.
+    pub record: JsonMap,
+    /// Currency of the prices.
+    pub currency: String,
+}
+
+/// What an execution of a node brought.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeResult {
+    /// What it was given, for the record.
+    pub inputs: Vec<(String, Segment)>,
+    /// What it did, for the record.
+    pub process_data: JsonMap,
+    /// What it made, in order; written to the pool under the node's id.
+    pub outputs: Vec<(String, Segment)>,
+    /// Tokens, prices and such.
+    pub metadata: JsonMap,
+    /// The handle it leaves by.
+    pub handle: String,
+    /// What the model calls cost.
+    pub usage: Option<Usage>,
+    /// Set when it failed.
+    pub failure: Option<NodeFailure>,
+}
+
+impl Default for NodeResult {
+    fn default() -> Self {
+        Self {
+            inputs: Vec::new(),
+            process_data: JsonMap::new(),
+            outputs: Vec::new(),
+            metadata: JsonMap::new(),
+            handle: SOURCE_HANDLE.into(),
+            usage: None,
+            failure: None,
+        }
+    }
+}
+
+impl NodeResult {
+    /// A result that is nothing but outputs.
+    pub fn outputs(outputs: Vec<(String, Segment)>) -> Self {
+        Self { outputs, ..Self::default() }
+    }
+    /// A failure without anything else.
+    pub fn failed(failure: NodeFailure) -> Self {
+        Self { failure: Some(failure), ..Self::default() }
+    }
+}
+
+/// The handle of a node that has only one way out.
+pub const SOURCE_HANDLE: &str = "source";
+/// The handle of a failure that the graph handles.
+pub const FAIL_BRANCH_HANDLE: &str = "fail-branch";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_lists_every_kind_in_order_and_once() {
+        for (at, spec) in NODE_TYPES.iter().enumerate() {
+            assert_eq!(spec.kind as usize, at);
+            assert_eq!(NodeKind::from_wire(spec.wire), Some(spec.kind));
+        }
+        assert_eq!(NodeKind::from_wire("variable-assigner"), Some(NodeKind::VariableAggregator));
+        assert_eq!(NodeKind::from_wire("quantum-node"), None);
+    }
+}

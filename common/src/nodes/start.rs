@@ -1,0 +1,26 @@
+//! Declared inputs of a run.
+
+use super::NodeResult;
+use crate::dsl::Problems;
+use crate::value::{JsonMap, Variables};
+
+/// Configuration of `start`.
+#[derive(Debug, Clone)]
+pub struct StartData {}
+
+impl StartData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        let _ = (data, problems);
+        Some(Self {})
+    }
+    /// Adds the variables that the configuration mentions, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        let _ = into;
+    }
+    /// Runs the node.
+    pub fn evaluate(&self, node: &crate::graph::Node, variables: &dyn Variables) -> NodeResult {
+        let _ = (node, variables);
+        NodeResult::default()
+    }
+}
