@@ -20,7 +20,12 @@ pub struct NodeFailure {
 impl NodeFailure {
     /// A failure that another try will not mend.
     pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { message: message.into(), error_type: error_type.into(), retryable: false, retry_after_ms: None }
+        Self {
+            message: message.into(),
+            error_type: error_type.into(),
+            retryable: false,
+            retry_after_ms: None,
+        }
     }
     /// A failure that may pass.
     pub fn passing(error_type: impl Into<String>, message: impl Into<String>) -> Self {

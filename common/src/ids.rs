@@ -80,9 +80,9 @@ impl RunId {
 impl FromStr for RunId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        Uuid::try_parse(text).map(Self).map_err(|_| {
-            IdError::new("run id", text, "a UUID such as 0199c0de-0000-7000-8000-000000000001")
-        })
+        Uuid::try_parse(text)
+            .map(Self)
+            .map_err(|_| IdError::new("run id", text, "a UUID such as 0199c0de-0000-7000-8000-000000000001"))
     }
 }
 

@@ -13,5 +13,8 @@ pub mod failure;
 pub mod graph;
 pub mod ids;
 pub mod limits;
+pub mod machine;
 pub mod nodes;
+pub mod store;
 pub mod value;
+pub mod wire;

@@ -19,7 +19,11 @@ impl TemplateTransformData {
         let _ = into;
     }
     /// Runs the node.
-    pub fn evaluate(&self, variables: &dyn Variables, limits: &super::EvaluationLimits) -> Result<NodeResult, super::Deferred> {
+    pub fn evaluate(
+        &self,
+        variables: &dyn Variables,
+        limits: &super::EvaluationLimits,
+    ) -> Result<NodeResult, super::Deferred> {
         let _ = (variables, limits);
         Ok(NodeResult::default())
     }

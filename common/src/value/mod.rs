@@ -260,6 +260,12 @@ pub struct BlobRef {
     pub size: u64,
 }
 
+/// The text under which a large value is stored: its JSON.
+pub fn blob_text(value: &Json) -> String {
+    // A JSON value that is in memory can always be written.
+    value.to_string()
+}
+
 /// A value at rest.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {

@@ -77,7 +77,9 @@ pub fn file_attribute(file: &Json, key: &str) -> Option<Json> {
         "name" => field("filename"),
         "url" => match field("url") {
             Json::Null => field("remote_url"),
-            url @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_)) => url,
+            url @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_)) => {
+                url
+            }
         },
         other => field(other),
     })

@@ -1,0 +1,286 @@
+//! All that a step can order. The state itself has moved already; these say which parts of it must be written, what
+//! must be told, and what must happen next. Whoever commits them writes each touched part once, from the state.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::graph::{EdgeIx, NodeIx};
+use crate::ids::{BlobId, EntryId, ExecutionId, FramePath};
+use crate::nodes::Usage;
+use crate::value::{JsonMap, Selector, Stored};
+
+use super::fact::{NamedValues, Timer};
+use super::run::RunStatus;
+
+/// What a run's execution of one node left for the record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Record {
+    /// What the node was given.
+    pub inputs: NamedValues,
+    /// What it did.
+    pub process_data: NamedValues,
+    /// What it made.
+    pub outputs: NamedValues,
+    /// Tokens, prices and such.
+    pub metadata: JsonMap,
+    /// The handle it left by; empty means `source`.
+    pub handle: String,
+    /// What its model calls cost.
+    pub usage: Option<Usage>,
+    /// The failure's text, empty for none.
+    pub error: String,
+    /// The failure's class.
+    pub error_type: String,
+    /// Whether another try could help, and after how many milliseconds at least.
+    pub retry_hint: Option<u64>,
+}
+
+/// The outputs of a run. Answers of several nodes are one text, each part of which may lie apart.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// One value.
+    One(Stored),
+    /// Texts, one after the other.
+    Joined(Vec<Stored>),
+}
+
+/// The text of a chunk.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChunkText {
+    /// Here.
+    Inline(String),
+    /// The markdown of a blob, from this byte on; put in by whoever tells it.
+    Blob(crate::value::BlobRef, u64),
+}
+
+/// Something that is told of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Counts the run's events from 1.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// Which execution an event is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct About {
+    /// Its execution id.
+    pub execution: ExecutionId,
+    /// Its frame.
+    pub frame: FramePath,
+    /// Its node.
+    pub node: NodeIx,
+}
+
+/// What is told; the names are graphon's.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventKind {
+    /// The run began.
+    GraphRunStarted,
+    /// The run ended well.
+    GraphRunSucceeded {
+        /// Its outputs.
+        outputs: Vec<(String, Output)>,
+    },
+    /// The run ended well but for failures that the graph handled or a retry mended.
+    GraphRunPartialSucceeded {
+        /// How many attempts failed.
+        exceptions: u64,
+        /// Its outputs.
+        outputs: Vec<(String, Output)>,
+    },
+    /// The run failed.
+    GraphRunFailed {
+        /// Why.
+        error: String,
+        /// How many attempts failed.
+        exceptions: u64,
+    },
+    /// The run was stopped.
+    GraphRunAborted {
+        /// Why, with Dify's `Aborted: ` in front.
+        reason: String,
+        /// What there was.
+        outputs: Vec<(String, Output)>,
+    },
+    /// An edge will not be taken. (Which edges are taken follows from the handle of a node's result.)
+    GraphEdgeSkipped(EdgeIx),
+    /// A node began.
+    NodeRunStarted(About),
+    /// Text for the reader, in the one order.
+    NodeRunStreamChunk {
+        /// Whose.
+        about: About,
+        /// Which text.
+        selector: Selector,
+        /// The text.
+        chunk: ChunkText,
+        /// Whether nothing of this text follows.
+        last: bool,
+    },
+    /// Text that was shown is withdrawn, because another worker produces it anew.
+    NodeRunStreamReplaced {
+        /// Whose.
+        about: About,
+        /// Which text.
+        selector: Selector,
+        /// What stands instead.
+        text: String,
+    },
+    /// A node ended well.
+    NodeRunSucceeded(NodeEnd),
+    /// A node failed, and with it the run or its frame.
+    NodeRunFailed(NodeEnd),
+    /// A node failed, and its error strategy goes on.
+    NodeRunException(NodeEnd),
+    /// A node failed and will be tried again.
+    NodeRunRetry {
+        /// The failed attempt.
+        end: NodeEnd,
+        /// Which retry follows, from 1.
+        index: u32,
+    },
+}
+
+/// How an execution, or one attempt of it, ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeEnd {
+    /// Which.
+    pub about: About,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// The rest.
+    pub record: Box<Record>,
+}
+
+/// A job to enqueue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobOrder {
+    /// The queue's name.
+    pub queue: Arc<str>,
+    /// The id its entry gets.
+    pub entry: EntryId,
+    /// The frame.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeIx,
+    /// Its execution id.
+    pub execution: ExecutionId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Deliveries of this attempt under an earlier entry that was lost; the new ones count on from there.
+    pub delivered: u32,
+    /// The variables its configuration mentions, as (node, name, value); what is missing in the pool is missing here.
+    pub inputs: Vec<(String, String, Stored)>,
+    /// Whether anybody reads what it streams.
+    pub streams: bool,
+}
+
+/// A job that nobody is to run, or go on running.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CancelledJob {
+    /// The queue it lies in.
+    pub queue: Arc<str>,
+    /// Its entry.
+    pub entry: EntryId,
+    /// Its execution.
+    pub execution: ExecutionId,
+}
+
+/// A timer to set or to clear.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TimerChange {
+    /// Wake at this moment.
+    Set(Timestamp, Timer),
+    /// No longer needed, or done.
+    Clear(Timer),
+}
+
+/// A piece of streamed text whose turn has not come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The stream's key: its selector, joined by dots.
+    pub stream: String,
+    /// The attempt that made it.
+    pub attempt: u32,
+    /// The delivery that made it.
+    pub delivery: u32,
+    /// The text.
+    pub text: String,
+}
+
+/// What a step orders.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The run's status moved, from what.
+    pub status_from: Option<RunStatus>,
+    /// Nodes whose state moved.
+    pub nodes: BTreeSet<(FramePath, NodeIx)>,
+    /// Variables that were written, as (frame, node, name).
+    pub variables: BTreeSet<(FramePath, String, String)>,
+    /// Streams that moved.
+    pub streams: BTreeSet<String>,
+    /// The response cursor or the order of finished responses moved.
+    pub response: bool,
+    /// Chunks to keep.
+    pub held: Vec<Held>,
+    /// All kept chunks are told or void.
+    pub held_cleared: bool,
+    /// Entries of the event stream, each of one event or more.
+    pub entries: Vec<Vec<Event>>,
+    /// Jobs to enqueue.
+    pub jobs: Vec<JobOrder>,
+    /// Jobs to take back.
+    pub cancelled: Vec<CancelledJob>,
+    /// Timers.
+    pub timers: Vec<TimerChange>,
+    /// Large values to store: name, type's JSON text.
+    pub blobs: Vec<(BlobId, String)>,
+    /// Something is ready that this step did not reach: a `continue` fact is due.
+    pub go_on: bool,
+}
+
+impl Changes {
+    /// True when there is nothing to write, to tell or to do.
+    pub fn is_empty(&self) -> bool {
+        self.status_from.is_none()
+            && self.nodes.is_empty()
+            && self.variables.is_empty()
+            && self.streams.is_empty()
+            && !self.response
+            && self.held.is_empty()
+            && !self.held_cleared
+            && self.entries.is_empty()
+            && self.jobs.is_empty()
+            && self.cancelled.is_empty()
+            && self.timers.is_empty()
+            && self.blobs.is_empty()
+            && !self.go_on
+    }
+
+    /// Adds what a later step of the same run ordered within the same commit.
+    pub fn append(&mut self, later: Self) {
+        self.status_from = self.status_from.or(later.status_from);
+        self.nodes.extend(later.nodes);
+        self.variables.extend(later.variables);
+        self.streams.extend(later.streams);
+        self.response |= later.response;
+        if later.held_cleared {
+            self.held.clear();
+            self.held_cleared = true;
+        }
+        self.held.extend(later.held);
+        self.entries.extend(later.entries);
+        self.jobs.extend(later.jobs);
+        self.cancelled.extend(later.cancelled);
+        self.timers.extend(later.timers);
+        self.blobs.extend(later.blobs);
+        self.go_on |= later.go_on;
+    }
+}

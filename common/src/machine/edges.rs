@@ -1,0 +1,88 @@
+//! Which edges are taken or skipped, how a skip travels, and when a join is ready.
+
+use super::run::{EdgeState, NodeStatus};
+use super::{Step, drive, response};
+use crate::graph::{EdgeIx, NodeIx};
+use crate::ids::FramePath;
+
+use super::changes::EventKind;
+
+/// Decides the edges that leave a node. Of a branch, first all that are not selected are skipped, then the selected
+/// ones are taken, as on Dify.
+pub(super) fn decide(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    let branch = spec.is_branch();
+    let selected = |edge: &&EdgeIx| !branch || &*graph.edge(**edge).handle == handle;
+    for edge in spec.outs.iter().filter(|e| !selected(e)) {
+        skip(cx, frame, *edge);
+    }
+    for edge in spec.outs.iter().filter(selected) {
+        take(cx, frame, *edge);
+    }
+}
+
+fn take(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+    set(cx, frame, edge, EdgeState::Taken);
+    if frame.is_root() {
+        response::edge_taken(cx, edge);
+    }
+    let target = cx.run.graph.edge(edge).target;
+    if join(cx, frame, target) == Join::Ready {
+        drive::make_ready(cx, frame, target);
+    }
+}
+
+/// Skips an edge and all that only it leads to. A list instead of recursion: a long chain must not use up the stack.
+fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+    let graph = cx.run.graph.clone();
+    let mut open = vec![edge];
+    while let Some(edge) = open.pop() {
+        set(cx, frame, edge, EdgeState::Skipped);
+        cx.tell(EventKind::GraphEdgeSkipped(edge));
+        let target = graph.edge(edge).target;
+        match join(cx, frame, target) {
+            Join::Waits => {}
+            Join::Ready => drive::make_ready(cx, frame, target),
+            Join::Skipped => {
+                if let Some(state) = cx.node_mut(frame, target) {
+                    state.status = NodeStatus::Skipped;
+                }
+                // Depth first and in file order, as on Dify: the first out-edge comes off the list next.
+                open.extend(graph.node(target).outs.iter().rev());
+            }
+        }
+    }
+}
+
+fn set(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx, state: EdgeState) {
+    if let Some(frame) = cx.run.frames.get_mut(frame) {
+        frame.edges[edge.at()] = state;
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Join {
+    /// An edge to it is undecided, or it has been dealt with.
+    Waits,
+    /// Every edge is decided and at least one is taken.
+    Ready,
+    /// Every edge is skipped.
+    Skipped,
+}
+
+fn join(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Join {
+    let Some(frame) = cx.run.frames.get(frame) else { return Join::Waits };
+    if frame.nodes[node.at()].status != NodeStatus::Unknown {
+        return Join::Waits;
+    }
+    let mut any_taken = false;
+    for edge in &cx.run.graph.node(node).ins {
+        match frame.edges[edge.at()] {
+            EdgeState::Unknown => return Join::Waits,
+            EdgeState::Taken => any_taken = true,
+            EdgeState::Skipped => {}
+        }
+    }
+    if any_taken { Join::Ready } else { Join::Skipped }
+}

@@ -1,0 +1,123 @@
+//! All that can happen to a run.
+
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::graph::NodeIx;
+use crate::ids::{Delivery, FramePath};
+use crate::value::{Selector, Stored};
+
+use super::changes::Record;
+use super::run::RunHead;
+
+/// One thing that happened, as an entry of the inbox says it.
+#[derive(Debug, Clone)]
+pub enum Fact {
+    /// The run was submitted.
+    Start(Box<RunHead>),
+    /// A worker has begun an attempt and is still at it.
+    JobStarted(JobStarted),
+    /// A piece of streamed text.
+    JobChunk(JobChunk),
+    /// A worker brought a result.
+    JobSucceeded(JobDone),
+    /// A worker brought a failure.
+    JobFailed(JobDone),
+    /// The job of an execution is neither queued nor held by anybody.
+    JobLost(JobLost),
+    /// A time has come.
+    TimerFired(Timer),
+    /// A bounded step left something ready.
+    Continue,
+    /// Somebody wants the run to end.
+    Stop(Stop),
+}
+
+/// Which attempt of which node a worker speaks of, and as whose holder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRef {
+    /// The frame.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeIx,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Who speaks.
+    pub holder: Delivery,
+}
+
+/// See [`Fact::JobStarted`].
+#[derive(Debug, Clone)]
+pub struct JobStarted {
+    /// Which job.
+    pub job: JobRef,
+    /// When the attempt began.
+    pub at: Timestamp,
+}
+
+/// See [`Fact::JobChunk`].
+#[derive(Debug, Clone)]
+pub struct JobChunk {
+    /// Which job.
+    pub job: JobRef,
+    /// When the attempt began.
+    pub started_at: Timestamp,
+    /// Which of the node's texts.
+    pub selector: Selector,
+    /// Bytes of the text before this piece.
+    pub offset: u64,
+    /// The piece.
+    pub text: String,
+}
+
+/// See [`Fact::JobSucceeded`] and [`Fact::JobFailed`].
+#[derive(Debug, Clone)]
+pub struct JobDone {
+    /// Which job.
+    pub job: JobRef,
+    /// When the attempt began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// What it brought.
+    pub record: Record,
+    /// How many bytes of which text this holder streamed.
+    pub streamed: Vec<(Selector, u64)>,
+}
+
+/// See [`Fact::JobLost`]. Made by the shard's owner, who looks for such executions from time to time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobLost {
+    /// The frame.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeIx,
+    /// The entry that is gone.
+    pub entry: crate::ids::EntryId,
+}
+
+/// What a timer is for. Its text form is the member of the timers set.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A failed node is to be tried again.
+    Retry {
+        /// The frame.
+        frame: FramePath,
+        /// The node.
+        node: NodeIx,
+        /// The attempt that is to begin.
+        attempt: u32,
+    },
+    /// The run's time is over.
+    RunDeadline,
+}
+
+/// See [`Fact::Stop`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// Why, for the record; Dify's default is `User requested abort`.
+    pub reason: Arc<str>,
+}
+
+/// Text of one stored value, for facts that carry several.
+pub type NamedValues = Vec<(String, Stored)>;

@@ -1,0 +1,108 @@
+//! The engine: one pure machine. A fact goes in, the state moves, and out comes what must be written, told and done.
+//!
+//! [`step`] reads no clock, draws no randomness and waits for nothing; the same state, fact and moment always give
+//! the same result. Whoever calls it commits the result, or throws the state away and loads it again.
+
+pub mod changes;
+pub mod fact;
+pub mod invariants;
+pub mod response;
+pub mod run;
+
+mod drive;
+mod edges;
+mod end_of_run;
+mod on_chunk;
+mod on_job_failed;
+mod on_job_lost;
+mod on_job_started;
+mod on_job_succeeded;
+mod on_start;
+mod on_stop;
+mod on_timer_fired;
+mod retry;
+mod settle;
+
+#[cfg(test)]
+mod tests;
+
+use crate::clock::Timestamp;
+use crate::graph::NodeIx;
+use crate::ids::FramePath;
+
+use changes::{About, Changes, Event, EventKind};
+pub use fact::Fact;
+pub use run::{RunState, RunStatus};
+
+/// When and as part of which commit a step happens.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// The time.
+    pub now: Timestamp,
+    /// The number of the commit that will write the step.
+    pub commit: u64,
+    /// How many jobs that commit holds already: the next one's entry is `<commit>-<jobs>`.
+    pub jobs: u64,
+}
+
+/// Feeds one fact to a run. A fact that means nothing any more changes nothing.
+///
+/// The state moves in place: if the changes cannot be committed it must be thrown away.
+pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
+    let mut cx = Step { run, at, out: Changes::default(), entry: Vec::new() };
+    if cx.run.status.is_over() {
+        return cx.out;
+    }
+    match fact {
+        Fact::Start(head) => on_start::step(&mut cx, *head),
+        Fact::JobStarted(it) => on_job_started::step(&mut cx, &it),
+        Fact::JobChunk(it) => on_chunk::step(&mut cx, it),
+        Fact::JobSucceeded(it) => on_job_succeeded::step(&mut cx, it),
+        Fact::JobFailed(it) => on_job_failed::step(&mut cx, it),
+        Fact::JobLost(it) => on_job_lost::step(&mut cx, &it),
+        Fact::TimerFired(timer) => on_timer_fired::step(&mut cx, timer),
+        Fact::Continue => drive::drive(&mut cx),
+        Fact::Stop(it) => on_stop::step(&mut cx, &it),
+    }
+    cx.close_entry();
+    debug_assert_eq!(invariants::broken(cx.run), Vec::<&str>::new());
+    cx.out
+}
+
+/// A step under way: the state, the moment, and what has been ordered so far.
+struct Step<'a> {
+    run: &'a mut RunState,
+    at: Moment,
+    out: Changes,
+    /// Events of the entry that is being put together.
+    entry: Vec<Event>,
+}
+
+impl Step<'_> {
+    /// Tells something.
+    fn tell(&mut self, kind: EventKind) {
+        self.run.seq += 1;
+        self.entry.push(Event { seq: self.run.seq, at: self.at.now, kind });
+    }
+
+    /// What was told since the last call becomes one entry.
+    fn close_entry(&mut self) {
+        if !self.entry.is_empty() {
+            self.out.entries.push(std::mem::take(&mut self.entry));
+        }
+    }
+
+    fn about(&self, frame: &FramePath, node: NodeIx) -> About {
+        About { execution: self.run.execution(frame, node), frame: frame.clone(), node }
+    }
+
+    /// The state of a node, to be changed; it will be written.
+    fn node_mut(&mut self, frame: &FramePath, node: NodeIx) -> Option<&mut run::NodeState> {
+        let state = self.run.frames.get_mut(frame)?.nodes.get_mut(node.at())?;
+        let key = (frame.clone(), node);
+        if !self.out.nodes.contains(&key) {
+            self.out.nodes.insert(key);
+        }
+        Some(state)
+    }
+}

@@ -1,0 +1,41 @@
+//! A worker's first sign of life: when the attempt began, and in whose hands it is.
+
+use super::Step;
+use super::changes::EventKind;
+use super::fact::{JobRef, JobStarted};
+use super::run::NodeStatus;
+use crate::clock::Timestamp;
+
+pub(super) fn step(cx: &mut Step<'_>, it: &JobStarted) {
+    if is_current(cx, &it.job) {
+        tell_started(cx, &it.job, it.at);
+    }
+}
+
+/// Whether the node waits for this very attempt, and this holder is not older than one already heard.
+pub(super) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
+    cx.run.node(&job.frame, job.node).is_some_and(|node| {
+        node.status.has_job() && node.attempt == job.attempt && node.delivery <= job.holder.number
+    })
+}
+
+/// Tells that the node began, unless that was told before, and remembers who holds it.
+pub(super) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
+    let Some(node) = cx.run.node(&job.frame, job.node) else { return };
+    if node.status == NodeStatus::Running && node.delivery == job.holder.number {
+        return;
+    }
+    let first = node.started_at.is_none();
+    let (now, number) = (cx.at.now, job.holder.number);
+    if let Some(node) = cx.node_mut(&job.frame, job.node) {
+        node.status = NodeStatus::Running;
+        node.delivery = number;
+        // A worker's clock may run ahead; nothing begins after it was heard of.
+        node.started_at.get_or_insert(at.min(now));
+    }
+    // Later attempts and deliveries begin silently, as on Dify.
+    if first {
+        let about = cx.about(&job.frame, job.node);
+        cx.tell(EventKind::NodeRunStarted(about));
+    }
+}

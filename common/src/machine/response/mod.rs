@@ -1,0 +1,156 @@
+//! The one order in which answers are told.
+//!
+//! A response node may stream once no undecided branch lies before it ([`crate::graph::ResponseNode::is_reached`]). One
+//! of them streams at a time, the others wait in the order of being reached. The cursor stands in the template of the
+//! one that streams: fixed text is told at once, a variable when its chunks arrive or its value is there. All of it
+//! is part of the run's state, so a run that is taken over tells on where it stood, with nothing lost or repeated.
+
+pub mod streams;
+
+use std::collections::BTreeMap;
+
+use super::Step;
+use super::changes::{About, ChunkText, EventKind};
+use super::run::{NodeStatus, taken};
+use crate::graph::{EdgeIx, Graph, Node, TemplatePart};
+use crate::ids::FramePath;
+use crate::value::Selector;
+
+pub use streams::Stream;
+
+/// Where the telling of answers stands.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ResponseState {
+    /// Indexes into [`Graph::responses`], in the order of being reached.
+    pub reached: Vec<usize>,
+    /// How many of them are told to the end.
+    pub done: usize,
+    /// The place in the template of the one that is being told.
+    pub at: usize,
+    /// Texts that came in pieces, by selector.
+    pub streams: BTreeMap<String, Stream>,
+}
+
+impl ResponseState {
+    /// Nothing reached yet.
+    pub fn new(graph: &Graph) -> Self {
+        let _ = graph;
+        Self::default()
+    }
+    /// Bytes of text that wait for their turn.
+    pub fn held_bytes(&self) -> usize {
+        self.streams.values().map(|s| 96 + s.held.iter().map(|h| h.len() + 24).sum::<usize>()).sum()
+    }
+}
+
+/// The key of a selector among the streams.
+pub fn stream_key(selector: &[String]) -> String {
+    selector.join(".")
+}
+
+/// Whether any response template waits for text that this node streams.
+pub(super) fn is_awaited(graph: &Graph, node: &Node) -> bool {
+    let prefix = node.id.as_str();
+    graph.streamed.iter().any(|key| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// The run begins: response nodes that nothing blocks are reached, in the order of their ids.
+pub(super) fn open(cx: &mut Step<'_>) {
+    reach(cx, |_| true);
+    flush(cx);
+}
+
+/// An edge was taken: whoever waited for it alone is reached.
+pub(super) fn edge_taken(cx: &mut Step<'_>, edge: EdgeIx) {
+    let graph = cx.run.graph.clone();
+    if reach(cx, |at| graph.responses[at].blocking[edge.at()]) {
+        flush(cx);
+    }
+}
+
+fn reach(cx: &mut Step<'_>, concerned: impl Fn(usize) -> bool) -> bool {
+    let graph = cx.run.graph.clone();
+    let Some(root) = cx.run.frames.get(&FramePath::root()) else { return false };
+    let mut new = Vec::new();
+    for (at, response) in graph.responses.iter().enumerate() {
+        if !concerned(at) || cx.run.response.reached.contains(&at) {
+            continue;
+        }
+        if response.is_reached(&graph, taken(&root.edges)) {
+            new.push(at);
+        }
+    }
+    if new.is_empty() {
+        return false;
+    }
+    cx.run.response.reached.extend(new);
+    cx.out.response = true;
+    true
+}
+
+/// Tells all that can be told now.
+pub(super) fn flush(cx: &mut Step<'_>) {
+    let graph = cx.run.graph.clone();
+    while let Some(&active) = cx.run.response.reached.get(cx.run.response.done) {
+        let response = &graph.responses[active];
+        let last = cx.run.response.at + 1 == response.template.len();
+        let passed = match response.template.get(cx.run.response.at) {
+            None => {
+                cx.run.response.done += 1;
+                cx.run.response.at = 0;
+                cx.out.response = true;
+                continue;
+            }
+            Some(TemplatePart::Text(text)) => {
+                let node = response.node;
+                let about = cx.about(&FramePath::root(), node);
+                let selector = vec![graph.node(node).id.as_str().to_string(), "answer".to_string()];
+                tell(cx, about, selector, ChunkText::Inline(text.clone()), last);
+                true
+            }
+            Some(TemplatePart::Variable(selector)) => tell_variable(cx, active, selector, last),
+        };
+        if !passed {
+            return;
+        }
+        cx.run.response.at += 1;
+        cx.out.response = true;
+    }
+}
+
+/// Tells what there is of a variable; true when the cursor can go past it.
+fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bool) -> bool {
+    let graph = cx.run.graph.clone();
+    let root = FramePath::root();
+    let source = selector.first().and_then(|id| graph.find(id));
+    if let Some(source) = source
+        && cx.run.node(&root, source).is_some_and(|n| n.status == NodeStatus::Skipped)
+    {
+        return true;
+    }
+    let about = cx.about(&root, source.unwrap_or(graph.responses[active].node));
+    if let Some(closed) = streams::tell_held(cx, &about, selector) {
+        return closed;
+    }
+    let Some(chunk) = value_chunk(cx, selector) else { return false };
+    tell(cx, about, selector.clone(), chunk, last);
+    true
+}
+
+/// The value of a selector as one chunk, when the pool has it.
+fn value_chunk(cx: &Step<'_>, selector: &Selector) -> Option<ChunkText> {
+    use crate::value::{Lookup, Variables};
+    let root = FramePath::root();
+    let pool = cx.run.pool(&root);
+    match pool.get(selector) {
+        Lookup::Missing => None,
+        Lookup::Found(segment) => Some(ChunkText::Inline(segment.markdown().into_owned())),
+        Lookup::Blob(blob) if selector.len() == 2 => Some(ChunkText::Blob(blob.clone(), 0)),
+        // A key inside a value that lies apart: whoever tells it cannot reach inside, so it is left to the output.
+        Lookup::Blob(_) => Some(ChunkText::Inline(String::new())),
+    }
+}
+
+fn tell(cx: &mut Step<'_>, about: About, selector: Selector, chunk: ChunkText, last: bool) {
+    cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
+}

@@ -1,0 +1,569 @@
+//! The state of a run: everything the engine needs to go on, and nothing else.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::graph::{EdgeIx, Graph, GraphHash, NodeIx};
+use crate::ids::{EntryId, ExecutionId, FramePath, NodeId, RunId};
+use crate::limits;
+use crate::nodes::evaluate::UndefinedNames;
+use crate::value::{Lookup, Segment, Stored, Variables};
+
+use super::fact::NamedValues;
+use super::response::ResponseState;
+
+/// Where a run stands, under Dify's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunStatus {
+    /// Submitted, not begun.
+    Scheduled,
+    /// Under way.
+    Running,
+    /// Waits for somebody.
+    Paused,
+    /// Ended well.
+    Succeeded,
+    /// Ended well, with handled failures.
+    PartialSucceeded,
+    /// Ended by a failure.
+    Failed,
+    /// Ended by a stop or a limit.
+    Stopped,
+}
+
+impl RunStatus {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Scheduled,
+        Self::Running,
+        Self::Paused,
+        Self::Succeeded,
+        Self::PartialSucceeded,
+        Self::Failed,
+        Self::Stopped,
+    ];
+    /// Dify's word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Succeeded => "succeeded",
+            Self::PartialSucceeded => "partial-succeeded",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+    /// True when the run will never go on.
+    pub const fn is_over(self) -> bool {
+        match self {
+            Self::Scheduled | Self::Running | Self::Paused => false,
+            Self::Succeeded | Self::PartialSucceeded | Self::Failed | Self::Stopped => true,
+        }
+    }
+    /// The status of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// Where a node stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum NodeStatus {
+    /// Not every edge to it is decided.
+    #[default]
+    Unknown,
+    /// May run; the step or the run's bound on jobs has not reached it.
+    Ready,
+    /// Its job waits for a worker.
+    Queued,
+    /// A worker has told that it is at it.
+    Running,
+    /// Failed, and waits for its next attempt.
+    Retrying,
+    /// Ended well.
+    Succeeded,
+    /// Failed for good.
+    Failed,
+    /// Failed, and its error strategy went on.
+    Exception,
+    /// No edge to it was taken.
+    Skipped,
+    /// The run ended before it did.
+    Stopped,
+}
+
+impl NodeStatus {
+    /// Every status but `Unknown`, which is never written.
+    pub const WRITTEN: [Self; 9] = [
+        Self::Ready,
+        Self::Queued,
+        Self::Running,
+        Self::Retrying,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Exception,
+        Self::Skipped,
+        Self::Stopped,
+    ];
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Ready => "ready",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Retrying => "retrying",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Exception => "exception",
+            Self::Skipped => "skipped",
+            Self::Stopped => "stopped",
+        }
+    }
+    /// The status of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::WRITTEN.into_iter().find(|s| s.name() == name)
+    }
+    /// True while something is still to come of it.
+    pub const fn is_open(self) -> bool {
+        match self {
+            Self::Ready | Self::Queued | Self::Running | Self::Retrying => true,
+            Self::Unknown
+            | Self::Succeeded
+            | Self::Failed
+            | Self::Exception
+            | Self::Skipped
+            | Self::Stopped => false,
+        }
+    }
+    /// True while a job of it lies in a queue or with a worker.
+    pub const fn has_job(self) -> bool {
+        match self {
+            Self::Queued | Self::Running => true,
+            Self::Unknown
+            | Self::Ready
+            | Self::Retrying
+            | Self::Succeeded
+            | Self::Failed
+            | Self::Exception
+            | Self::Skipped
+            | Self::Stopped => false,
+        }
+    }
+}
+
+/// One node in one frame.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodeState {
+    /// Where it stands.
+    pub status: NodeStatus,
+    /// The attempt that runs or ran last, from 1; 0 before the first.
+    pub attempt: u32,
+    /// The entry of its job, while it has one.
+    pub job: Option<EntryId>,
+    /// The newest delivery that was heard of, within the attempt.
+    pub delivery: u32,
+    /// When the first attempt began, once it was told.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// The handle it left by, when it is not `source`.
+    pub handle: Option<Arc<str>>,
+    /// The failure's text, for a failed one.
+    pub error: Option<Arc<str>>,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Tokens its model calls used, all attempts.
+    pub tokens: u64,
+}
+
+/// Where an edge stands. Not written: it follows from the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EdgeState {
+    /// Its source has not decided.
+    #[default]
+    Unknown,
+    /// Taken.
+    Taken,
+    /// Skipped.
+    Skipped,
+}
+
+/// One execution of a graph body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// One a node of the graph.
+    pub nodes: Vec<NodeState>,
+    /// One an edge of the graph.
+    pub edges: Vec<EdgeState>,
+    /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing.
+    pub variables: HashMap<String, Vec<(String, Stored)>>,
+}
+
+impl Frame {
+    /// A frame in which nothing has happened.
+    pub fn new(graph: &Graph) -> Self {
+        Self {
+            nodes: vec![NodeState::default(); graph.nodes.len()],
+            edges: vec![EdgeState::Unknown; graph.edges.len()],
+            variables: HashMap::new(),
+        }
+    }
+    /// Writes a variable.
+    pub fn set(&mut self, node: &str, name: &str, value: Stored) {
+        if !self.variables.contains_key(node) {
+            self.variables.insert(node.to_string(), Vec::new());
+        }
+        let Some(of_node) = self.variables.get_mut(node) else { return };
+        match of_node.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value,
+            None => of_node.push((name.to_string(), value)),
+        }
+    }
+    /// Reads a variable that was written here.
+    pub fn get(&self, node: &str, name: &str) -> Option<&Stored> {
+        self.variables.get(node)?.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+}
+
+/// What a caller may choose for one run. Fixed at submit, so that a run does not change with the settings of whoever
+/// owns it later.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOptions {
+    /// Most node starts (`max_steps`).
+    pub steps_max: u64,
+    /// Longest time, in seconds (`max_execution_time_s`).
+    pub seconds_max: u64,
+    /// Unknown names in Jinja templates (`template_undefined`).
+    pub template_undefined: UndefinedNames,
+    /// Longest output of a template, in characters (`template_chars_max`).
+    pub template_chars_max: usize,
+    /// Values longer than this are stored apart (`inline_bytes_max`).
+    pub inline_bytes_max: usize,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            steps_max: limits::STEPS_MAX,
+            seconds_max: limits::RUN_SECONDS_MAX,
+            template_undefined: UndefinedNames::Empty,
+            template_chars_max: limits::TEMPLATE_CHARS_MAX,
+            inline_bytes_max: limits::INLINE_BYTES_MAX,
+        }
+    }
+}
+
+/// What is known of a run before it begins, and never changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunHead {
+    /// The version it runs.
+    pub graph: GraphHash,
+    /// The app it belongs to, if any.
+    pub app: Option<String>,
+    /// Who started it: the `user` of Dify's API.
+    pub user: String,
+    /// Inputs of the start node.
+    pub inputs: NamedValues,
+    /// System variables.
+    pub sys: NamedValues,
+    /// Conversation variables that replace the document's first values.
+    pub conversation: NamedValues,
+    /// Its options.
+    pub options: RunOptions,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunState {
+    /// Its id.
+    pub id: RunId,
+    /// What it runs.
+    pub graph: SharedGraph,
+    /// What was submitted.
+    pub head: RunHead,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// Why it failed or was stopped.
+    pub error: Option<Arc<str>>,
+    /// The number of its last event.
+    pub seq: u64,
+    /// Open frames by path; the root is always there.
+    pub frames: BTreeMap<FramePath, Frame>,
+    /// Nodes that may run but have no job yet, in the order in which they became ready.
+    pub ready: VecDeque<(FramePath, NodeIx)>,
+    /// Response nodes of the root frame that have ended, in that order: it makes the run's outputs.
+    pub responded: Vec<NodeIx>,
+    /// Who may stream, and what is held back.
+    pub response: ResponseState,
+}
+
+/// A graph shared by the runs of a process; two are equal when they are the same version.
+#[derive(Debug, Clone)]
+pub struct SharedGraph(pub Arc<Graph>);
+impl PartialEq for SharedGraph {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.hash == other.0.hash
+    }
+}
+impl std::ops::Deref for SharedGraph {
+    type Target = Graph;
+    fn deref(&self) -> &Graph {
+        &self.0
+    }
+}
+
+impl RunState {
+    /// A run that was submitted and has not begun.
+    pub fn new(id: RunId, graph: Arc<Graph>, head: RunHead) -> Self {
+        let root = Frame::new(&graph);
+        Self {
+            id,
+            status: RunStatus::Scheduled,
+            started_at: None,
+            finished_at: None,
+            error: None,
+            seq: 0,
+            frames: BTreeMap::from([(FramePath::root(), root)]),
+            ready: VecDeque::new(),
+            responded: Vec::new(),
+            response: ResponseState::new(&graph),
+            graph: SharedGraph(graph),
+            head,
+        }
+    }
+
+    /// The state of a node, if its frame is open.
+    pub fn node(&self, frame: &FramePath, node: NodeIx) -> Option<&NodeState> {
+        self.frames.get(frame).and_then(|f| f.nodes.get(node.at()))
+    }
+
+    /// The id of a node's execution.
+    pub fn execution(&self, frame: &FramePath, node: NodeIx) -> ExecutionId {
+        ExecutionId::derive(&self.id, frame, &self.graph.node(node).id)
+    }
+
+    /// The place of a node by its id.
+    pub fn find(&self, id: &NodeId) -> Option<NodeIx> {
+        self.graph.find(id.as_str())
+    }
+
+    /// The variables as a node in `frame` sees them.
+    pub fn pool<'a>(&'a self, frame: &'a FramePath) -> Pool<'a> {
+        Pool { run: self, frame }
+    }
+
+    /// Node starts so far, retries included (the count that the step limit looks at).
+    pub fn steps(&self) -> u64 {
+        self.frames.values().flat_map(|f| &f.nodes).map(started_attempts).sum()
+    }
+
+    /// Node starts of the root frame (Dify: `total_steps`).
+    pub fn root_steps(&self) -> u64 {
+        self.frames.get(&FramePath::root()).map_or(0, |f| f.nodes.iter().map(started_attempts).sum())
+    }
+
+    /// Failed attempts so far, handled or not.
+    pub fn exceptions(&self) -> u64 {
+        self.frames.values().flat_map(|f| &f.nodes).map(|n| u64::from(n.failures)).sum()
+    }
+
+    /// Tokens of all model calls so far.
+    pub fn tokens(&self) -> u64 {
+        self.frames.values().flat_map(|f| &f.nodes).map(|n| n.tokens).sum()
+    }
+
+    /// Jobs that are queued or with a worker.
+    pub fn jobs_in_flight(&self) -> usize {
+        self.frames.values().flat_map(|f| &f.nodes).filter(|n| n.status.has_job()).count()
+    }
+
+    /// True while any node has something to come.
+    pub fn is_busy(&self) -> bool {
+        self.frames.values().flat_map(|f| &f.nodes).any(|n| n.status.is_open())
+    }
+
+    /// About how many bytes the state takes in memory; for the cache's bound.
+    pub fn size_estimate(&self) -> usize {
+        let fixed = 512 + self.frames.len() * (self.graph.nodes.len() * 120 + self.graph.edges.len());
+        let values = |stored: &Stored| match stored {
+            Stored::Inline(segment) => 64 + json_size(&segment.value),
+            Stored::Blob(_) | Stored::Secret(_) => 64,
+        };
+        let written: usize = self
+            .frames
+            .values()
+            .flat_map(|f| f.variables.values().flatten())
+            .map(|(name, value)| name.len() + values(value))
+            .sum();
+        let given: usize = [&self.head.inputs, &self.head.sys, &self.head.conversation]
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| name.len() + values(value))
+            .sum();
+        fixed + written + given + self.response.held_bytes()
+    }
+}
+
+fn started_attempts(node: &NodeState) -> u64 {
+    // A queued or ready node has not started; the attempt it waits for does not count yet.
+    match node.status {
+        NodeStatus::Unknown | NodeStatus::Skipped => 0,
+        NodeStatus::Ready | NodeStatus::Queued => u64::from(node.attempt.saturating_sub(1)),
+        NodeStatus::Stopped => {
+            u64::from(if node.started_at.is_some() { node.attempt } else { node.attempt.saturating_sub(1) })
+        }
+        NodeStatus::Running
+        | NodeStatus::Retrying
+        | NodeStatus::Succeeded
+        | NodeStatus::Failed
+        | NodeStatus::Exception => u64::from(node.attempt),
+    }
+}
+
+/// Bytes a JSON value takes, roughly, without writing it.
+pub(crate) fn json_size(value: &serde_json::Value) -> usize {
+    use serde_json::Value as Json;
+    match value {
+        Json::Null | Json::Bool(_) => 5,
+        Json::Number(_) => 12,
+        Json::String(text) => text.len() + 2,
+        Json::Array(items) => 2 + items.iter().map(|i| json_size(i) + 1).sum::<usize>(),
+        Json::Object(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + json_size(v)).sum::<usize>(),
+    }
+}
+
+/// The variables of a run as a node in one frame sees them.
+#[derive(Debug, Clone, Copy)]
+pub struct Pool<'a> {
+    run: &'a RunState,
+    frame: &'a FramePath,
+}
+
+impl<'a> Pool<'a> {
+    /// The variable at rest: not opened, not loaded. What a frame wrote shadows what the run began with.
+    pub fn stored(&self, node: &str, name: &str) -> Option<Cow<'a, Stored>> {
+        let run = self.run;
+        if let Some(value) = run.frames.get(self.frame).and_then(|f| f.get(node, name)) {
+            return Some(Cow::Borrowed(value));
+        }
+        if !self.frame.is_root()
+            && let Some(value) = run.frames.get(&FramePath::root()).and_then(|f| f.get(node, name))
+        {
+            return Some(Cow::Borrowed(value));
+        }
+        let among = |values: &'a NamedValues| {
+            values.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(value))
+        };
+        match node {
+            "sys" => among(&run.head.sys),
+            "env" => run.graph.environment_variable(name).map(|v| Cow::Owned(environment(v))),
+            "conversation" => among(&run.head.conversation).or_else(|| {
+                let defined = run.graph.0.conversation.iter().find(|v| &*v.name == name)?;
+                Some(Cow::Owned(Stored::Inline(defined.value.clone())))
+            }),
+            _ if node == run.graph.node(run.graph.root).id.as_str() => among(&run.head.inputs),
+            _ => None,
+        }
+    }
+}
+
+fn environment(variable: &crate::graph::DocumentVariable) -> Stored {
+    if variable.value.ty == crate::value::SegmentType::Secret {
+        Stored::Secret(variable.name.clone())
+    } else {
+        Stored::Inline(variable.value.clone())
+    }
+}
+
+impl Variables for Pool<'_> {
+    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
+        match self.stored(node, name) {
+            None => Lookup::Missing,
+            Some(Cow::Borrowed(Stored::Inline(segment))) => Lookup::Found(Cow::Borrowed(segment)),
+            Some(Cow::Owned(Stored::Inline(segment))) => Lookup::Found(Cow::Owned(segment)),
+            Some(Cow::Borrowed(Stored::Blob(blob))) => Lookup::Blob(blob),
+            // Owned values come from the document, and those are never apart.
+            Some(Cow::Owned(Stored::Blob(_))) => Lookup::Missing,
+            Some(stored) => match stored.as_ref() {
+                Stored::Secret(secret) => open_secret(&self.run.graph, secret),
+                Stored::Inline(_) | Stored::Blob(_) => Lookup::Missing,
+            },
+        }
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        let run = self.run;
+        let root = run.graph.node(run.graph.root).id.as_str().to_string();
+        let mut names: Vec<(String, String)> = Vec::new();
+        let mut add = |node: &str, name: &str| {
+            let pair = (node.to_string(), name.to_string());
+            if !names.contains(&pair) {
+                names.push(pair);
+            }
+        };
+        run.head.inputs.iter().for_each(|(name, _)| add(&root, name));
+        run.head.sys.iter().for_each(|(name, _)| add("sys", name));
+        run.graph.0.environment.iter().for_each(|v| add("env", &v.name));
+        run.graph.0.conversation.iter().for_each(|v| add("conversation", &v.name));
+        run.head.conversation.iter().for_each(|(name, _)| add("conversation", name));
+        if let Some(frame) = run.frames.get(self.frame) {
+            let mut written: Vec<_> = frame.variables.iter().collect();
+            written.sort_by_key(|(node, _)| node.as_str());
+            for (node, values) in written {
+                values.iter().for_each(|(name, _)| add(node, name));
+            }
+        }
+        names
+    }
+}
+
+/// A secret of the workflow's environment, opened.
+fn open_secret<'a>(graph: &'a Graph, name: &str) -> Lookup<'a> {
+    graph
+        .environment_variable(name)
+        .map_or(Lookup::Missing, |variable| Lookup::Found(Cow::Borrowed::<Segment>(&variable.value)))
+}
+
+/// The edges of a frame, computed from its nodes: what a node decided is in its handle.
+pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
+    let mut edges = vec![EdgeState::Unknown; graph.edges.len()];
+    for (state, node) in nodes.iter().zip(&graph.nodes) {
+        let decided = match state.status {
+            NodeStatus::Succeeded | NodeStatus::Exception => true,
+            NodeStatus::Skipped => {
+                node.outs.iter().for_each(|e| edges[e.at()] = EdgeState::Skipped);
+                false
+            }
+            NodeStatus::Unknown
+            | NodeStatus::Ready
+            | NodeStatus::Queued
+            | NodeStatus::Running
+            | NodeStatus::Retrying
+            | NodeStatus::Failed
+            | NodeStatus::Stopped => false,
+        };
+        if decided {
+            let handle = state.handle.as_deref().unwrap_or(crate::nodes::SOURCE_HANDLE);
+            for &out in &node.outs {
+                let taken = !node.is_branch() || &*graph.edge(out).handle == handle;
+                edges[out.at()] = if taken { EdgeState::Taken } else { EdgeState::Skipped };
+            }
+        }
+    }
+    edges
+}
+
+/// The edges that are taken, as a test for [`crate::graph::ResponseNode::is_reached`].
+pub(crate) fn taken(edges: &[EdgeState]) -> impl Fn(EdgeIx) -> bool + '_ {
+    |edge| edges[edge.at()] == EdgeState::Taken
+}

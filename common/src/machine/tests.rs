@@ -1,0 +1,1 @@
+//! The machine on its own: facts in, events out, nothing else.

@@ -1,0 +1,504 @@
+//! What the processes ask of the place where runs live.
+//!
+//! Three narrow doors: [`Runs`] for whoever submits, asks and follows; [`Shards`] for whoever owns; [`Jobs`] for whoever
+//! works. [`redis`] is the one that is used; [`memory`] is for simulation. Both pass [`contract`]. Each method says what
+//! holds when it returns.
+
+#[cfg(feature = "runtime")]
+pub mod contract;
+pub mod memory;
+#[cfg(feature = "runtime")]
+pub mod redis;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::clock::Timestamp;
+use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
+use crate::machine::run::RunStatus;
+use crate::wire::commit::RunWrite;
+use crate::wire::event::EventRecord;
+use crate::wire::state::AtRest;
+
+/// What can go wrong with the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Redis cannot be reached, or did not answer in time. Whether the request was carried out is unknown.
+    #[error("Redis at {address} does not answer while {doing}: {reason}")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// What was attempted.
+        doing: &'static str,
+        /// What the connection said.
+        reason: String,
+    },
+    /// Redis answered that it did nothing, and another try may go through (loading, out of memory, busy).
+    #[error("Redis refused to {doing} for now: {reason}")]
+    Refused {
+        /// What was attempted.
+        doing: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// Redis answered something that does not fit.
+    #[error("Redis answered {doing} with what does not fit: {reason}")]
+    Unexpected {
+        /// What was attempted.
+        doing: &'static str,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The server cannot be used as it is set up.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl StoreError {
+    /// True when waiting and trying again is the thing to do.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Refused { .. } => true,
+            Self::Unexpected { .. } | Self::Unusable(_) => false,
+        }
+    }
+}
+
+/// What the server at the other end is, and what that means.
+#[derive(Debug, Clone, Default)]
+pub struct ServerReport {
+    /// Its version, such as `7.0.15`.
+    pub version: String,
+    /// Things that work but deserve a word, each a sentence (AOF off, for one).
+    pub warnings: Vec<String>,
+}
+
+/// The namespace's own settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// Shards for new runs.
+    pub shards: u16,
+    /// Shards at first: where idempotency keys live.
+    pub shards_first: u16,
+}
+
+/// A run to create.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// Its id, chosen by the caller; its shard follows.
+    pub id: RunId,
+    /// Hash and document of its graph; the document is stored beside the run unless it is there.
+    pub graph: (String, Arc<str>),
+    /// Fields of the run hash.
+    pub fields: Vec<(&'static str, String)>,
+    /// Body of the `start` fact.
+    pub start: String,
+    /// Names and sizes of the blobs that its inputs refer to; they belong to the run from then on.
+    pub blobs: Vec<(BlobId, u64)>,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+}
+
+/// What became of a submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Created {
+    /// The run is there and will start.
+    Created,
+    /// It was there before: the same submission, repeated.
+    Exists,
+    /// The shard's inbox is over its bound; nothing was done.
+    Busy,
+    /// A blob of its inputs is gone; nothing was done.
+    BlobMissing,
+}
+
+/// What became of a command to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Its fact is in the inbox.
+    Accepted,
+    /// No such run.
+    NotFound,
+    /// The run is over.
+    Over(RunStatus),
+}
+
+/// Which runs to list: newest first.
+#[derive(Debug, Clone, Default)]
+pub struct ListRuns {
+    /// Only this status.
+    pub status: Option<RunStatus>,
+    /// Only such as were created before this moment (exclusive).
+    pub before: Option<Timestamp>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A registered app.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct App {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Dify's name of its mode.
+    pub mode: String,
+    /// Hash of the published version.
+    pub version: String,
+    /// The published version's document.
+    pub document: String,
+    /// Unix milliseconds.
+    pub created_at_ms: i64,
+}
+
+/// Answer to the reservation of an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reserved {
+    /// It is ours: go on with our run id.
+    Ours,
+    /// The same request came before, under this run.
+    Same(RunId),
+    /// Another request has it.
+    Other,
+}
+
+/// For whoever submits, asks and follows.
+#[async_trait]
+pub trait Runs: Send + Sync {
+    /// Looks at the server: refuses one that cannot hold runs safely.
+    async fn check(&self) -> Result<ServerReport, StoreError>;
+    /// The namespace's settings, written with defaults at the first call.
+    async fn meta(&self) -> Result<Meta, StoreError>;
+    /// The store's time.
+    async fn time(&self) -> Result<Timestamp, StoreError>;
+    /// True when the store takes writes.
+    async fn writable(&self) -> Result<(), StoreError>;
+    /// Creates a run with its start fact, or nothing. May be repeated.
+    async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError>;
+    /// Fields of the run hash; none when there is no such run.
+    async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError>;
+    /// Everything at rest of a run.
+    async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError>;
+    /// Ids of runs, newest first, over all shards.
+    async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError>;
+    /// Puts a command's fact into the inbox of a run that is not over.
+    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError>;
+    /// Events of a run behind an entry, oldest first, of at most `count` entries.
+    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError>;
+    /// Returns when the run may have new events, or after `at_most`. Hints only: look in any case.
+    async fn wait_for_events(&self, run: RunId, at_most: Duration);
+    /// A graph document.
+    async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
+    /// The JSON text of a blob.
+    async fn blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError>;
+    /// Stores a blob that expires unless something accepts it.
+    async fn put_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
+    /// Registers an app, or a new version of it, and the hash of a key that opens it.
+    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError>;
+    /// An app by id.
+    async fn app(&self, id: &str) -> Result<Option<App>, StoreError>;
+    /// The app that a key opens.
+    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError>;
+    /// Ids of all apps.
+    async fn apps(&self) -> Result<Vec<String>, StoreError>;
+    /// Reserves an idempotency key for a run; `request` is the hash of what is asked.
+    async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError>;
+}
+
+/// An entry of the inbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawFact {
+    /// Its id.
+    pub entry: EntryId,
+    /// Its kind.
+    pub kind: String,
+    /// Its run, as written.
+    pub run: String,
+    /// Its body.
+    pub body: String,
+}
+
+/// A shard that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The shard.
+    pub shard: ShardId,
+    /// The fencing number of this ownership.
+    pub epoch: u64,
+    /// The number that the next commit must exceed.
+    pub commit: u64,
+    /// The last fact applied.
+    pub cursor: EntryId,
+    /// Take-overs since the last commit, this one included.
+    pub takeovers: u32,
+    /// Facts that an earlier owner was at when it went down.
+    pub trying: Vec<EntryId>,
+}
+
+/// Something given up on, kept for people to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dead {
+    /// `fact` or `job`.
+    pub what: &'static str,
+    /// Its run, as written.
+    pub run: String,
+    /// Why.
+    pub reason: String,
+    /// Its kind and body.
+    pub content: String,
+}
+
+/// One atomic change of a shard.
+#[derive(Debug, Clone, Default)]
+pub struct Commit {
+    /// Its number, larger than that of the one before.
+    pub number: u64,
+    /// The last fact it applies; none when it applies timers only.
+    pub cursor: Option<EntryId>,
+    /// What it writes, a run each.
+    pub writes: Vec<RunWrite>,
+    /// Members of the timers set that were dealt with although no run wants them.
+    pub timers_cleared: Vec<String>,
+    /// What it gives up on.
+    pub dead: Vec<Dead>,
+}
+
+/// How a commit failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CommitError {
+    /// Another owner has the shard. Nothing was written.
+    #[error("shard {0} belongs to another scheduler now")]
+    Lost(ShardId),
+    /// Nothing was written; the same commit may be tried again.
+    #[error("the commit was refused and nothing was written: {0}")]
+    NotDone(StoreError),
+    /// It may have been written or may still be: whoever sent it must let go of the shard and take it anew.
+    #[error("it is unknown whether the commit was written: {0}")]
+    Unknown(StoreError),
+}
+
+/// The owner's side of one shard. Its connection never reconnects by itself: with it the guard would be lost.
+#[async_trait]
+pub trait Owner: Send {
+    /// What was taken.
+    fn claim(&self) -> &Claim;
+    /// Writes a commit whole, or nothing.
+    async fn commit(&mut self, commit: &Commit) -> Result<(), CommitError>;
+}
+
+/// Reads one shard's inbox; has a connection of its own.
+#[async_trait]
+pub trait FactReader: Send {
+    /// Facts behind `after`, in order; waits for the first at most `block`.
+    async fn read(
+        &mut self,
+        after: EntryId,
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<RawFact>, StoreError>;
+}
+
+/// For whoever owns shards.
+#[async_trait]
+pub trait Shards: Send + Sync {
+    /// Tells that this scheduler lives; answers who else does (ids, sorted, itself included).
+    async fn announce_scheduler(&self, id: &str, ttl: Duration) -> Result<Vec<String>, StoreError>;
+    /// Takes itself off the list.
+    async fn retire_scheduler(&self, id: &str) -> Result<(), StoreError>;
+    /// Who holds a shard's lease.
+    async fn holder(&self, shard: ShardId) -> Result<Option<String>, StoreError>;
+    /// Takes a shard that is free or one's own already: a new epoch, which voids whatever the last owner has under way.
+    async fn claim(
+        &self,
+        shard: ShardId,
+        id: &str,
+        lease: Duration,
+    ) -> Result<Option<Box<dyn Owner>>, StoreError>;
+    /// Renews leases; answers which of them are lost. Called from a thread of its own.
+    async fn renew(&self, shards: &[ShardId], id: &str, lease: Duration) -> Result<Vec<ShardId>, StoreError>;
+    /// Gives a shard up at once.
+    async fn release(&self, shard: ShardId, id: &str) -> Result<(), StoreError>;
+    /// A reader of a shard's inbox.
+    async fn reader(&self, shard: ShardId) -> Result<Box<dyn FactReader>, StoreError>;
+    /// A run at rest, with the number of its last event.
+    async fn load_run(&self, run: RunId) -> Result<Option<AtRest>, StoreError>;
+    /// A graph document.
+    async fn load_graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
+    /// Timers that are due at `now`: (due, member), earliest first.
+    async fn due_timers(
+        &self,
+        shard: ShardId,
+        now: Timestamp,
+        count: usize,
+    ) -> Result<Vec<(Timestamp, String)>, StoreError>;
+    /// When the earliest timer is due.
+    async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError>;
+    /// Notes the facts that are about to be applied, after repeated take-overs without progress.
+    async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError>;
+    /// Cuts the inbox below the stored cursor; only for the owner of this epoch.
+    async fn trim_inbox(&self, shard: ShardId, epoch: u64) -> Result<(), StoreError>;
+    /// Runs that are not over, from a place in the index on, and the place to go on from (none at the end).
+    async fn open_runs(
+        &self,
+        shard: ShardId,
+        from: usize,
+        count: usize,
+    ) -> Result<(Vec<RunId>, Option<usize>), StoreError>;
+    /// Which of these entries of a queue are neither waiting nor held by anybody.
+    async fn lost_jobs(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError>;
+    /// Removes runs that ended before a moment, at most `count`; answers how many.
+    async fn sweep(
+        &self,
+        shard: ShardId,
+        epoch: u64,
+        ended_before: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError>;
+    /// Length of the inbox behind nothing, for the metrics.
+    async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError>;
+}
+
+/// A job in a worker's hands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    /// The shard.
+    pub shard: ShardId,
+    /// The queue.
+    pub queue: Arc<str>,
+    /// The entry.
+    pub entry: EntryId,
+    /// Which handing-out of this entry it is, from 1.
+    pub number: u32,
+    /// The run, as written.
+    pub run: String,
+    /// The body.
+    pub body: String,
+}
+
+/// A job's result to hand in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// The entry.
+    pub entry: EntryId,
+    /// Which handing-out of the entry the worker holds.
+    pub number: u32,
+    /// The run.
+    pub run: RunId,
+    /// The fact's kind.
+    pub kind: &'static str,
+    /// The fact's body.
+    pub body: String,
+    /// Blobs that the fact refers to and this worker has stored: name and size.
+    pub blobs: Vec<(BlobId, u64)>,
+    /// Kept for people as well, when the job was given up on.
+    pub dead: Option<Dead>,
+}
+
+/// What became of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is in the inbox, the job is gone.
+    Stored,
+    /// The job is not this worker's: handed in before, taken over, or taken back.
+    NotYours,
+    /// A blob it refers to has expired; the job is still this worker's.
+    BlobMissing,
+}
+
+/// Reads jobs; has a connection of its own.
+#[async_trait]
+pub trait JobReader: Send {
+    /// New jobs of these streams, at most `count` of each; waits for the first at most `block` (not at all when zero).
+    async fn read(
+        &mut self,
+        streams: &[(ShardId, Arc<str>)],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError>;
+}
+
+/// For whoever works.
+#[async_trait]
+pub trait Jobs: Send + Sync {
+    /// The namespace's settings.
+    async fn namespace(&self) -> Result<Meta, StoreError>;
+    /// Tells that this worker lives; answers how many do.
+    async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError>;
+    /// Takes itself off the list.
+    async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError>;
+    /// A reader of jobs for this consumer.
+    async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError>;
+    /// What this consumer holds already: after a reconnect, jobs whose delivery got lost on the way.
+    async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError>;
+    /// Puts facts into the inbox, in this order: (run, kind, body).
+    async fn report(&self, shard: ShardId, facts: &[(RunId, &'static str, String)])
+    -> Result<(), StoreError>;
+    /// Hands results in: each is accepted once, with its job gone, or not at all. May be repeated.
+    async fn complete(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        results: &[Completion],
+    ) -> Result<Vec<Accepted>, StoreError>;
+    /// Keeps what is still this consumer's; answers which entries are not.
+    async fn heartbeat(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError>;
+    /// Takes over jobs that showed no sign of life for `idle`.
+    async fn take_over(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, StoreError>;
+    /// Gives jobs back at once, their delivery not counted.
+    async fn hand_back(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[(EntryId, u32)],
+    ) -> Result<(), StoreError>;
+    /// Forgets consumers of this queue that hold nothing and have been silent for `idle`, and this one if it holds nothing.
+    async fn drop_consumers(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+    ) -> Result<(), StoreError>;
+    /// Execution ids that are to be stopped, as they are told; ends with the connection.
+    async fn cancellations(&self) -> Result<Box<dyn Cancellations>, StoreError>;
+    /// A graph document.
+    async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
+    /// The JSON text of a blob.
+    async fn load_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError>;
+    /// Stores a blob that expires unless something accepts it.
+    async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
+}
+
+/// All three doors.
+pub trait Store: Runs + Shards + Jobs {}
+impl<T: Runs + Shards + Jobs> Store for T {}
+
+/// Execution ids to stop, as they are told.
+#[async_trait]
+pub trait Cancellations: Send {
+    /// The next one; none when the connection is gone.
+    async fn next(&mut self) -> Option<ExecutionId>;
+}

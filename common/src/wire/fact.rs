@@ -1,0 +1,240 @@
+//! Facts: entries of a shard's inbox, with the fields `kind`, `run` and `fact` (JSON).
+//!
+//! | kind | from | fact |
+//! | --- | --- | --- |
+//! | `start` | submit | the head of the run |
+//! | `started`, `chunk`, `done`, `failed` | worker | the job it is about, and what happened |
+//! | `continue` | the owner | nothing |
+//! | `stop` | API | the reason |
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value as Json;
+
+use super::record::{read_record, write_record};
+use super::state::{head_from_json, head_to_json};
+use super::{WireError, read};
+use crate::clock::Timestamp;
+use crate::graph::Graph;
+use crate::ids::{Delivery, FramePath, NodeId};
+use crate::machine::Fact;
+use crate::machine::changes::Record;
+use crate::machine::fact::{JobChunk, JobDone, JobRef, JobStarted, Stop};
+use crate::machine::run::RunHead;
+use crate::value::{JsonMap, Selector};
+
+const WHAT: &str = "a fact";
+
+/// The kinds of facts, as the entry's field `kind` has them.
+pub mod kind {
+    /// A run was submitted.
+    pub const START: &str = "start";
+    /// An attempt began.
+    pub const STARTED: &str = "started";
+    /// A piece of text.
+    pub const CHUNK: &str = "chunk";
+    /// A result.
+    pub const DONE: &str = "done";
+    /// A failure.
+    pub const FAILED: &str = "failed";
+    /// A bounded step goes on.
+    pub const CONTINUE: &str = "continue";
+    /// An end is wanted.
+    pub const STOP: &str = "stop";
+    /// All of them.
+    pub const ALL: [&str; 7] = [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP];
+}
+
+/// A job as its worker names it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobName {
+    /// The frame.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The holder.
+    pub holder: Delivery,
+}
+
+/// What a worker has to say of a job.
+#[derive(Debug, Clone)]
+pub enum Report {
+    /// It has begun, and goes on.
+    Started {
+        /// When.
+        at: Timestamp,
+    },
+    /// A piece of text.
+    Chunk {
+        /// When the attempt began.
+        started_at: Timestamp,
+        /// Which text.
+        selector: Selector,
+        /// Bytes before this piece.
+        offset: u64,
+        /// The piece.
+        text: String,
+    },
+    /// It has ended; it failed when the record holds an error or `failed` is set.
+    Ended {
+        /// When it began.
+        started_at: Timestamp,
+        /// When it ended.
+        finished_at: Timestamp,
+        /// Whether it failed.
+        failed: bool,
+        /// What it left.
+        record: Record,
+        /// How many bytes of which text were streamed.
+        streamed: Vec<(Selector, u64)>,
+    },
+}
+
+impl Report {
+    /// The entry's field `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => kind::STARTED,
+            Self::Chunk { .. } => kind::CHUNK,
+            Self::Ended { failed: false, .. } => kind::DONE,
+            Self::Ended { failed: true, .. } => kind::FAILED,
+        }
+    }
+    /// The entry's field `fact`.
+    pub fn to_json(&self, job: &JobName) -> String {
+        // Strings and numbers only: this cannot fail.
+        serde_json::to_string(&ReportJson { job, report: self }).unwrap_or_default()
+    }
+}
+
+struct ReportJson<'a> {
+    job: &'a JobName,
+    report: &'a Report,
+}
+
+impl Serialize for ReportJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("node", &self.job.node)?;
+        if !self.job.frame.is_root() {
+            map.serialize_entry("frame", &self.job.frame)?;
+        }
+        map.serialize_entry("attempt", &self.job.attempt)?;
+        map.serialize_entry("holder", &self.job.holder.consumer)?;
+        map.serialize_entry("delivery", &self.job.holder.number)?;
+        match self.report {
+            Report::Started { at } => map.serialize_entry("at", at)?,
+            Report::Chunk { started_at, selector, offset, text } => {
+                map.serialize_entry("started_at", started_at)?;
+                map.serialize_entry("selector", selector)?;
+                map.serialize_entry("offset", offset)?;
+                map.serialize_entry("text", text)?;
+            }
+            Report::Ended { started_at, finished_at, record, streamed, failed: _ } => {
+                map.serialize_entry("started_at", started_at)?;
+                map.serialize_entry("finished_at", finished_at)?;
+                if !streamed.is_empty() {
+                    map.serialize_entry("streamed", streamed)?;
+                }
+                write_record(&mut map, record)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// The body of a `start` fact.
+pub fn start_body(head: &RunHead) -> String {
+    head_to_json(head).to_string()
+}
+
+/// The body of a `stop` fact.
+pub fn stop_body(reason: &str) -> String {
+    serde_json::json!({ "reason": reason }).to_string()
+}
+
+/// Reads an entry of the inbox, as a fact of a run of this graph.
+///
+/// # Errors
+/// A newer version, an unknown kind, a node that the graph does not have, or a body that does not fit.
+pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
+    if !kind::ALL.contains(&kind) {
+        return Err(WireError::Unknown { what: WHAT, kind: kind.chars().take(80).collect() });
+    }
+    if kind == kind::CONTINUE {
+        return Ok(Fact::Continue);
+    }
+    let Json::Object(mut map) = read(WHAT, body)? else {
+        return Err(WireError::malformed(WHAT, "its body is no object"));
+    };
+    if kind == kind::START {
+        return Ok(Fact::Start(Box::new(head_from_json(map)?)));
+    }
+    if kind == kind::STOP {
+        let reason = map.get("reason").and_then(Json::as_str).unwrap_or("User requested abort");
+        return Ok(Fact::Stop(Stop { reason: reason.into() }));
+    }
+    let job = read_job(&map, graph)?;
+    match kind {
+        kind::STARTED => Ok(Fact::JobStarted(JobStarted { job, at: time(&map, "at")? })),
+        kind::CHUNK => Ok(Fact::JobChunk(JobChunk {
+            job,
+            started_at: time(&map, "started_at")?,
+            selector: selector(map.get("selector"))?,
+            offset: map.get("offset").and_then(Json::as_u64).unwrap_or(0),
+            text: match map.remove("text") {
+                Some(Json::String(text)) => text,
+                _ => return Err(WireError::malformed(WHAT, "text is missing")),
+            },
+        })),
+        _ => {
+            let done = JobDone {
+                job,
+                started_at: time(&map, "started_at")?,
+                finished_at: time(&map, "finished_at")?,
+                streamed: streamed(map.remove("streamed"))?,
+                record: read_record(&mut map)?,
+            };
+            Ok(if kind == kind::FAILED { Fact::JobFailed(done) } else { Fact::JobSucceeded(done) })
+        }
+    }
+}
+
+fn read_job(map: &JsonMap, graph: &Graph) -> Result<JobRef, WireError> {
+    let text = |key: &str| map.get(key).and_then(Json::as_str);
+    let number = |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok());
+    let node = text("node").ok_or_else(|| WireError::malformed(WHAT, "node is missing"))?;
+    let ix = graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })?;
+    Ok(JobRef {
+        frame: FramePath::from(text("frame").unwrap_or("")),
+        node: ix,
+        attempt: number("attempt").ok_or_else(|| WireError::malformed(WHAT, "attempt is missing"))?,
+        holder: Delivery {
+            consumer: text("holder").unwrap_or("").into(),
+            number: number("delivery").ok_or_else(|| WireError::malformed(WHAT, "delivery is missing"))?,
+        },
+    })
+}
+
+fn time(map: &JsonMap, key: &str) -> Result<Timestamp, WireError> {
+    map.get(key)
+        .and_then(Json::as_i64)
+        .map(Timestamp::from_micros)
+        .ok_or_else(|| WireError::malformed(WHAT, format!("{key} is missing")))
+}
+
+fn selector(value: Option<&Json>) -> Result<Selector, WireError> {
+    let parts =
+        value.and_then(Json::as_array).ok_or_else(|| WireError::malformed(WHAT, "selector is missing"))?;
+    Ok(parts.iter().map(|p| p.as_str().unwrap_or("").to_string()).collect())
+}
+
+fn streamed(value: Option<Json>) -> Result<Vec<(Selector, u64)>, WireError> {
+    let Some(Json::Array(items)) = value else { return Ok(Vec::new()) };
+    items
+        .iter()
+        .map(|item| Ok((selector(item.get(0))?, item.get(1).and_then(Json::as_u64).unwrap_or(0))))
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! Jobs: entries of a jobs stream, with the fields `run` and `job` (JSON). A job carries all its node needs: the values
+//! its configuration mentions, and the hash of the graph, which every worker can fetch and keep.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value as Json;
+
+use super::value::{StoredJson, stored_from_json};
+use super::{WireError, read};
+use crate::graph::{Graph, GraphHash};
+use crate::ids::{ExecutionId, FramePath, NodeId, RunId};
+use crate::machine::changes::JobOrder;
+use crate::machine::run::RunOptions;
+use crate::value::{JsonMap, Stored};
+
+const WHAT: &str = "a job";
+
+/// A job as a worker reads it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The run.
+    pub run: RunId,
+    /// The graph's hash.
+    pub graph: GraphHash,
+    /// The frame.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeId,
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Deliveries under an earlier, lost entry.
+    pub delivered: u32,
+    /// The variables it may read, as (node, name, value).
+    pub inputs: Vec<(String, String, Stored)>,
+    /// Whether anybody reads what it streams.
+    pub streams: bool,
+    /// The run's options.
+    pub options: RunOptions,
+}
+
+/// The entry's field `job`.
+pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
+    // Strings and numbers only: this cannot fail.
+    serde_json::to_string(&OrderJson { order, graph, options }).unwrap_or_default()
+}
+
+struct OrderJson<'a> {
+    order: &'a JobOrder,
+    graph: &'a Graph,
+    options: &'a RunOptions,
+}
+
+impl Serialize for OrderJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let (order, mut map) = (self.order, s.serialize_map(None)?);
+        let node = self.graph.node(order.node);
+        map.serialize_entry("node", &node.id)?;
+        map.serialize_entry("type", node.kind.wire())?;
+        if !order.frame.is_root() {
+            map.serialize_entry("frame", &order.frame)?;
+        }
+        map.serialize_entry("execution", &order.execution)?;
+        map.serialize_entry("attempt", &order.attempt)?;
+        if order.delivered > 0 {
+            map.serialize_entry("delivered", &order.delivered)?;
+        }
+        map.serialize_entry("graph", &*self.graph.hash.0)?;
+        if order.streams {
+            map.serialize_entry("streams", &true)?;
+        }
+        if !order.inputs.is_empty() {
+            map.serialize_entry("inputs", &InputsJson(&order.inputs))?;
+        }
+        let options = super::state::options_to_json(self.options);
+        if !options.is_empty() {
+            map.serialize_entry("options", &options)?;
+        }
+        map.end()
+    }
+}
+
+/// Inputs as `{node: {name: value}}`.
+struct InputsJson<'a>(&'a [(String, String, Stored)]);
+
+impl Serialize for InputsJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut nodes: Vec<&str> = Vec::new();
+        for (node, _, _) in self.0 {
+            if !nodes.contains(&node.as_str()) {
+                nodes.push(node);
+            }
+        }
+        let mut map = s.serialize_map(Some(nodes.len()))?;
+        for node in nodes {
+            map.serialize_entry(node, &OfNode { all: self.0, node })?;
+        }
+        map.end()
+    }
+}
+
+struct OfNode<'a> {
+    all: &'a [(String, String, Stored)],
+    node: &'a str,
+}
+
+impl Serialize for OfNode<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        for (_, name, value) in self.all.iter().filter(|(node, _, _)| node == self.node) {
+            map.serialize_entry(name, &StoredJson(value))?;
+        }
+        map.end()
+    }
+}
+
+/// Reads a job.
+///
+/// # Errors
+/// A newer version, or fields that are missing or do not fit.
+pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
+    let Json::Object(mut map) = read(WHAT, body)? else {
+        return Err(WireError::malformed(WHAT, "its body is no object"));
+    };
+    let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
+    let text = |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_str).map(str::to_string);
+    let number =
+        |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok());
+    let execution = text(&map, "execution").ok_or_else(|| missing("execution"))?;
+    let options = match map.remove("options") {
+        Some(Json::Object(options)) => super::state::options_from_json(&options),
+        _ => RunOptions::default(),
+    };
+    Ok(Job {
+        run,
+        graph: GraphHash(text(&map, "graph").ok_or_else(|| missing("graph"))?.into()),
+        frame: FramePath::from(text(&map, "frame").unwrap_or_default().as_str()),
+        node: NodeId::from(text(&map, "node").ok_or_else(|| missing("node"))?),
+        execution: execution.parse().map_err(|e| WireError::malformed(WHAT, e))?,
+        attempt: number(&map, "attempt").ok_or_else(|| missing("attempt"))?,
+        delivered: number(&map, "delivered").unwrap_or(0),
+        streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
+        inputs: inputs(map.remove("inputs"))?,
+        options,
+    })
+}
+
+fn inputs(value: Option<Json>) -> Result<Vec<(String, String, Stored)>, WireError> {
+    let Some(Json::Object(nodes)) = value else { return Ok(Vec::new()) };
+    let mut inputs = Vec::new();
+    for (node, names) in nodes {
+        let Json::Object(names) = names else {
+            return Err(WireError::malformed(WHAT, format!("inputs of {node} are no object")));
+        };
+        for (name, value) in names {
+            inputs.push((node.clone(), name, stored_from_json(value)?));
+        }
+    }
+    Ok(inputs)
+}

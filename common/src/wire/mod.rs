@@ -1,0 +1,75 @@
+//! What is written into Redis and read from it by processes of other versions: every form in one place.
+//!
+//! Only this module turns things of the engine into JSON and back. A message begins with its version (`v`, left out
+//! while it is [`VERSION`] 1) and its kind; an unknown kind is told as such and never guessed.
+
+pub mod commit;
+pub mod event;
+pub mod expand;
+pub mod fact;
+pub mod job;
+pub mod record;
+pub mod state;
+pub mod value;
+
+use serde_json::Value as Json;
+
+/// The version that is written.
+pub const VERSION: u32 = 1;
+
+/// Text that is not the message it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Not JSON, or a field of the wrong shape.
+    #[error("{what} cannot be read: {reason}")]
+    Malformed {
+        /// Which message.
+        what: &'static str,
+        /// What was wrong.
+        reason: String,
+    },
+    /// Written by a newer version.
+    #[error("{what} is of version {version}, this process reads up to {VERSION}; upgrade it")]
+    Version {
+        /// Which message.
+        what: &'static str,
+        /// Its version.
+        version: u64,
+    },
+    /// A kind that this process does not know.
+    #[error("{what} of unknown kind {kind:?}")]
+    Unknown {
+        /// Which message.
+        what: &'static str,
+        /// Its kind.
+        kind: String,
+    },
+    /// A node that the graph does not have.
+    #[error("{what} names node {node:?}, which the workflow does not have")]
+    UnknownNode {
+        /// Which message.
+        what: &'static str,
+        /// The node.
+        node: String,
+    },
+}
+
+impl WireError {
+    pub(crate) fn malformed(what: &'static str, reason: impl std::fmt::Display) -> Self {
+        Self::Malformed { what, reason: reason.to_string() }
+    }
+}
+
+/// Reads a message's JSON and checks its version.
+pub(crate) fn read(what: &'static str, text: &str) -> Result<Json, WireError> {
+    let value: Json = serde_json::from_str(text).map_err(|e| WireError::malformed(what, e))?;
+    check_version(what, value.get("v"))?;
+    Ok(value)
+}
+
+pub(crate) fn check_version(what: &'static str, version: Option<&Json>) -> Result<(), WireError> {
+    match version.and_then(Json::as_u64) {
+        Some(version) if version > u64::from(VERSION) => Err(WireError::Version { what, version }),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,95 @@
+//! What an execution left for the record, as JSON inside facts and events: fields at their default are left out.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value as Json;
+
+use super::WireError;
+use super::value::{NamedJson, named_from_json};
+use crate::machine::changes::Record;
+use crate::machine::fact::NamedValues;
+use crate::nodes::{SOURCE_HANDLE, Usage};
+use crate::value::JsonMap;
+
+/// Writes the fields of a record into an object that is being written.
+pub(crate) fn write_record<M: SerializeMap>(map: &mut M, record: &Record) -> Result<(), M::Error> {
+    let mut named = |key: &'static str, values: &NamedValues| {
+        if values.is_empty() { Ok(()) } else { map.serialize_entry(key, &NamedJson(values)) }
+    };
+    named("inputs", &record.inputs)?;
+    named("process_data", &record.process_data)?;
+    named("outputs", &record.outputs)?;
+    if !record.metadata.is_empty() {
+        map.serialize_entry("metadata", &record.metadata)?;
+    }
+    if !record.handle.is_empty() && record.handle != SOURCE_HANDLE {
+        map.serialize_entry("handle", &record.handle)?;
+    }
+    if let Some(usage) = &record.usage {
+        map.serialize_entry("usage", &UsageJson(usage))?;
+    }
+    if !record.error.is_empty() {
+        map.serialize_entry("error", &record.error)?;
+    }
+    if !record.error_type.is_empty() {
+        map.serialize_entry("error_type", &record.error_type)?;
+    }
+    if let Some(ms) = record.retry_hint {
+        map.serialize_entry("retry_after_ms", &ms)?;
+    }
+    Ok(())
+}
+
+/// Reads the fields of a record out of an object.
+pub(crate) fn read_record(map: &mut JsonMap) -> Result<Record, WireError> {
+    let text = |map: &mut JsonMap, key: &str| match map.remove(key) {
+        Some(Json::String(text)) => text,
+        None | Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => {
+            String::new()
+        }
+    };
+    Ok(Record {
+        inputs: named_from_json(map.remove("inputs"))?,
+        process_data: named_from_json(map.remove("process_data"))?,
+        outputs: named_from_json(map.remove("outputs"))?,
+        metadata: match map.remove("metadata") {
+            Some(Json::Object(map)) => map,
+            None | Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
+                JsonMap::new()
+            }
+        },
+        handle: text(map, "handle"),
+        usage: match map.remove("usage") {
+            Some(Json::Object(usage)) => Some(read_usage(usage)),
+            None | Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
+                None
+            }
+        },
+        error: text(map, "error"),
+        error_type: text(map, "error_type"),
+        retry_hint: map.remove("retry_after_ms").and_then(|v| v.as_u64()),
+    })
+}
+
+/// The usage object as `outputs.usage` shows it; the counters are read out of it.
+struct UsageJson<'a>(&'a Usage);
+
+impl Serialize for UsageJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.record.serialize(s)
+    }
+}
+
+fn read_usage(record: JsonMap) -> Usage {
+    let count = |key: &str| record.get(key).and_then(Json::as_u64).unwrap_or(0);
+    let text =
+        |key: &str, default: &str| record.get(key).and_then(Json::as_str).unwrap_or(default).to_string();
+    Usage {
+        prompt_tokens: count("prompt_tokens"),
+        completion_tokens: count("completion_tokens"),
+        total_tokens: count("total_tokens"),
+        total_price: text("total_price", "0.0"),
+        currency: text("currency", "USD"),
+        record,
+    }
+}

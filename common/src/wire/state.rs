@@ -1,0 +1,435 @@
+//! A run at rest: the fields of its two hashes.
+//!
+//! | hash | field | holds |
+//! | --- | --- | --- |
+//! | run | `status`, `version`, `mode`, `workflow`, `app`, `user` | words |
+//! | run | `inputs`, `sys`, `conversation`, `options`, `outputs` | JSON |
+//! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
+//! | run | `error`, `steps`, `tokens`, `exceptions` | written at the end |
+//! | state | `n:<frame>/<node>` | JSON of a node's state |
+//! | state | `v:<frame>/<node>.<name>` | a variable |
+//! | state | `s:<node>.<name>` | a text that comes in pieces |
+//! | state | `response` | who may stream, and where the cursor stands |
+//!
+//! In field names `%`, `/` and `.` of node ids and names are written `%25`, `%2F`, `%2E`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
+use super::{WireError, check_version};
+use crate::clock::Timestamp;
+use crate::graph::{Graph, GraphHash, NodeIx};
+use crate::ids::{FramePath, RunId};
+use crate::machine::changes::Held;
+use crate::machine::response::{ResponseState, Stream};
+use crate::machine::run::{
+    Frame, NodeState, NodeStatus, RunHead, RunOptions, RunState, RunStatus, derive_edges,
+};
+use crate::nodes::evaluate::UndefinedNames;
+use crate::value::JsonMap;
+
+const WHAT: &str = "the state of a run";
+
+/// The field of the response cursor.
+pub const RESPONSE_FIELD: &str = "response";
+
+// ---- options and head
+
+/// Options that differ from their defaults.
+pub fn options_to_json(options: &RunOptions) -> JsonMap {
+    let default = RunOptions::default();
+    let mut map = JsonMap::new();
+    if options.steps_max != default.steps_max {
+        map.insert("max_steps".into(), options.steps_max.into());
+    }
+    if options.seconds_max != default.seconds_max {
+        map.insert("max_execution_time_s".into(), options.seconds_max.into());
+    }
+    if options.template_undefined == UndefinedNames::Strict {
+        map.insert("template_undefined".into(), "strict".into());
+    }
+    if options.template_chars_max != default.template_chars_max {
+        map.insert("template_chars_max".into(), options.template_chars_max.into());
+    }
+    if options.inline_bytes_max != default.inline_bytes_max {
+        map.insert("inline_bytes_max".into(), options.inline_bytes_max.into());
+    }
+    map
+}
+
+/// Options from JSON; what is absent or of a wrong shape is at its default.
+pub fn options_from_json(map: &JsonMap) -> RunOptions {
+    let default = RunOptions::default();
+    let number = |key: &str| map.get(key).and_then(Json::as_u64);
+    let size = |key: &str| number(key).and_then(|n| usize::try_from(n).ok());
+    RunOptions {
+        steps_max: number("max_steps").unwrap_or(default.steps_max),
+        seconds_max: number("max_execution_time_s").unwrap_or(default.seconds_max),
+        template_undefined: match map.get("template_undefined").and_then(Json::as_str) {
+            Some("strict") => UndefinedNames::Strict,
+            Some(_) | None => UndefinedNames::Empty,
+        },
+        template_chars_max: size("template_chars_max").unwrap_or(default.template_chars_max),
+        inline_bytes_max: size("inline_bytes_max").unwrap_or(default.inline_bytes_max),
+    }
+}
+
+/// The head of a run, as a `start` fact carries it.
+pub fn head_to_json(head: &RunHead) -> Json {
+    let named = |values| serde_json::to_value(NamedJson(values)).unwrap_or_default();
+    let mut map = JsonMap::new();
+    map.insert("graph".into(), (*head.graph.0).into());
+    if let Some(app) = &head.app {
+        map.insert("app".into(), app.as_str().into());
+    }
+    map.insert("user".into(), head.user.as_str().into());
+    map.insert("created_at".into(), head.created_at.micros().into());
+    for (key, values) in [("inputs", &head.inputs), ("sys", &head.sys), ("conversation", &head.conversation)]
+    {
+        if !values.is_empty() {
+            map.insert(key.into(), named(values));
+        }
+    }
+    let options = options_to_json(&head.options);
+    if !options.is_empty() {
+        map.insert("options".into(), Json::Object(options));
+    }
+    Json::Object(map)
+}
+
+/// Reads the head of a run from a `start` fact.
+///
+/// # Errors
+/// Fields that are missing or do not fit.
+pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
+    let text = |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_str).map(str::to_string);
+    let options = match map.remove("options") {
+        Some(Json::Object(options)) => options_from_json(&options),
+        _ => RunOptions::default(),
+    };
+    Ok(RunHead {
+        graph: GraphHash(
+            text(&map, "graph").ok_or_else(|| WireError::malformed(WHAT, "graph is missing"))?.into(),
+        ),
+        app: text(&map, "app"),
+        user: text(&map, "user").unwrap_or_default(),
+        created_at: Timestamp::from_micros(map.get("created_at").and_then(Json::as_i64).unwrap_or(0)),
+        inputs: named_from_json(map.remove("inputs"))?,
+        sys: named_from_json(map.remove("sys"))?,
+        conversation: named_from_json(map.remove("conversation"))?,
+        options,
+    })
+}
+
+/// The fields of the run hash at submit.
+pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)> {
+    let named = |values| serde_json::to_string(&NamedJson(values)).unwrap_or_default();
+    let mut fields = vec![
+        ("status", RunStatus::Scheduled.name().to_string()),
+        ("workflow", graph.name.clone()),
+        ("mode", graph.mode.name().to_string()),
+        ("version", head.graph.to_string()),
+        ("user", head.user.clone()),
+        ("created_at", head.created_at.micros().to_string()),
+        ("inputs", named(&head.inputs)),
+        ("sys", named(&head.sys)),
+    ];
+    if let Some(app) = &head.app {
+        fields.push(("app", app.clone()));
+    }
+    if !head.conversation.is_empty() {
+        fields.push(("conversation", named(&head.conversation)));
+    }
+    let options = options_to_json(&head.options);
+    if !options.is_empty() {
+        fields.push(("options", Json::Object(options).to_string()));
+    }
+    fields
+}
+
+/// Reads the head back from the fields of the run hash.
+///
+/// # Errors
+/// Fields that are missing or do not fit.
+pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, WireError> {
+    let json = |key: &str| -> Result<Option<Json>, WireError> {
+        fields
+            .get(key)
+            .map(|t| serde_json::from_str(t).map_err(|e| WireError::malformed(WHAT, e)))
+            .transpose()
+    };
+    check_version(WHAT, json("v").ok().flatten().as_ref())?;
+    let version = fields.get("version").ok_or_else(|| WireError::malformed(WHAT, "version is missing"))?;
+    Ok(RunHead {
+        graph: GraphHash(version.as_str().into()),
+        app: fields.get("app").cloned(),
+        user: fields.get("user").cloned().unwrap_or_default(),
+        inputs: named_from_json(json("inputs")?)?,
+        sys: named_from_json(json("sys")?)?,
+        conversation: named_from_json(json("conversation")?)?,
+        options: match json("options")? {
+            Some(Json::Object(map)) => options_from_json(&map),
+            _ => RunOptions::default(),
+        },
+        created_at: time(fields, "created_at").unwrap_or_default(),
+    })
+}
+
+fn time(fields: &HashMap<String, String>, key: &str) -> Option<Timestamp> {
+    fields.get(key).and_then(|t| t.parse().ok()).map(Timestamp::from_micros)
+}
+
+// ---- names of fields
+
+fn escape(name: &str) -> std::borrow::Cow<'_, str> {
+    if name.contains(['%', '/', '.']) {
+        name.replace('%', "%25").replace('/', "%2F").replace('.', "%2E").into()
+    } else {
+        name.into()
+    }
+}
+
+fn unescape(name: &str) -> String {
+    name.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
+}
+
+/// The field of a node.
+pub fn node_field(frame: &FramePath, node: &str) -> String {
+    format!("n:{frame}/{}", escape(node))
+}
+
+/// The field of a variable.
+pub fn variable_field(frame: &FramePath, node: &str, name: &str) -> String {
+    format!("v:{frame}/{}.{}", escape(node), escape(name))
+}
+
+/// The field of a stream.
+pub fn stream_field(key: &str) -> String {
+    format!("s:{key}")
+}
+
+// ---- contents of fields
+
+/// A node's state.
+pub fn node_json(node: &NodeState) -> String {
+    let mut map = JsonMap::new();
+    map.insert("status".into(), node.status.name().into());
+    if node.attempt != 1 {
+        map.insert("attempt".into(), node.attempt.into());
+    }
+    if let Some(job) = node.job {
+        map.insert("job".into(), job.to_string().into());
+    }
+    if node.delivery > 0 {
+        map.insert("delivery".into(), node.delivery.into());
+    }
+    if let Some(at) = node.started_at {
+        map.insert("started_at".into(), at.micros().into());
+    }
+    if let Some(at) = node.finished_at {
+        map.insert("finished_at".into(), at.micros().into());
+    }
+    if let Some(handle) = &node.handle {
+        map.insert("handle".into(), (**handle).into());
+    }
+    if let Some(error) = &node.error {
+        map.insert("error".into(), (**error).into());
+    }
+    if node.failures > 0 {
+        map.insert("failures".into(), node.failures.into());
+    }
+    if node.tokens > 0 {
+        map.insert("tokens".into(), node.tokens.into());
+    }
+    Json::Object(map).to_string()
+}
+
+/// Reads a node's state.
+///
+/// # Errors
+/// Not JSON, or a status this process does not know.
+pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let number = |key: &str| map.get(key).and_then(Json::as_u64);
+    let small = |key: &str| number(key).and_then(|n| u32::try_from(n).ok());
+    let words = |key: &str| map.get(key).and_then(Json::as_str);
+    let time = |key: &str| map.get(key).and_then(Json::as_i64).map(Timestamp::from_micros);
+    let status = words("status").unwrap_or("");
+    Ok(NodeState {
+        status: NodeStatus::from_name(status)
+            .ok_or_else(|| WireError::Unknown { what: "a node's status", kind: status.to_string() })?,
+        attempt: small("attempt").unwrap_or(1),
+        job: words("job").and_then(|t| t.parse().ok()),
+        delivery: small("delivery").unwrap_or(0),
+        started_at: time("started_at"),
+        finished_at: time("finished_at"),
+        handle: words("handle").map(Arc::from),
+        error: words("error").map(Arc::from),
+        failures: small("failures").unwrap_or(0),
+        tokens: number("tokens").unwrap_or(0),
+    })
+}
+
+/// A stream, without what it holds back: that is in the list of held chunks.
+pub fn stream_json(stream: &Stream) -> String {
+    json!({
+        "attempt": stream.attempt, "delivery": stream.delivery, "length": stream.length,
+        "told": stream.told, "closed": stream.closed, "ended": stream.ended,
+    })
+    .to_string()
+}
+
+fn stream_from_json(text: &str) -> Result<Stream, WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let number = |key: &str| map.get(key).and_then(Json::as_u64).unwrap_or(0);
+    let truth = |key: &str| map.get(key).and_then(Json::as_bool).unwrap_or(false);
+    Ok(Stream {
+        attempt: u32::try_from(number("attempt")).unwrap_or(u32::MAX),
+        delivery: u32::try_from(number("delivery")).unwrap_or(u32::MAX),
+        length: number("length"),
+        told: truth("told"),
+        closed: truth("closed"),
+        ended: truth("ended"),
+        held: Vec::new(),
+    })
+}
+
+/// A held chunk.
+pub fn held_json(held: &Held) -> String {
+    json!({"stream": held.stream, "attempt": held.attempt, "delivery": held.delivery, "text": held.text})
+        .to_string()
+}
+
+/// The response cursor and the order of finished responses.
+pub fn response_json(run: &RunState) -> String {
+    let graph = &run.graph;
+    let id = |ix: NodeIx| graph.node(ix).id.as_str();
+    let reached: Vec<&str> = run.response.reached.iter().map(|at| id(graph.responses[*at].node)).collect();
+    let responded: Vec<&str> = run.responded.iter().map(|ix| id(*ix)).collect();
+    json!({"reached": reached, "done": run.response.done, "at": run.response.at, "responded": responded})
+        .to_string()
+}
+
+/// The JSON of a variable as it stands in the state.
+pub fn variable_json(run: &RunState, frame: &FramePath, node: &str, name: &str) -> Option<String> {
+    let stored = run.frames.get(frame)?.get(node, name)?;
+    serde_json::to_string(&StoredJson(stored)).ok()
+}
+
+/// A run as the store has it.
+#[derive(Debug, Clone, Default)]
+pub struct AtRest {
+    /// Fields of the run hash.
+    pub run: HashMap<String, String>,
+    /// Fields of the state hash.
+    pub state: Vec<(String, String)>,
+    /// The list of held chunks.
+    pub held: Vec<String>,
+    /// The number of the last event; 0 for none.
+    pub seq: u64,
+}
+
+/// Puts a run together from what the store has of it.
+///
+/// # Errors
+/// A newer version, or fields that do not fit.
+pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, WireError> {
+    let head = head_from_fields(&rest.run)?;
+    let mut run = RunState::new(id, graph, head);
+    let status = rest.run.get("status").map_or("", String::as_str);
+    run.status = RunStatus::from_name(status)
+        .ok_or_else(|| WireError::Unknown { what: "a run's status", kind: status.to_string() })?;
+    run.started_at = time(&rest.run, "started_at");
+    run.finished_at = time(&rest.run, "finished_at");
+    run.error = rest.run.get("error").map(|e| e.as_str().into());
+    run.seq = rest.seq;
+    for (field, text) in &rest.state {
+        load_field(&mut run, field, text)?;
+    }
+    for text in &rest.held {
+        load_held(&mut run, text)?;
+    }
+    let graph = run.graph.clone();
+    for frame in run.frames.values_mut() {
+        frame.edges = derive_edges(&graph, &frame.nodes);
+    }
+    let ready = |(path, frame): (&FramePath, &Frame)| {
+        let at = |(at, _): (usize, &NodeState)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)));
+        let is_ready = |(_, node): &(usize, &NodeState)| node.status == NodeStatus::Ready;
+        frame.nodes.iter().enumerate().filter(is_ready).map(at).collect::<Vec<_>>()
+    };
+    run.ready = run.frames.iter().flat_map(ready).collect();
+    Ok(run)
+}
+
+fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireError> {
+    let graph = run.graph.clone();
+    let unknown = |node: &str| WireError::UnknownNode { what: WHAT, node: node.to_string() };
+    let placed = |rest: &str| -> Option<(FramePath, String)> {
+        let (frame, name) = rest.rsplit_once('/')?;
+        Some((FramePath::from(frame), name.to_string()))
+    };
+    match field.split_once(':') {
+        Some(("n", rest)) => {
+            let (frame, node) = placed(rest).ok_or_else(|| unknown(rest))?;
+            let node = unescape(&node);
+            let ix = graph.find(&node).ok_or_else(|| unknown(&node))?;
+            let open = run.frames.entry(frame).or_insert_with(|| Frame::new(&graph));
+            open.nodes[ix.at()] = node_from_json(text)?;
+        }
+        Some(("v", rest)) => {
+            let (frame, name) = placed(rest).ok_or_else(|| unknown(rest))?;
+            let (node, name) = name.split_once('.').ok_or_else(|| unknown(&name))?;
+            let value = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+            let open = run.frames.entry(frame).or_insert_with(|| Frame::new(&graph));
+            open.set(&unescape(node), &unescape(name), stored_from_json(value)?);
+        }
+        Some(("s", key)) => {
+            run.response.streams.insert(key.to_string(), stream_from_json(text)?);
+        }
+        _ if field == RESPONSE_FIELD => load_response(run, text)?,
+        _ => return Err(WireError::Unknown { what: "a field of a run's state", kind: field.to_string() }),
+    }
+    Ok(())
+}
+
+fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let graph = run.graph.clone();
+    let nodes = |key: &str| -> Result<Vec<NodeIx>, WireError> {
+        let ids = map.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+        let find = |id: &Json| {
+            let id = id.as_str().unwrap_or("");
+            graph.find(id).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: id.to_string() })
+        };
+        ids.iter().map(find).collect()
+    };
+    let number =
+        |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    let reached = nodes("reached")?
+        .into_iter()
+        .filter_map(|ix| graph.responses.iter().position(|r| r.node == ix))
+        .collect();
+    run.responded = nodes("responded")?;
+    let streams = std::mem::take(&mut run.response.streams);
+    run.response = ResponseState { reached, done: number("done"), at: number("at"), streams };
+    Ok(())
+}
+
+/// A held chunk counts while its stream is still that of the same holder and none of it has been told.
+fn load_held(run: &mut RunState, text: &str) -> Result<(), WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or("");
+    let number =
+        |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    if let Some(stream) = run.response.streams.get_mut(words("stream"))
+        && !stream.told
+        && (stream.attempt, stream.delivery) == (number("attempt"), number("delivery"))
+    {
+        stream.held.push(words("text").to_string());
+    }
+    Ok(())
+}

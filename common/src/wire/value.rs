@@ -1,0 +1,187 @@
+//! Values at rest as JSON: plain where the JSON says it all, else an object marked by the key `$tm`.
+//!
+//! | value | form |
+//! | --- | --- |
+//! | inline, type as inferred | the JSON itself |
+//! | inline, other type | `{"$tm":"value","type":"array[string]","value":[]}` |
+//! | apart | `{"$tm":"blob","id":"…","type":"string","size":70000}` |
+//! | secret | `{"$tm":"secret","name":"KEY"}` |
+//! | joined text | `{"$tm":"joined","parts":[…]}` |
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value as Json;
+
+use super::WireError;
+use crate::ids::BlobId;
+use crate::machine::changes::Output;
+use crate::machine::fact::NamedValues;
+use crate::value::{BlobRef, JsonMap, Segment, Stored, infer_type};
+
+/// The key that marks what is not plain JSON.
+pub const MARK: &str = "$tm";
+
+/// A stored value on its way into JSON.
+pub struct StoredJson<'a>(pub &'a Stored);
+
+impl Serialize for StoredJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Stored::Inline(segment) if is_plain(segment) => segment.value.serialize(s),
+            Stored::Inline(segment) => {
+                let mut map = s.serialize_map(Some(3))?;
+                map.serialize_entry(MARK, "value")?;
+                map.serialize_entry("type", segment.ty.name())?;
+                map.serialize_entry("value", &segment.value)?;
+                map.end()
+            }
+            Stored::Blob(blob) => {
+                let mut map = s.serialize_map(Some(4))?;
+                map.serialize_entry(MARK, "blob")?;
+                map.serialize_entry("id", blob.id.as_str())?;
+                map.serialize_entry("type", blob.ty.name())?;
+                map.serialize_entry("size", &blob.size)?;
+                map.end()
+            }
+            Stored::Secret(name) => {
+                let mut map = s.serialize_map(Some(2))?;
+                map.serialize_entry(MARK, "secret")?;
+                map.serialize_entry("name", name)?;
+                map.end()
+            }
+        }
+    }
+}
+
+fn is_plain(segment: &Segment) -> bool {
+    infer_type(&segment.value) == segment.ty && segment.value.get(MARK).is_none()
+}
+
+/// Named values as one JSON object.
+pub struct NamedJson<'a>(pub &'a NamedValues);
+
+impl Serialize for NamedJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(Some(self.0.len()))?;
+        for (name, value) in self.0 {
+            map.serialize_entry(name, &StoredJson(value))?;
+        }
+        map.end()
+    }
+}
+
+/// A run's outputs as one JSON object.
+pub struct OutputsJson<'a>(pub &'a [(String, Output)]);
+
+impl Serialize for OutputsJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(Some(self.0.len()))?;
+        for (name, value) in self.0 {
+            map.serialize_entry(name, &OutputJson(value))?;
+        }
+        map.end()
+    }
+}
+
+struct OutputJson<'a>(&'a Output);
+
+impl Serialize for OutputJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let parts = match self.0 {
+            Output::One(value) => return StoredJson(value).serialize(s),
+            Output::Joined(parts) => parts,
+        };
+        let mut text = String::new();
+        for part in parts {
+            match part {
+                Stored::Inline(segment) => text.push_str(&segment.text()),
+                Stored::Blob(_) | Stored::Secret(_) => {
+                    let mut map = s.serialize_map(Some(2))?;
+                    map.serialize_entry(MARK, "joined")?;
+                    map.serialize_entry("parts", &parts.iter().map(StoredJson).collect::<Vec<_>>())?;
+                    return map.end();
+                }
+            }
+        }
+        text.serialize(s)
+    }
+}
+
+/// Reads a stored value.
+///
+/// # Errors
+/// A mark of unknown kind, or fields that do not fit it.
+pub fn stored_from_json(value: Json) -> Result<Stored, WireError> {
+    let mut map = match value {
+        Json::Object(map) if map.contains_key(MARK) => map,
+        plain @ (Json::Null
+        | Json::Bool(_)
+        | Json::Number(_)
+        | Json::String(_)
+        | Json::Array(_)
+        | Json::Object(_)) => return Ok(Stored::Inline(Segment::infer(plain))),
+    };
+    const WHAT: &str = "a stored value";
+    let text = |map: &JsonMap, key: &str| -> Result<String, WireError> {
+        let found = map.get(key).and_then(Json::as_str).map(str::to_string);
+        found.ok_or_else(|| WireError::malformed(WHAT, format!("{key} is missing")))
+    };
+    let ty = |map: &JsonMap| text(map, "type")?.parse().map_err(|e| WireError::malformed(WHAT, e));
+    match text(&map, MARK)?.as_str() {
+        "value" => {
+            let ty = ty(&map)?;
+            Ok(Stored::Inline(Segment::new(ty, map.remove("value").unwrap_or(Json::Null))))
+        }
+        "blob" => Ok(Stored::Blob(BlobRef {
+            id: BlobId::from(text(&map, "id")?.as_str()),
+            ty: ty(&map)?,
+            size: map.get("size").and_then(Json::as_u64).unwrap_or(0),
+        })),
+        "secret" => Ok(Stored::Secret(text(&map, "name")?.into())),
+        kind => Err(WireError::Unknown { what: WHAT, kind: kind.to_string() }),
+    }
+}
+
+/// Reads named values from an object; absent is empty.
+///
+/// # Errors
+/// As [`stored_from_json`].
+pub fn named_from_json(value: Option<Json>) -> Result<NamedValues, WireError> {
+    match value {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Object(map)) => map.into_iter().map(|(k, v)| Ok((k, stored_from_json(v)?))).collect(),
+        Some(Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
+            Err(WireError::malformed("named values", "not an object"))
+        }
+    }
+}
+
+/// The blobs among named values.
+pub fn blobs_of(values: &NamedValues) -> impl Iterator<Item = &BlobRef> {
+    values.iter().filter_map(|(_, value)| match value {
+        Stored::Blob(blob) => Some(blob),
+        Stored::Inline(_) | Stored::Secret(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::SegmentType;
+    use serde_json::json;
+
+    #[test]
+    fn values_read_back_with_their_types() {
+        for stored in [
+            Stored::Inline(Segment::infer(json!({"a": [1, 2.0, null]}))),
+            Stored::Inline(Segment::new(SegmentType::ArrayString, json!([]))),
+            Stored::Inline(Segment::infer(json!({"$tm": "blob", "id": "a user's own"}))),
+            Stored::Blob(BlobRef { id: "b1".into(), ty: SegmentType::String, size: 70_000 }),
+            Stored::Secret("KEY".into()),
+        ] {
+            let text = serde_json::to_string(&StoredJson(&stored)).unwrap();
+            assert_eq!(stored_from_json(serde_json::from_str(&text).unwrap()), Ok(stored), "{text}");
+        }
+        let plain = Stored::Inline(Segment::string("x"));
+        assert_eq!(serde_json::to_string(&StoredJson(&plain)).unwrap(), "\"x\"");
+    }
+}
