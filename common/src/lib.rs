@@ -8,6 +8,8 @@
 #![warn(missing_docs)]
 
 pub mod clock;
+#[cfg(feature = "runtime")]
+pub mod config;
 pub mod dsl;
 pub mod failure;
 pub mod graph;
@@ -16,5 +18,7 @@ pub mod limits;
 pub mod machine;
 pub mod nodes;
 pub mod store;
+#[cfg(feature = "runtime")]
+pub mod telemetry;
 pub mod value;
 pub mod wire;

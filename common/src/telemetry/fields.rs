@@ -1,0 +1,10 @@
+//! The names of fields on spans and log lines, each with one spelling.
+
+/// The run.
+pub const RUN: &str = "run";
+/// The node.
+pub const NODE: &str = "node";
+/// The shard.
+pub const SHARD: &str = "shard";
+/// The execution.
+pub const EXECUTION: &str = "execution";

@@ -1,0 +1,43 @@
+//! Logs and metrics, set up the same way in every process.
+
+pub mod fields;
+
+use std::io::IsTerminal;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogConfig, LogFormat};
+
+/// Starts logging to standard error, by the settings. A second call changes nothing.
+pub fn start_logs(config: &LogConfig) {
+    let filter = EnvFilter::try_new(&config.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let json = match config.format {
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+        LogFormat::Auto => !std::io::stderr().is_terminal(),
+    };
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(true);
+    let started = if json {
+        builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init()
+    } else {
+        builder.try_init()
+    };
+    // Tests and `dev` start several processes' worth of code in one; the first call decides.
+    drop(started);
+}
+
+/// Starts the metrics of this process, once; answers what renders them for Prometheus.
+pub fn start_metrics() -> PrometheusHandle {
+    static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
+    HANDLE
+        .get_or_init(|| {
+            let recorder = PrometheusBuilder::new().build_recorder();
+            let handle = recorder.handle();
+            // Only the first recorder of a process counts; there is no other.
+            drop(metrics::set_global_recorder(recorder));
+            handle
+        })
+        .clone()
+}
