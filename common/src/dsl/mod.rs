@@ -4,5 +4,7 @@
 //! mistakes in one go.
 
 pub mod diagnostic;
+mod read;
 
 pub use diagnostic::{Diagnostic, Problems, Severity};
+pub use read::ParseLimits;
