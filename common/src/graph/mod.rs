@@ -152,7 +152,7 @@ pub struct Edge {
 }
 
 /// A variable that the document defines: environment or conversation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct DocumentVariable {
     /// The variable's own id in the file, empty when absent.
     pub id: String,
@@ -162,6 +162,13 @@ pub struct DocumentVariable {
     pub value: Segment,
     /// Text for people.
     pub description: String,
+}
+
+impl std::fmt::Debug for DocumentVariable {
+    /// Without the value: it may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DocumentVariable({:?}: {})", self.name, self.value.ty)
+    }
 }
 
 /// A workflow, ready to run.
