@@ -4,8 +4,12 @@
 //! behind that, nobody checks again for cycles, missing ends or unknown types.
 
 pub mod build;
+mod containers;
+mod cycles;
+mod draft;
 pub mod response;
-pub mod validate;
+mod validate;
+mod wrapper;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use crate::ids::NodeId;
 use crate::nodes::{NodeData, NodeKind};
 use crate::value::{JsonMap, Segment};
 
+pub use build::{Imported, build, import, import_within};
 pub use response::{ResponseNode, TemplatePart};
 
 /// The place of a node in [`Graph::nodes`].
