@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod condition;
+pub mod default_value;
 pub mod end;
 pub mod evaluate;
 pub mod if_else;
