@@ -6,6 +6,7 @@
 pub mod answer;
 mod code;
 pub mod condition;
+pub mod default_value;
 pub mod end;
 pub mod evaluate;
 pub mod if_else;
