@@ -1,13 +1,13 @@
 //! What every node carries besides the configuration of its type: title, version, error strategy, default values,
 //! retry, and the engine's own `tidemill` block.
 
-use serde_json::{Number, Value as Json};
+use serde_json::Value as Json;
 
 use super::{ErrorStrategy, NodeSettings, RetryConfig};
-use crate::dsl::fields::{BUILD_FAILED, Fields, kind_of, shown};
+use crate::dsl::fields::{BUILD_FAILED, Fields};
 use crate::dsl::{Problems, suggest};
-use crate::nodes::NodeKind;
-use crate::value::{JsonMap, Segment, SegmentType};
+use crate::nodes::{NodeKind, default_value};
+use crate::value::{JsonMap, Segment};
 
 /// The wrapper of one node.
 #[derive(Debug, Default)]
@@ -55,66 +55,15 @@ fn error_strategy(
     }
 }
 
-/// Dify checks default values whether or not the strategy uses them. The texts of its errors are kept.
+/// Dify checks default values whether or not the strategy uses them.
 fn default_values(data: &JsonMap, problems: &mut Problems) -> Vec<(String, Segment)> {
-    let fields = Fields::new(data, BUILD_FAILED);
-    if fields.given("default_value").is_none() {
-        return Vec::new();
-    }
-    let Some(items) = fields.list("default_value", problems) else { return Vec::new() };
-    let mut values: Vec<(String, Segment)> = Vec::with_capacity(items.len());
-    for (at, item) in items.iter().enumerate() {
-        problems.within(format!("default_value[{at}]"), |problems| {
-            let Some(item) = item.as_object() else {
-                problems.error(BUILD_FAILED, format!("a default value must be a mapping, not {}", kind_of(item)));
-                return;
-            };
-            let fields = Fields::new(item, BUILD_FAILED);
-            let (key, ty) = (fields.text("key", problems), fields.text("type", problems));
-            let (Some(key), Some(ty)) = (key, ty) else { return };
-            match default_value(ty, item.get("value").unwrap_or(&Json::Null)) {
-                Ok(value) => values.push((key.into(), value)),
-                Err(message) => problems.error(BUILD_FAILED, message),
-            }
-        });
-    }
-    values
-}
-
-fn default_value(ty: &str, value: &Json) -> Result<Segment, String> {
-    let value = match value {
-        Json::String(text) if ty == "number" => {
-            let number = text.trim().replace('_', "").parse().ok().and_then(Number::from_f64);
-            Json::Number(number.ok_or_else(|| format!("Cannot convert to number: {text}"))?)
+    match data.get("default_value") {
+        None | Some(Json::Null) => Vec::new(),
+        Some(list) => {
+            let read = problems.within("default_value", |problems| default_value::parse(list, problems));
+            read.unwrap_or_default()
         }
-        Json::String(text) if ty != "string" => {
-            serde_json::from_str(text).map_err(|_| format!("Invalid JSON format for value: {text}"))?
-        }
-        other => other.clone(),
-    };
-    let whole = |fits: bool, name: &str| {
-        if fits { Ok(()) } else { Err(format!("Value must be {name} type for {}", shown(&value))) }
-    };
-    let items = |fits: fn(&Json) -> bool, name: &str| match value.as_array() {
-        None => Err(format!("Value must be list type for {}", shown(&value))),
-        Some(items) if items.iter().all(fits) => Ok(()),
-        Some(_) => Err(format!("All elements must be {name} for {}", shown(&value))),
-    };
-    let ty = match ty {
-        "string" => whole(value.is_string(), "str").map(|()| SegmentType::String),
-        "number" => whole(value.is_number(), "number").map(|()| crate::value::infer_type(&value)),
-        "object" => whole(value.is_object(), "dict").map(|()| SegmentType::Object),
-        "array[number]" => items(Json::is_number, "number").map(|()| SegmentType::ArrayNumber),
-        "array[string]" => items(Json::is_string, "str").map(|()| SegmentType::ArrayString),
-        "array[object]" => items(Json::is_object, "dict").map(|()| SegmentType::ArrayObject),
-        "array[file]" => return Ok(Segment::restore_files(value)),
-        // What a mapping in the short form may also hold.
-        "boolean" if value.is_boolean() => Ok(SegmentType::Boolean),
-        "array[boolean]" => items(Json::is_boolean, "bool").map(|()| SegmentType::ArrayBoolean),
-        "none" | "array[any]" => Ok(crate::value::infer_type(&value)),
-        other => Err(format!("Unsupported type: {other}")),
-    }?;
-    Ok(Segment::new(ty, value))
+    }
 }
 
 fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> RetryConfig {
@@ -221,34 +170,6 @@ mod tests {
         let mut problems = Problems::new();
         let wrapper = read(data.as_object().unwrap(), Some(NodeKind::Code), &mut problems);
         (wrapper, problems.into_vec().into_iter().map(|p| (p.code, p.message)).collect())
-    }
-
-    #[test]
-    fn default_values_are_converted_as_dify_converts_them() {
-        for (ty, given, value, name) in [
-            ("string", json!("x"), json!("x"), "string"),
-            ("number", json!("5"), json!(5.0), "float"),
-            ("number", json!(5), json!(5), "integer"),
-            ("object", json!("{\"a\": 1}"), json!({"a": 1}), "object"),
-            ("array[string]", json!("[]"), json!([]), "array[string]"),
-            ("array[number]", json!([1, 2.5]), json!([1, 2.5]), "array[number]"),
-            ("array[file]", json!([1]), json!([1]), "array[number]"),
-        ] {
-            let found = default_value(ty, &given).unwrap();
-            assert_eq!((found.value, found.ty.name()), (value, name));
-        }
-        for (ty, given, message) in [
-            ("object", json!("[1]"), "Value must be dict type for [1]"),
-            ("object", json!("{"), "Invalid JSON format for value: {"),
-            ("number", json!("x"), "Cannot convert to number: x"),
-            ("number", json!("nan"), "Cannot convert to number: nan"),
-            ("string", json!(1), "Value must be str type for 1"),
-            ("array[string]", json!([1]), "All elements must be str for [1]"),
-            ("array[number]", json!("{}"), "Value must be list type for {}"),
-            ("file", json!("{}"), "Unsupported type: file"),
-        ] {
-            assert_eq!(default_value(ty, &given).unwrap_err(), message);
-        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use operator::Operator;
 use secrets::Secrets;
 
 /// The problem code of node data that cannot be used.
-pub(super) const INVALID_NODE_DATA: &str = "graph.invalid_node_data";
+pub(super) const INVALID_NODE_DATA: &str = crate::dsl::fields::BUILD_FAILED;
 
 /// How conditions are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
