@@ -106,7 +106,8 @@ impl Document {
     /// True when an environment variable is a secret with a value.
     pub fn has_secrets(&self) -> bool {
         self.environment.iter().any(|variable| {
-            variable.value.ty == SegmentType::Secret && variable.value.value.as_str().is_some_and(|v| !v.is_empty())
+            variable.value.ty == SegmentType::Secret
+                && variable.value.value.as_str().is_some_and(|v| !v.is_empty())
         })
     }
 }

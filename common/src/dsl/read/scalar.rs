@@ -82,7 +82,8 @@ fn in_base(digits: &str, base: u32) -> Option<Size> {
     if let Ok(size) = u64::from_str_radix(&digits, base) {
         return Some(Size::Exact(size));
     }
-    let large = digits.chars().fold(0.0, |sum, c| sum * f64::from(base) + f64::from(c.to_digit(base).unwrap_or(0)));
+    let large =
+        digits.chars().fold(0.0, |sum, c| sum * f64::from(base) + f64::from(c.to_digit(base).unwrap_or(0)));
     // In base ten the text itself rounds better than a sum would.
     let large = if base == 10 { digits.parse().unwrap_or(large) } else { large };
     large.is_finite().then_some(Size::Large(large))
@@ -134,7 +135,8 @@ fn float(text: &str) -> Option<f64> {
     let (whole, fraction) = mantissa.split_once('.')?;
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
     let begins = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
-    let well_formed = digits(whole) && digits(fraction) && (begins(whole) || (whole.is_empty() && begins(fraction)));
+    let well_formed =
+        digits(whole) && digits(fraction) && (begins(whole) || (whole.is_empty() && begins(fraction)));
     if !well_formed {
         return None;
     }
