@@ -11,6 +11,7 @@ pub mod end;
 pub mod evaluate;
 mod http_request;
 mod human_input;
+pub mod fields;
 pub mod if_else;
 mod iteration;
 pub mod llm;
