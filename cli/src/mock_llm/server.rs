@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::serve::ListenerExt;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -25,7 +26,7 @@ use super::rules::{Rule, Rules};
 
 /// Largest request that is read, in bytes; tests send prompts of megabytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long a stop waits for answers under way before it cuts them off.
+/// How long a stop waits for answers under way before it leaves them to themselves.
 const STOP_WAIT: Duration = Duration::from_secs(1);
 
 /// The mock, not yet running.
@@ -57,6 +58,11 @@ impl MockLlm {
                 // A sender that is gone means the same as one that has spoken.
                 let _ = stopped.await;
             };
+            // Each piece of a stream goes out at once instead of waiting for the next.
+            let listener = listener.tap_io(|socket| {
+                // Without it pieces come late, no more.
+                let _ = socket.set_nodelay(true);
+            });
             axum::serve(listener, app).with_graceful_shutdown(end).await
         });
         Ok(Running { addr, mock, stop: Some(stop), server })
@@ -78,7 +84,7 @@ impl MockLlm {
     }
 }
 
-/// The mock, running; dropping it ends it at once.
+/// The mock, running; dropping it closes its port at once, while answers under way still come to their end.
 #[derive(Debug)]
 pub struct Running {
     addr: SocketAddr,
