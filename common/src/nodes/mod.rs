@@ -7,6 +7,7 @@ pub mod answer;
 pub mod condition;
 pub mod end;
 pub mod evaluate;
+pub mod fields;
 pub mod if_else;
 pub mod llm;
 pub mod start;
