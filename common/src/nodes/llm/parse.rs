@@ -10,7 +10,7 @@ use crate::dsl::Problems;
 use crate::value::{JsonMap, Selector};
 
 /// Dify's code for a node whose `data` does not fit its type.
-const INVALID: &str = "graph.invalid_node_data";
+const INVALID: &str = crate::dsl::fields::BUILD_FAILED;
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> {
     // All parts are read before any `?`, so that every mistake is reported at once.
