@@ -188,7 +188,7 @@ impl RedisOwner {
                 touched.push(' ');
             }
             // Writing to a string cannot fail.
-            drop(write!(touched, "{}", write.run));
+            let _ = write!(touched, "{}", write.run);
         }
         if !touched.is_empty() {
             pipe.cmd("PUBLISH").arg(self.keys.tick(shard)).arg(touched);
