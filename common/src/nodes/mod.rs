@@ -4,11 +4,18 @@
 //! the outside world is in the worker, under the same name.
 
 pub mod answer;
+mod code;
 pub mod condition;
+pub mod default_value;
 pub mod end;
 pub mod evaluate;
 pub mod if_else;
+mod http_request;
+mod human_input;
+mod iteration;
 pub mod llm;
+mod loop_;
+mod parse;
 pub mod start;
 pub mod template_transform;
 pub mod variable_aggregator;
@@ -16,6 +23,7 @@ pub mod variable_aggregator;
 use crate::failure::NodeFailure;
 use crate::value::{JsonMap, Segment};
 
+pub(crate) use parse::{mentions_of, parse_data};
 pub use evaluate::{Deferred, EvaluationLimits, evaluate};
 
 /// How a node takes part in the traversal, under Dify's names.
