@@ -9,6 +9,7 @@ pub mod condition;
 pub mod default_value;
 pub mod end;
 pub mod evaluate;
+pub mod fields;
 pub mod if_else;
 mod http_request;
 mod human_input;
