@@ -56,7 +56,8 @@ fn kind(root: &JsonMap, problems: &mut Problems) -> Kind {
         }
         None | Some(Json::Null) if is_bare => Kind::Graph,
         None | Some(Json::Null) => {
-            let hint = "a file begins with `kind: app` as Dify exports it, or is a graph of `nodes` and `edges`";
+            let hint =
+                "a file begins with `kind: app` as Dify exports it, or is a graph of `nodes` and `edges`";
             problems.error_with_hint("kind.missing", "DSL kind is required.", hint);
             Kind::Other
         }
@@ -70,7 +71,11 @@ fn kind(root: &JsonMap, problems: &mut Problems) -> Kind {
             let hint = other.as_str().and_then(|kind| suggest::hint(kind, ["app", "graph"]));
             let hint = hint.unwrap_or_else(|| "the kinds that can be run are app and graph".into());
             problems.within("kind", |problems| {
-                problems.error_with_hint("kind.unsupported", format!("the kind {other} is not supported"), hint);
+                problems.error_with_hint(
+                    "kind.unsupported",
+                    format!("the kind {other} is not supported"),
+                    hint,
+                );
             });
             if is_app { Kind::App } else { Kind::Other }
         }
@@ -120,7 +125,11 @@ fn mode(app: &JsonMap, problems: &mut Problems) -> Option<AppMode> {
         None => "the app has no `mode`".into(),
     };
     problems.within("mode", |problems| {
-        problems.error_with_hint("plan.unsupported", found, "the modes that can be run are workflow and advanced-chat");
+        problems.error_with_hint(
+            "plan.unsupported",
+            found,
+            "the modes that can be run are workflow and advanced-chat",
+        );
     });
     None
 }

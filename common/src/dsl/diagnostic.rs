@@ -182,7 +182,7 @@ impl Problems {
     fn push(&mut self, severity: Severity, code: &'static str, message: String, hint: Option<String>) {
         let mut path = String::new();
         for part in &self.prefix {
-            if !path.is_empty() && !part.starts_with('[') {
+            if !path.is_empty() && !part.is_empty() && !part.starts_with('[') {
                 path.push('.');
             }
             path.push_str(part);

@@ -78,7 +78,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// The one text of this document: the form that [`stored`] describes. Secrets stand in it as they are; see
+    /// The one text of this document: the form that `dsl/stored.rs` describes. Secrets stand in it as they are; see
     /// [`Document::seal`].
     pub fn canonical(&self) -> String {
         stored::write(self)
@@ -106,7 +106,8 @@ impl Document {
     /// True when an environment variable is a secret with a value.
     pub fn has_secrets(&self) -> bool {
         self.environment.iter().any(|variable| {
-            variable.value.ty == SegmentType::Secret && variable.value.value.as_str().is_some_and(|v| !v.is_empty())
+            variable.value.ty == SegmentType::Secret
+                && variable.value.value.as_str().is_some_and(|v| !v.is_empty())
         })
     }
 }

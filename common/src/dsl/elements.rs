@@ -18,7 +18,8 @@ pub(super) fn nodes(graph: &mut JsonMap, problems: &mut Problems) -> Vec<Documen
     for (at, item) in items.into_iter().enumerate() {
         problems.within(format!("nodes[{at}]"), |problems| {
             let Json::Object(item) = item else {
-                problems.error("graph.invalid_node", format!("a node must be a mapping, not {}", kind_of(&item)));
+                problems
+                    .error("graph.invalid_node", format!("a node must be a mapping, not {}", kind_of(&item)));
                 return;
             };
             if item.get("type").and_then(Json::as_str) != Some(NOTE) {
@@ -97,7 +98,8 @@ pub(super) fn edges(graph: &mut JsonMap, problems: &mut Problems) -> Vec<Documen
                     place: at,
                 }),
                 None => problems.within("sourceHandle", |problems| {
-                    problems.warning("graph.edge_dropped", "the handle is not a text; Dify drops such an edge");
+                    problems
+                        .warning("graph.edge_dropped", "the handle is not a text; Dify drops such an edge");
                 }),
             }
         });

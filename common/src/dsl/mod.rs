@@ -46,7 +46,9 @@ impl Lines {
     /// Gives every problem its line.
     pub(crate) fn fill_in(&self, problems: &mut [Diagnostic]) {
         let Some(tree) = &self.0 else { return };
-        for problem in problems.iter_mut().filter(|problem| problem.line.is_none() && !problem.path.is_empty()) {
+        for problem in
+            problems.iter_mut().filter(|problem| problem.line.is_none() && !problem.path.is_empty())
+        {
             problem.line = tree.line_of(&problem.path);
         }
     }

@@ -198,7 +198,8 @@ mod tests {
     #[test]
     fn debug_shows_no_secret() {
         let document = with_secret();
-        let shown = format!("{document:?} {:?} {:?}", document.environment, SealingKey::from_passphrase("hunter2"));
+        let shown =
+            format!("{document:?} {:?} {:?}", document.environment, SealingKey::from_passphrase("hunter2"));
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

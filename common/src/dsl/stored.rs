@@ -22,9 +22,8 @@ const FORM_VERSION: u64 = 1;
 
 /// The canonical text.
 pub(super) fn write(document: &Document) -> String {
-    let nodes = document.nodes.iter().map(|node| {
-        json!({"id": node.id, "parent": node.parent, "data": node.data})
-    });
+    let nodes =
+        document.nodes.iter().map(|node| json!({"id": node.id, "parent": node.parent, "data": node.data}));
     let edges = document.edges.iter().map(|edge| {
         json!({"number": edge.number, "id": edge.id, "source": edge.source, "target": edge.target, "handle": &*edge.handle})
     });
@@ -144,5 +143,9 @@ fn list_of<T>(
 }
 
 fn wrong(key: &str) -> Diagnostic {
-    Diagnostic::at_line("document.not_stored_form", None, format!("not a stored document: {key} is not as written"))
+    Diagnostic::at_line(
+        "document.not_stored_form",
+        None,
+        format!("not a stored document: {key} is not as written"),
+    )
 }

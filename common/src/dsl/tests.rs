@@ -40,7 +40,10 @@ fn each_problem_of_the_outer_shape_has_its_code_and_line() {
         ("- 1\n".to_owned(), vec![("parse.expected_mapping", None)]),
         ("".to_owned(), vec![("parse.expected_mapping", None)]),
         ("x: 1\n".to_owned(), vec![("kind.missing", None)]),
-        ("kind: recipe\napp: {mode: workflow}\n".to_owned(), vec![("kind.unsupported", Some(1)), ("graph.missing_workflow", None)]),
+        (
+            "kind: recipe\napp: {mode: workflow}\n".to_owned(),
+            vec![("kind.unsupported", Some(1)), ("graph.missing_workflow", None)],
+        ),
         ("kind: rag_pipeline\nworkflow: {}\n".to_owned(), vec![("plan.unsupported", Some(1))]),
         (format!("kind: app\n{graph}"), vec![("kind.missing_app", None)]),
         (format!("app: {{mode: workflow}}\n{graph}"), vec![("kind.missing", None)]),
@@ -48,12 +51,32 @@ fn each_problem_of_the_outer_shape_has_its_code_and_line() {
         (format!("{APP}workflow: {{}}\n"), vec![("graph.missing", Some(4))]),
         (format!("kind: app\napp: {{name: x}}\n{graph}"), vec![("plan.unsupported", Some(2))]),
         ("kind: app\napp: {mode: chat}\nmodel_config: {}\n".to_owned(), vec![("plan.unsupported", Some(2))]),
-        (format!("kind: app\nversion: 0.6\napp: {{mode: workflow}}\n{graph}"), vec![("version.invalid", Some(2))]),
-        (format!("kind: app\nversion: new\napp: {{mode: workflow}}\n{graph}"), vec![("version.invalid", Some(2))]),
-        (format!("kind: app\nversion: 9.0.0\napp: {{mode: workflow}}\n{graph}"), vec![("version.unknown", Some(2))]),
-        (format!("{APP}workflow:\n  features: 5\n  graph: {{{GRAPH}}}\n"), vec![("graph.invalid_workflow", Some(5))]),
-        (format!("{APP}workflow:\n  environment_variables:\n  - {{value: 1}}\n  - {{name: a, value: 1, value_type: x}}\n  graph: {{{GRAPH}}}\n"), vec![("runtime_variables.invalid_name", Some(6)), ("runtime_variables.invalid_item", Some(7))]),
-        (format!("{APP}workflow:\n  conversation_variables: 5\n  graph: {{{GRAPH}}}\n"), vec![("runtime_variables.invalid", Some(5))]),
+        (
+            format!("kind: app\nversion: 0.6\napp: {{mode: workflow}}\n{graph}"),
+            vec![("version.invalid", Some(2))],
+        ),
+        (
+            format!("kind: app\nversion: new\napp: {{mode: workflow}}\n{graph}"),
+            vec![("version.invalid", Some(2))],
+        ),
+        (
+            format!("kind: app\nversion: 9.0.0\napp: {{mode: workflow}}\n{graph}"),
+            vec![("version.unknown", Some(2))],
+        ),
+        (
+            format!("{APP}workflow:\n  features: 5\n  graph: {{{GRAPH}}}\n"),
+            vec![("graph.invalid_workflow", Some(5))],
+        ),
+        (
+            format!(
+                "{APP}workflow:\n  environment_variables:\n  - {{value: 1}}\n  - {{name: a, value: 1, value_type: x}}\n  graph: {{{GRAPH}}}\n"
+            ),
+            vec![("runtime_variables.invalid_name", Some(6)), ("runtime_variables.invalid_item", Some(7))],
+        ),
+        (
+            format!("{APP}workflow:\n  conversation_variables: 5\n  graph: {{{GRAPH}}}\n"),
+            vec![("runtime_variables.invalid", Some(5))],
+        ),
     ] {
         assert_eq!(problems_of(&text), expected, "{text}");
     }
@@ -97,13 +120,20 @@ edges:
     assert_eq!(json!(document.nodes[1].data), json!({"type": "code", "keep": 1}));
     let edge = &document.edges[0];
     assert_eq!((edge.number, &*edge.handle, edge.place), (1, "source", 4), "a dropped handle counts");
-    assert_eq!(problems_of("nodes: 5\nedges: x\n"), [("graph.invalid_nodes", Some(1)), ("graph.invalid_edges", Some(2))]);
+    assert_eq!(
+        problems_of("nodes: 5\nedges: x\n"),
+        [("graph.invalid_nodes", Some(1)), ("graph.invalid_edges", Some(2))]
+    );
 }
 
 #[test]
 fn the_canonical_text_has_one_order_and_forgets_the_editor() {
-    let one = document_of(&format!("{APP}workflow: {{graph: {{nodes: [{{id: s, position: {{x: 1}}, width: 5, data: {{type: start, selected: true}}}}], edges: []}}}}\n"));
-    let two = document_of(&format!("workflow: {{graph: {{edges: null, nodes: [{{data: {{type: start}}, id: s}}], viewport: {{}}}}}}\n{APP}"));
+    let one = document_of(&format!(
+        "{APP}workflow: {{graph: {{nodes: [{{id: s, position: {{x: 1}}, width: 5, data: {{type: start, selected: true}}}}], edges: []}}}}\n"
+    ));
+    let two = document_of(&format!(
+        "workflow: {{graph: {{edges: null, nodes: [{{data: {{type: start}}, id: s}}], viewport: {{}}}}}}\n{APP}"
+    ));
     assert_eq!(one.canonical(), two.canonical());
     assert_eq!(one.hash(), two.hash());
     assert_eq!(one.hash().0.len(), 64);

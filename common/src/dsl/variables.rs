@@ -103,12 +103,12 @@ fn check_sizes(name: &str, value: &Segment, description: &str, problems: &mut Pr
         large @ (Json::Array(_) | Json::Object(_)) => large.to_string().len(),
     };
     if size > VARIABLE_BYTES_MAX {
-        let message =
-            format!("variable {name:?}: variable size {size} exceeds limit {VARIABLE_BYTES_MAX}");
+        let message = format!("variable {name:?}: variable size {size} exceeds limit {VARIABLE_BYTES_MAX}");
         problems.error_with_hint(INVALID_ITEM, message, "raise MAX_VARIABLE_SIZE, or pass it as an input");
     }
     if description.chars().count() > DESCRIPTION_CHARS_MAX {
-        let message = format!("the description of {name:?} is longer than {DESCRIPTION_CHARS_MAX} characters");
+        let message =
+            format!("the description of {name:?} is longer than {DESCRIPTION_CHARS_MAX} characters");
         problems.warning("runtime_variables.long_description", message);
     }
 }
@@ -210,7 +210,8 @@ mod tests {
             assert!(error.contains(reason), "{error}");
         }
         let mut problems = Problems::new();
-        let workflow = json!({"environment_variables": [{"name": "v", "value_type": "string", "value": long}]});
+        let workflow =
+            json!({"environment_variables": [{"name": "v", "value_type": "string", "value": long}]});
         read(workflow.as_object().unwrap(), Scope::Environment, &mut problems);
         assert!(problems.into_vec()[0].message.contains("exceeds limit 204800"));
     }

@@ -87,8 +87,8 @@ fn parse(version: &str) -> Option<[u64; 3]> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
     let (numbers, mark) = version.split_at(end);
-    let known_mark = mark.is_empty()
-        || ["a", "b", "rc", "-", ".dev", "+"].iter().any(|start| mark.starts_with(start));
+    let known_mark =
+        mark.is_empty() || ["a", "b", "rc", "-", ".dev", "+"].iter().any(|start| mark.starts_with(start));
     let mut parsed = [0; 3];
     for (at, part) in numbers.split('.').enumerate() {
         let number = part.parse().ok()?;

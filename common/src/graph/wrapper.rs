@@ -117,7 +117,8 @@ fn settings(data: &JsonMap, problems: &mut Problems) -> NodeSettings {
             problems.within(key.as_str(), |problems| unknown_setting(key, problems));
         }
         let fields = Fields::new(block, SETTINGS_INVALID);
-        let runs_on = fields.given("runs_on").and_then(|_| fields.one_of("runs_on", &["auto", "worker"], problems));
+        let runs_on =
+            fields.given("runs_on").and_then(|_| fields.one_of("runs_on", &["auto", "worker"], problems));
         NodeSettings {
             queue: queue(&fields, problems).map_or_else(|| NodeSettings::default().queue, Into::into),
             on_worker: runs_on == Some("worker"),
@@ -132,7 +133,8 @@ fn unknown_setting(key: &str, problems: &mut Problems) {
         problems.warning("settings.not_yet", format!("the setting `{key}` has no effect in this version"));
         return;
     }
-    let hint = suggest::hint(key, SETTINGS).unwrap_or_else(|| format!("the settings are {}", SETTINGS.join(", ")));
+    let hint =
+        suggest::hint(key, SETTINGS).unwrap_or_else(|| format!("the settings are {}", SETTINGS.join(", ")));
     problems.warning_with_hint("settings.unknown_key", format!("the setting `{key}` is not known"), hint);
 }
 
@@ -143,7 +145,8 @@ fn queue<'a>(fields: &Fields<'a>, problems: &mut Problems) -> Option<&'a str> {
     let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > QUEUE_CHARS_MAX || !name.chars().all(simple) {
         problems.within("queue", |problems| {
-            let message = format!("the queue's name must be 1 to {QUEUE_CHARS_MAX} of letters, digits, `-`, `_`, `.`");
+            let message =
+                format!("the queue's name must be 1 to {QUEUE_CHARS_MAX} of letters, digits, `-`, `_`, `.`");
             problems.error(SETTINGS_INVALID, message);
         });
         return None;

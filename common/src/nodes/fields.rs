@@ -9,7 +9,7 @@ use crate::dsl::Problems;
 use crate::value::{JsonMap, Segment, Selector, Variables};
 
 /// Dify's code for a node whose `data` cannot be used.
-pub const INVALID_NODE_DATA: &str = "graph.invalid_node_data";
+pub const INVALID_NODE_DATA: &str = crate::dsl::fields::BUILD_FAILED;
 
 /// The name of a JSON value's type, for messages.
 pub fn type_name(value: &Json) -> &'static str {

@@ -8,8 +8,8 @@ use crate::value::JsonMap;
 
 // All lower or all upper case, never mixed.
 const METHODS: [&str; 14] = [
-    "get", "post", "put", "patch", "delete", "head", "options", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD",
-    "OPTIONS",
+    "get", "post", "put", "patch", "delete", "head", "options", "GET", "POST", "PUT", "PATCH", "DELETE",
+    "HEAD", "OPTIONS",
 ];
 const BODY_TYPES: [&str; 6] = ["none", "form-data", "x-www-form-urlencoded", "raw-text", "json", "binary"];
 
@@ -88,7 +88,11 @@ mod tests {
             ("authorization", json!(null), "authorization"),
             ("authorization", json!({"type": "oauth"}), "authorization.type"),
             ("authorization", json!({"type": "api-key", "config": null}), "authorization.config"),
-            ("authorization", json!({"type": "api-key", "config": {"type": "bearer"}}), "authorization.config.api_key"),
+            (
+                "authorization",
+                json!({"type": "api-key", "config": {"type": "bearer"}}),
+                "authorization.config.api_key",
+            ),
             ("body", json!([]), "body"),
             ("body", json!({"type": "xml"}), "body.type"),
             ("body", json!({"type": "json", "data": 5}), "body.data"),

@@ -36,7 +36,9 @@ fn each<'a>(
     for (at, item) in fields.list(key, problems).into_iter().flatten().enumerate() {
         problems.within(format!("{key}[{at}]"), |problems| match item.as_object() {
             Some(item) => check(item, &mut seen, problems),
-            None => problems.error(BUILD_FAILED, format!("an entry must be a mapping, not {}", kind_of(item))),
+            None => {
+                problems.error(BUILD_FAILED, format!("an entry must be a mapping, not {}", kind_of(item)))
+            }
         });
     }
 }
@@ -52,7 +54,8 @@ fn input<'a>(item: &'a JsonMap, seen: &mut HashSet<&'a str>, problems: &mut Prob
 }
 
 fn variable_source(source: Option<&Json>, problems: &mut Problems) {
-    let Some(source) = source.filter(|source| source.get("type").and_then(Json::as_str) == Some("variable")) else {
+    let Some(source) = source.filter(|source| source.get("type").and_then(Json::as_str) == Some("variable"))
+    else {
         return;
     };
     let selector = source.get("selector").unwrap_or(&Json::Null);
@@ -66,7 +69,10 @@ fn action<'a>(item: &'a JsonMap, seen: &mut HashSet<&'a str>, problems: &mut Pro
     let fields = Fields::new(item, BUILD_FAILED);
     let (id, title) = (fields.text("id", problems), fields.text("title", problems));
     if let Some(title) = title.filter(|title| title.chars().count() > ACTION_TITLE_CHARS_MAX) {
-        let message = format!("the title has {} characters, at most {ACTION_TITLE_CHARS_MAX} are allowed", title.chars().count());
+        let message = format!(
+            "the title has {} characters, at most {ACTION_TITLE_CHARS_MAX} are allowed",
+            title.chars().count()
+        );
         problems.error(BUILD_FAILED, message);
     }
     let Some(id) = id else { return };
@@ -76,7 +82,10 @@ fn action<'a>(item: &'a JsonMap, seen: &mut HashSet<&'a str>, problems: &mut Pro
         );
         problems.error(BUILD_FAILED, message);
     } else if id.len() > ACTION_ID_CHARS_MAX {
-        problems.error(BUILD_FAILED, format!("the action id {id:?} is longer than {ACTION_ID_CHARS_MAX} characters"));
+        problems.error(
+            BUILD_FAILED,
+            format!("the action id {id:?} is longer than {ACTION_ID_CHARS_MAX} characters"),
+        );
     }
     if !seen.insert(id) {
         problems.error(BUILD_FAILED, format!("duplicated user action id '{id}'"));
@@ -98,13 +107,19 @@ mod tests {
     fn each_wrong_field_is_reported_at_its_path() {
         let field = |name: &str| json!({"output_variable_name": name, "type": "paragraph"});
         let button = |id: &str| json!({"id": id, "title": "T"});
-        assert_eq!(paths_of(check, json!({"inputs": [field("a")], "user_actions": [button("ok")]})), Vec::<String>::new());
+        assert_eq!(
+            paths_of(check, json!({"inputs": [field("a")], "user_actions": [button("ok")]})),
+            Vec::<String>::new()
+        );
         for (data, path) in [
             (json!({"inputs": 5}), "inputs"),
             (json!({"inputs": [5]}), "inputs[0]"),
             (json!({"inputs": [{}]}), "inputs[0].output_variable_name"),
             (json!({"inputs": [field("a"), field("a")]}), "inputs[1]"),
-            (json!({"inputs": [{"output_variable_name": "a", "default": {"type": "variable", "selector": ["x"]}}]}), "inputs[0].default"),
+            (
+                json!({"inputs": [{"output_variable_name": "a", "default": {"type": "variable", "selector": ["x"]}}]}),
+                "inputs[0].default",
+            ),
             (json!({"user_actions": [button("a"), button("a")]}), "user_actions[1]"),
             (json!({"user_actions": [button("1a")]}), "user_actions[0]"),
             (json!({"user_actions": [button("abcdefghijklmnopqrstu")]}), "user_actions[0]"),

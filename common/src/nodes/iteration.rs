@@ -29,7 +29,8 @@ mod tests {
 
     #[test]
     fn each_wrong_field_is_reported_at_its_path() {
-        let right = json!({"start_node_id": "s", "iterator_selector": ["a", "b"], "output_selector": ["c", "d"]});
+        let right =
+            json!({"start_node_id": "s", "iterator_selector": ["a", "b"], "output_selector": ["c", "d"]});
         assert_eq!(paths_of(check, right.clone()), Vec::<String>::new());
         for (key, value) in [
             ("start_node_id", json!(5)),

@@ -38,7 +38,8 @@ fn variables(fields: &Fields<'_>, problems: &mut Problems) {
     for (at, item) in fields.list("loop_variables", problems).into_iter().flatten().enumerate() {
         problems.within(format!("loop_variables[{at}]"), |problems| {
             let Some(item) = item.as_object() else {
-                problems.error(BUILD_FAILED, format!("a loop variable must be a mapping, not {}", kind_of(item)));
+                problems
+                    .error(BUILD_FAILED, format!("a loop variable must be a mapping, not {}", kind_of(item)));
                 return;
             };
             let fields = Fields::new(item, BUILD_FAILED);

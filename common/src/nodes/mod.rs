@@ -9,10 +9,10 @@ pub mod condition;
 pub mod default_value;
 pub mod end;
 pub mod evaluate;
-pub mod fields;
-pub mod if_else;
 mod http_request;
 mod human_input;
+pub mod fields;
+pub mod if_else;
 mod iteration;
 pub mod llm;
 mod loop_;
@@ -24,8 +24,8 @@ pub mod variable_aggregator;
 use crate::failure::NodeFailure;
 use crate::value::{JsonMap, Segment};
 
-pub(crate) use parse::{mentions_of, parse_data};
 pub use evaluate::{Deferred, EvaluationLimits, evaluate};
+pub(crate) use parse::{mentions_of, parse_data};
 
 /// How a node takes part in the traversal, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

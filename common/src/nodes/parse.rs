@@ -14,7 +14,8 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Answer => return answer::AnswerData::parse(data, problems).map(NodeData::Answer),
         NodeKind::IfElse => return if_else::IfElseData::parse(data, problems).map(NodeData::IfElse),
         NodeKind::TemplateTransform => {
-            return template_transform::TemplateTransformData::parse(data, problems).map(NodeData::TemplateTransform);
+            return template_transform::TemplateTransformData::parse(data, problems)
+                .map(NodeData::TemplateTransform);
         }
         NodeKind::VariableAggregator => {
             return variable_aggregator::VariableAggregatorData::parse(data, problems)
@@ -71,7 +72,10 @@ pub(super) mod tests {
     use super::*;
 
     /// The paths of what a check reports.
-    pub(in crate::nodes) fn paths_of(check: fn(&JsonMap, &mut Problems), data: serde_json::Value) -> Vec<String> {
+    pub(in crate::nodes) fn paths_of(
+        check: fn(&JsonMap, &mut Problems),
+        data: serde_json::Value,
+    ) -> Vec<String> {
         let mut problems = Problems::new();
         check(data.as_object().expect("a mapping"), &mut problems);
         problems.into_vec().into_iter().map(|problem| problem.path).collect()

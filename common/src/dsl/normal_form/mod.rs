@@ -14,9 +14,7 @@ use serde_json::Value as Json;
 use crate::value::JsonMap;
 
 /// Rewrites one part of a file.
-pub(super) struct Form {
-    /// What it is for, as the documentation lists it.
-    pub(super) name: &'static str,
+struct Form {
     rewrite: fn(&mut JsonMap),
     part: Part,
 }
@@ -30,12 +28,17 @@ enum Part {
 }
 
 /// The forms, in the order in which they are applied.
-pub(super) const FORMS: &[Form] = &[
-    Form { name: "`nodes` or `edges` absent or null is an empty list", rewrite: null_lists::rewrite, part: Part::Graph },
-    Form { name: "an edge without `sourceHandle` leaves by `source`", rewrite: edge_handle::rewrite, part: Part::Edge },
-    Form { name: "`version` of a node as a number", rewrite: node_version::rewrite, part: Part::NodeData },
-    Form { name: "an assigner with `items` is of version 2", rewrite: assigner_version::rewrite, part: Part::NodeData },
-    Form { name: "`default_value` as a mapping", rewrite: default_value_object::rewrite, part: Part::NodeData },
+const FORMS: &[Form] = &[
+    // `nodes` or `edges` absent or null is an empty list
+    Form { rewrite: null_lists::rewrite, part: Part::Graph },
+    // an edge without `sourceHandle` leaves by `source`
+    Form { rewrite: edge_handle::rewrite, part: Part::Edge },
+    // `version` of a node as a number
+    Form { rewrite: node_version::rewrite, part: Part::NodeData },
+    // an assigner with `items` is of version 2
+    Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
+    // `default_value` as a mapping
+    Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
 ];
 
 /// Applies every form to a graph.
@@ -100,6 +103,5 @@ mod tests {
             apply(&mut graph);
             assert_eq!(graph, once, "a form applied twice changes nothing more");
         }
-        assert!(FORMS.iter().all(|form| !form.name.is_empty()));
     }
 }

@@ -12,14 +12,11 @@ use super::{INVALID_YAML, ParseLimits};
 use crate::dsl::{Diagnostic, Problems};
 
 /// Reads one JSON text.
-pub(super) fn read(
-    text: &str,
-    limits: &ParseLimits,
-    problems: &mut Problems,
-) -> Result<Tree, Diagnostic> {
+pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) -> Result<Tree, Diagnostic> {
     // Problems of a text that turns out not to be JSON are those of the YAML reader alone.
     let mut duplicates = Vec::new();
-    let mut reader = Reader { text, at: 0, line: 1, tree: Tree::default(), limits, duplicates: &mut duplicates };
+    let mut reader =
+        Reader { text, at: 0, line: 1, tree: Tree::default(), limits, duplicates: &mut duplicates };
     reader.skip_space();
     let root = reader.value(0)?;
     reader.skip_space();
@@ -163,8 +160,7 @@ impl Reader<'_> {
     /// A number, or one of the three words.
     fn word(&mut self) -> Result<Json, Diagnostic> {
         let rest = &self.text[self.at..];
-        let length =
-            rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b)).count();
+        let length = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b)).count();
         let word = &rest[..length];
         let value = match word {
             "null" => Json::Null,
@@ -180,5 +176,9 @@ impl Reader<'_> {
 fn number(text: &str) -> Option<Json> {
     // serde_json knows the grammar; only its rounding of floats is not taken.
     let read: Number = serde_json::from_str(text).ok()?;
-    if read.is_f64() { Number::from_f64(text.parse().ok()?).map(Json::Number) } else { Some(Json::Number(read)) }
+    if read.is_f64() {
+        Number::from_f64(text.parse().ok()?).map(Json::Number)
+    } else {
+        Some(Json::Number(read))
+    }
 }

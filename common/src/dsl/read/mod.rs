@@ -17,6 +17,8 @@ pub(crate) use tree::Tree;
 
 /// The code of every text that cannot be read.
 pub(crate) const INVALID_YAML: &str = "parse.invalid_yaml";
+/// The code of a text that asks for more than the limits allow.
+pub(crate) const TOO_LARGE: &str = "parse.too_large";
 
 /// How much a workflow file may ask of the reader.
 #[derive(Debug, Clone, Copy)]
@@ -55,10 +57,11 @@ pub(crate) fn read(
     // JSON is nearly a subset of YAML, but for escapes of surrogate pairs and numbers such as 1e3; what is neither
     // is reported by the YAML reader, whose users are the many.
     let looks_like_json = text.trim_start().starts_with('{');
-    let as_json = if looks_like_json { json::read(text, limits, problems).ok() } else { None };
+    let as_json = looks_like_json.then(|| json::read(text, limits, problems));
     let tree = match as_json {
-        Some(tree) => tree,
-        None => yaml::read(text, limits, problems)?,
+        Some(Ok(tree)) => tree,
+        Some(Err(problem)) if problem.code == TOO_LARGE => return Err(problem),
+        Some(Err(_)) | None => yaml::read(text, limits, problems)?,
     };
     let value = tree.to_json(limits)?;
     Ok((tree, value))
@@ -77,7 +80,7 @@ fn as_text<'a>(text: &'a [u8], limits: &ParseLimits) -> Result<&'a str, Diagnost
     if text.len() > limits.bytes_max {
         let message =
             format!("the file has {} bytes, more than the {} allowed", text.len(), limits.bytes_max);
-        return Err(Diagnostic::at_line("parse.too_large", None, message)
+        return Err(Diagnostic::at_line(TOO_LARGE, None, message)
             .hinted("raise `import_bytes_max` if a workflow really is that large"));
     }
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);

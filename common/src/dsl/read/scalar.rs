@@ -61,8 +61,11 @@ fn integer(text: &str) -> Option<Size> {
     if let Some(digits) = text.strip_prefix("0x") {
         return in_base(digits, 16);
     }
-    if text == "0" {
+    if text.starts_with('0') && text[1..].bytes().all(|b| b == b'_') {
         return Some(Size::Exact(0));
+    }
+    if text.starts_with('_') {
+        return None;
     }
     if let Some(digits) = text.strip_prefix('0') {
         return in_base(digits, 8);
@@ -82,7 +85,8 @@ fn in_base(digits: &str, base: u32) -> Option<Size> {
     if let Ok(size) = u64::from_str_radix(&digits, base) {
         return Some(Size::Exact(size));
     }
-    let large = digits.chars().fold(0.0, |sum, c| sum * f64::from(base) + f64::from(c.to_digit(base).unwrap_or(0)));
+    let large =
+        digits.chars().fold(0.0, |sum, c| sum * f64::from(base) + f64::from(c.to_digit(base).unwrap_or(0)));
     // In base ten the text itself rounds better than a sum would.
     let large = if base == 10 { digits.parse().unwrap_or(large) } else { large };
     large.is_finite().then_some(Size::Large(large))
@@ -110,7 +114,8 @@ fn sexagesimal_float(text: &str) -> Option<f64> {
         return None;
     }
     let mut parts = whole.split(':');
-    let first = parts.next().filter(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
+    let digits = |part: &&str| part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
+    let first = parts.next().filter(digits).filter(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut sum: f64 = first.replace('_', "").parse().ok()?;
     for part in parts {
         sum = sum * 60.0 + sixty(part)? as f64;
@@ -134,7 +139,8 @@ fn float(text: &str) -> Option<f64> {
     let (whole, fraction) = mantissa.split_once('.')?;
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
     let begins = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
-    let well_formed = digits(whole) && digits(fraction) && (begins(whole) || (whole.is_empty() && begins(fraction)));
+    let well_formed =
+        digits(whole) && digits(fraction) && (begins(whole) || (whole.is_empty() && begins(fraction)));
     if !well_formed {
         return None;
     }
@@ -168,9 +174,12 @@ mod tests {
             ("08", json!("08")),
             ("0o17", json!("0o17")),
             ("_1", json!("_1")),
+            ("-_1", json!("-_1")),
+            ("0_", json!(0)),
             ("1:30", json!(90)),
             ("1:60", json!("1:60")),
             ("1:30.5", json!(90.5)),
+            ("9E9:7.", json!("9E9:7.")),
             ("18446744073709551615", json!(18446744073709551615u64)),
             ("-9223372036854775808", json!(i64::MIN)),
             ("18446744073709551616", json!(18446744073709551616.0)),

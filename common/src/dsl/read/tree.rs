@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value as Json;
 
-use super::{INVALID_YAML, ParseLimits};
+use super::{ParseLimits, TOO_LARGE};
 use crate::dsl::Diagnostic;
 use crate::value::JsonMap;
 
@@ -141,14 +141,13 @@ impl Expansion<'_> {
 
 /// Refusal of a text that nests too deeply.
 pub(super) fn too_deep(line: Option<u32>, limits: &ParseLimits) -> Diagnostic {
-    let message = format!("invalid YAML: nested deeper than {} levels", limits.depth_max);
-    Diagnostic::at_line(INVALID_YAML, line, message)
+    let message = format!("the file nests deeper than {} levels", limits.depth_max);
+    Diagnostic::at_line(TOO_LARGE, line, message)
 }
 
 fn too_much(line: Option<u32>, what: &str, most: usize, setting: &str) -> Diagnostic {
-    let message = format!("invalid YAML: more than {most} {what} once aliases are expanded");
-    Diagnostic::at_line(INVALID_YAML, line, message)
-        .hinted(format!("write fewer aliases, or raise `{setting}`"))
+    let message = format!("the file has more than {most} {what} once its aliases are expanded");
+    Diagnostic::at_line(TOO_LARGE, line, message).hinted(format!("write fewer aliases, or raise `{setting}`"))
 }
 
 fn step_into_list(path: &str, length: usize) -> Option<(usize, &str)> {

@@ -12,11 +12,7 @@ use super::{INVALID_YAML, ParseLimits, scalar};
 use crate::dsl::{Diagnostic, Problems};
 
 /// Reads one YAML document.
-pub(super) fn read(
-    text: &str,
-    limits: &ParseLimits,
-    problems: &mut Problems,
-) -> Result<Tree, Diagnostic> {
+pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) -> Result<Tree, Diagnostic> {
     let mut builder = Builder {
         tree: Tree::default(),
         open: Vec::new(),
@@ -30,6 +26,10 @@ pub(super) fn read(
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| {
             let line = u32::try_from(error.marker().line()).ok();
+            // The parser's own bound, which it meets first when it looks ahead for the end of a key.
+            if error.info().contains("recursion limit") {
+                return too_deep(line, limits);
+            }
             let column = error.marker().col() + 1;
             invalid(line, format!("{} (column {column})", error.info()))
         })?;
@@ -96,8 +96,7 @@ impl Builder<'_> {
             }
             Event::MappingStart(anchor, tag) => {
                 known_tag(tag, "map", line)?;
-                let content =
-                    OpenContent::Mapping { entries: Vec::new(), merges: Vec::new(), key: None };
+                let content = OpenContent::Mapping { entries: Vec::new(), merges: Vec::new(), key: None };
                 self.begin(line, anchor, content)
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
@@ -113,7 +112,8 @@ impl Builder<'_> {
         line: u32,
     ) -> Result<(), Diagnostic> {
         let plain = style == ScalarStyle::Plain;
-        if let Some(Open { content: OpenContent::Mapping { key: key @ None, .. }, .. }) = self.open.last_mut() {
+        if let Some(Open { content: OpenContent::Mapping { key: key @ None, .. }, .. }) = self.open.last_mut()
+        {
             if anchor != 0 {
                 return Err(invalid(Some(line), "an anchor on a key is not supported"));
             }
@@ -202,7 +202,8 @@ impl Builder<'_> {
     fn unique(&mut self, base: Vec<Entry>, own: Vec<Entry>) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::with_capacity(base.len() + own.len());
         let mut places: HashMap<Rc<str>, (usize, bool)> = HashMap::with_capacity(base.len() + own.len());
-        let all = base.into_iter().map(|entry| (entry, false)).chain(own.into_iter().map(|entry| (entry, true)));
+        let all =
+            base.into_iter().map(|entry| (entry, false)).chain(own.into_iter().map(|entry| (entry, true)));
         for (entry, is_own) in all {
             match places.get_mut(&entry.key) {
                 Some((at, was_own)) => {
@@ -228,12 +229,7 @@ pub(super) fn duplicate_key(problems: &mut Problems, key: &str, line: u32) {
     problems.warning_at_line("parse.duplicate_key", line, message);
 }
 
-fn tagged(
-    text: Cow<'_, str>,
-    plain: bool,
-    tag: Option<Cow<'_, Tag>>,
-    line: u32,
-) -> Result<Json, Diagnostic> {
+fn tagged(text: Cow<'_, str>, plain: bool, tag: Option<Cow<'_, Tag>>, line: u32) -> Result<Json, Diagnostic> {
     let Some(tag) = tag else {
         return Ok(if plain { scalar::resolve_plain(&text) } else { Json::String(text.into()) });
     };
@@ -248,7 +244,9 @@ fn tagged(
         _ if tag.handle.is_empty() && tag.suffix == "!" => Some(Json::String(text.clone().into())),
         _ => None,
     };
-    value.ok_or_else(|| invalid(Some(line), format!("the tag {tag} does not fit {text:?} or is not supported")))
+    value.ok_or_else(|| {
+        invalid(Some(line), format!("the tag {tag} does not fit {text:?} or is not supported"))
+    })
 }
 
 fn known_tag(tag: Option<Cow<'_, Tag>>, kind: &str, line: u32) -> Result<(), Diagnostic> {

@@ -3,13 +3,15 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::ErrorStrategy;
 use super::containers::Parent;
 use super::cycles;
 use super::draft::Draft;
 use super::wrapper::owner;
 use crate::dsl::fields::BUILD_FAILED;
 use crate::dsl::{Problems, suggest};
-use crate::nodes::{ExecutionType, NODE_TYPES, NodeKind};
+use crate::nodes::if_else::ELSE_HANDLE;
+use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind};
 
 /// A rule: the code of what it reports, and the check.
 pub(super) struct Rule {
@@ -32,6 +34,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: BUILD_FAILED, check: containers_have_their_start_node },
     Rule { code: BUILD_FAILED, check: edges_stay_within_their_container },
     Rule { code: "graph.validation_failed", check: there_is_no_cycle },
+    Rule { code: "graph.unknown_handle", check: handles_can_be_chosen },
     Rule { code: "graph.unreachable_node", check: every_node_can_be_reached },
 ];
 
@@ -52,20 +55,23 @@ impl Report<'_> {
     fn graph(&mut self, message: String, hint: &str) {
         self.problems.error_with_hint(self.code, message, hint);
     }
-    fn node(&mut self, draft: &Draft<'_>, at: usize, message: String, hint: Option<String>) {
+    /// At `part` of a node, such as `data.type`.
+    fn node(&mut self, draft: &Draft<'_>, at: usize, part: &str, message: String, hint: Option<String>) {
         let code = self.code;
-        draft.at_node(at, self.problems, |problems| match hint {
-            Some(hint) => problems.error_with_hint(code, message, hint),
-            None => problems.error(code, message),
-        });
+        draft.at_node(at, self.problems, |problems| add(problems, code, part, message, hint));
     }
-    fn edge(&mut self, draft: &Draft<'_>, at: usize, message: String, hint: Option<String>) {
+    /// At `part` of an edge.
+    fn edge(&mut self, draft: &Draft<'_>, at: usize, part: &str, message: String, hint: Option<String>) {
         let code = self.code;
-        draft.at_edge(at, self.problems, |problems| match hint {
-            Some(hint) => problems.error_with_hint(code, message, hint),
-            None => problems.error(code, message),
-        });
+        draft.at_edge(at, self.problems, |problems| add(problems, code, part, message, hint));
     }
+}
+
+fn add(problems: &mut Problems, code: &'static str, part: &str, message: String, hint: Option<String>) {
+    problems.within(part, |problems| match hint {
+        Some(hint) => problems.error_with_hint(code, message, hint),
+        None => problems.error(code, message),
+    });
 }
 
 fn there_is_a_node(draft: &Draft<'_>, report: &mut Report<'_>) {
@@ -78,7 +84,7 @@ fn node_ids_are_unique(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let id = node.source.id.as_str();
         if draft.index.get(id) != Some(&at) {
-            report.node(draft, at, format!("Duplicate node id {id:?}"), None);
+            report.node(draft, at, "id", format!("Duplicate node id {id:?}"), None);
         }
     }
 }
@@ -87,7 +93,13 @@ fn types_are_known(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_none()) {
         let name = node.source.type_name();
         let hint = suggest::hint(name, NODE_TYPES.iter().map(|spec| spec.wire));
-        report.node(draft, at, format!("node {:?} is of the unknown type {name:?}", node.source.id), hint);
+        report.node(
+            draft,
+            at,
+            "data.type",
+            format!("node {:?} is of the unknown type {name:?}", node.source.id),
+            hint,
+        );
     }
 }
 
@@ -95,7 +107,7 @@ fn types_can_run(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         if let Some(kind) = node.kind.filter(|kind| !kind.spec().implemented) {
             let message = format!("node {:?}: the type {} cannot be run yet", node.source.id, kind.wire());
-            report.node(draft, at, message, None);
+            report.node(draft, at, "data.type", message, None);
         }
     }
 }
@@ -113,7 +125,7 @@ fn one_node_begins(draft: &Draft<'_>, report: &mut Report<'_>) {
             for &at in others {
                 let (id, first) = (&draft.nodes[at].source.id, &draft.nodes[*first].source.id);
                 let message = format!("{id:?} is one start node too many; the run begins at {first:?}");
-                report.node(draft, at, message, None);
+                report.node(draft, at, "data.type", message, None);
             }
         }
     }
@@ -129,7 +141,7 @@ fn edges_join_known_nodes(draft: &Draft<'_>, report: &mut Report<'_>) {
                 // Comparing with every id is for the first few only; a file with many such edges has another problem.
                 let few = report.problems.error_count() < 10;
                 let hint = few.then(|| suggest::hint(id, draft.index.keys().copied())).flatten();
-                report.edge(draft, at, message, hint);
+                report.edge(draft, at, end, message, hint);
             }
         }
     }
@@ -139,7 +151,7 @@ fn edge_ids_are_unique(draft: &Draft<'_>, report: &mut Report<'_>) {
     let mut seen = HashSet::with_capacity(draft.edges.len());
     for (at, edge) in draft.edges.iter().enumerate() {
         if let Some(id) = edge.source.id.as_deref().filter(|id| !seen.insert(*id)) {
-            report.edge(draft, at, format!("Duplicate edge id {id:?}"), None);
+            report.edge(draft, at, "id", format!("Duplicate edge id {id:?}"), None);
         }
     }
 }
@@ -155,11 +167,14 @@ fn parents_are_containers(draft: &Draft<'_>, report: &mut Report<'_>) {
                 format!("node {id:?} lies in {:?}, which is not a container", draft.nodes[*parent].source.id)
             }
             Parent::Unknown(parent) => {
-                format!("nodes with unknown or cyclic containers: {id:?} lies in {parent:?}, which does not exist")
+                format!(
+                    "nodes with unknown or cyclic containers: {id:?} lies in {parent:?}, which does not exist"
+                )
             }
         };
         let hint = "the container of a node is named by `parentId`, `data.iteration_id` or `data.loop_id`";
-        report.node(draft, at, message, Some(hint.into()));
+        let part = if draft.nodes[at].source.parent.is_some() { "parentId" } else { "data" };
+        report.node(draft, at, part, message, Some(hint.into()));
     }
 }
 
@@ -176,7 +191,7 @@ fn containers_do_not_hold_themselves(draft: &Draft<'_>, report: &mut Report<'_>)
             if met[here] == start {
                 let id = &draft.nodes[here].source.id;
                 let message = format!("nodes with unknown or cyclic containers: {id:?} lies within itself");
-                report.node(draft, here, message, None);
+                report.node(draft, here, "", message, None);
                 break;
             }
             if met[here] != usize::MAX {
@@ -208,7 +223,7 @@ fn containers_have_their_start_node(draft: &Draft<'_>, report: &mut Report<'_>) 
             }
             Some(_) => continue,
         };
-        report.node(draft, at, message, None);
+        report.node(draft, at, "data.start_node_id", message, None);
     }
 }
 
@@ -231,7 +246,7 @@ fn edges_stay_within_their_container(draft: &Draft<'_>, report: &mut Report<'_>)
             edge.source.target,
             container.unwrap_or_default()
         );
-        report.edge(draft, at, message, Some("let the edge begin or end at the container itself".into()));
+        report.edge(draft, at, "", message, Some("let the edge begin or end at the container itself".into()));
     }
 }
 
@@ -239,12 +254,52 @@ fn there_is_no_cycle(draft: &Draft<'_>, report: &mut Report<'_>) {
     for cycle in cycles::find(draft) {
         let names: Vec<_> = cycle.nodes.iter().map(|&at| draft.nodes[at].source.id.as_str()).collect();
         let way = if names.len() > 12 {
-            format!("{} → … → {} ({} nodes)", names[..5].join(" → "), names[names.len() - 5..].join(" → "), names.len())
+            format!(
+                "{} → … → {} ({} nodes)",
+                names[..5].join(" → "),
+                names[names.len() - 5..].join(" → "),
+                names.len()
+            )
         } else {
             names.join(" → ")
         };
         let hint = "a run cannot go back; use a loop node to repeat";
-        report.edge(draft, cycle.closing_edge, format!("the edges form a cycle: {way} → {}", names[0]), Some(hint.into()));
+        report.edge(
+            draft,
+            cycle.closing_edge,
+            "",
+            format!("the edges form a cycle: {way} → {}", names[0]),
+            Some(hint.into()),
+        );
+    }
+}
+
+/// An edge whose handle its node never gives is legal, and never taken; or always, where a handle means nothing.
+fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
+    for (at, edge) in draft.edges.iter().enumerate() {
+        let Some(node) = edge.from.map(|from| &draft.nodes[from]) else { continue };
+        let handle = &*edge.source.handle;
+        let handles_failure = node.wrapper.error_strategy == Some(ErrorStrategy::FailBranch);
+        let id = &node.source.id;
+        let message = if handle == FAIL_BRANCH_HANDLE {
+            if handles_failure {
+                continue;
+            }
+            format!(
+                "node {id:?} has no `error_strategy: fail-branch`, so this edge does not mean its failure"
+            )
+        } else if let Some(NodeData::IfElse(data)) = &node.data {
+            if handle == ELSE_HANDLE || data.cases.iter().any(|case| case.id == handle) {
+                continue;
+            }
+            format!("node {id:?} has no case {handle:?}; this edge is never taken")
+        } else {
+            continue;
+        };
+        let code = report.code;
+        draft.at_edge(at, report.problems, |problems| {
+            problems.within("sourceHandle", |problems| problems.warning(code, message));
+        });
     }
 }
 
@@ -274,7 +329,9 @@ fn every_node_can_be_reached(draft: &Draft<'_>, report: &mut Report<'_>) {
     for at in (0..draft.nodes.len()).filter(|at| !reached.contains(at)) {
         let id = &draft.nodes[at].source.id;
         let message = match waited_for.get(&at) {
-            Some(target) => format!("no run reaches node {id:?}, so node {target:?}, which waits for it, never runs"),
+            Some(target) => {
+                format!("no run reaches node {id:?}, so node {target:?}, which waits for it, never runs")
+            }
             None => format!("no run reaches node {id:?}"),
         };
         let code = report.code;
