@@ -41,15 +41,6 @@ impl TemplateTransformData {
     }
 
     /// Runs the node.
-<<<<<<< HEAD
-    pub fn evaluate(
-        &self,
-        variables: &dyn Variables,
-        limits: &super::EvaluationLimits,
-    ) -> Result<NodeResult, super::Deferred> {
-        let _ = (variables, limits);
-        Ok(NodeResult::default())
-=======
     ///
     /// # Errors
     /// [`Deferred`] when the template used up its fuel.
@@ -164,6 +155,5 @@ mod tests {
         assert!(TemplateTransformData::parse(data.as_object().expect("a mapping"), &mut problems).is_none());
         let paths: Vec<String> = problems.into_vec().into_iter().map(|d| d.path).collect();
         assert_eq!(paths, ["variables[0].value_selector", "variables[1]", "template"]);
->>>>>>> dsl
     }
 }
