@@ -188,6 +188,9 @@ pub trait Runs: Send + Sync {
     async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError>;
     /// Events of a run behind an entry, oldest first, of at most `count` entries.
     async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError>;
+    /// A receiver that changes when the run may have new events. A hint only: look once a second in any case. Take it
+    /// before the first look, so that nothing falls between the two.
+    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64>;
     /// Returns when the run may have new events, or after `at_most`. Hints only: look in any case.
     async fn wait_for_events(&self, run: RunId, at_most: Duration);
     /// A graph document.
