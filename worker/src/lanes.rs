@@ -192,12 +192,11 @@ impl Hands {
             let (completions, blobs): (Vec<_>, Vec<_>) =
                 finished.into_iter().map(|it| (it.completion, it.blobs)).unzip();
             let answer = self.jobs.complete(self.shard, queue, &self.consumer, &completions).await;
-            let again =
-                completions.into_iter().zip(blobs).map(|(completion, blobs)| Finished {
-                    queue: queue.clone(),
-                    completion,
-                    blobs,
-                });
+            let again = completions.into_iter().zip(blobs).map(|(completion, blobs)| Finished {
+                queue: queue.clone(),
+                completion,
+                blobs,
+            });
             match answer {
                 Ok(answers) => {
                     self.completing.works();
@@ -226,11 +225,7 @@ impl Hands {
     }
 
     /// Lets go of what was answered; what misses a blob gets it stored again and remains.
-    async fn settle(
-        &self,
-        results: impl Iterator<Item = Finished>,
-        answers: &[Accepted],
-    ) -> Vec<Finished> {
+    async fn settle(&self, results: impl Iterator<Item = Finished>, answers: &[Accepted]) -> Vec<Finished> {
         let mut remaining = Vec::new();
         for (it, answer) in results.zip(answers) {
             match answer {

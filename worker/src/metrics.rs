@@ -98,7 +98,12 @@ mod tests {
         for metric in TABLE {
             assert!(seen.insert(metric.name), "{}", metric.name);
             assert!(metric.name.starts_with("tidemill_worker_") && !metric.help.is_empty());
-            assert_eq!(matches!(metric.kind, Kind::Counter), metric.name.ends_with("_total"), "{}", metric.name);
+            assert_eq!(
+                matches!(metric.kind, Kind::Counter),
+                metric.name.ends_with("_total"),
+                "{}",
+                metric.name
+            );
         }
     }
 }

@@ -28,6 +28,11 @@ impl JobVariables {
         Self { inputs, loaded: HashMap::new(), graph }
     }
 
+    /// The inputs as they came.
+    pub(crate) fn into_inputs(self) -> Vec<(String, String, Stored)> {
+        self.inputs
+    }
+
     pub(crate) fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
