@@ -1,14 +1,14 @@
 //! What a commit writes for one run: the touched parts of its state, encoded once, whatever number of facts touched
 //! them.
 
+use super::WireError;
 use super::event;
 use super::job;
+use super::state::AtRest;
 use super::state::{
     RESPONSE_FIELD, held_json, node_field, node_json, response_json, stream_field, stream_json,
     variable_field, variable_json,
 };
-use super::WireError;
-use super::state::AtRest;
 use super::value::OutputsJson;
 use crate::clock::Timestamp;
 use crate::graph::GraphHash;

@@ -274,7 +274,10 @@ fn memory_is_refused_only_where_there_is_a_history_that_would_be_missing() {
         assemble(&data, &pool, UndefinedNames::Empty, &mut Inputs::new()).err().map(|f| f.message)
     };
     assert_eq!(turn(1), None);
-    assert_eq!(turn(2).as_deref(), Some("memory after the first turn of a conversation is not supported yet"));
+    assert_eq!(
+        turn(2).as_deref(),
+        Some("memory after the first turn of a conversation is not supported yet")
+    );
 }
 
 #[test]

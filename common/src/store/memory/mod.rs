@@ -18,7 +18,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
 
 use super::{App, Meta, StoreError};
@@ -43,7 +43,7 @@ struct Inner {
     space: Mutex<Namespace>,
     facts_came: Notify,
     jobs_came: Notify,
-    events_came: Notify,
+    events_came: watch::Sender<u64>,
     cancelled: broadcast::Sender<ExecutionId>,
 }
 
@@ -86,7 +86,7 @@ impl MemoryStore {
                 space: Mutex::default(),
                 facts_came: Notify::new(),
                 jobs_came: Notify::new(),
-                events_came: Notify::new(),
+                events_came: watch::channel(0).0,
                 cancelled: broadcast::Sender::new(CANCELLATIONS_KEPT),
             }),
         }

@@ -121,11 +121,17 @@ impl Runs for MemoryStore {
         space.shard(run.shard()).runs.get(&run).map_or(Ok(Vec::new()), |run| run.events(after, count))
     }
 
-    async fn wait_for_events(&self, run: RunId, at_most: Duration) {
+    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64> {
+        // One counter for all runs: whoever follows looks more often than needed, which is allowed.
         let _ = run;
-        let told = self.inner.events_came.notified();
+        self.inner.events_came.subscribe()
+    }
+
+    async fn wait_for_events(&self, run: RunId, at_most: Duration) {
+        let mut told = self.follow(run);
         // Whether it was told or the time is over, the caller looks.
-        let _ = wait(told, Instant::now() + at_most).await;
+        let changed = async { drop(told.changed().await) };
+        let _ = wait(changed, Instant::now() + at_most).await;
     }
 
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {

@@ -40,7 +40,7 @@ impl Owner for MemoryOwner {
         }
         self.inner.facts_came.notify_waiters();
         self.inner.jobs_came.notify_waiters();
-        self.inner.events_came.notify_waiters();
+        self.inner.events_came.send_modify(|n| *n += 1);
         Ok(())
     }
 }
@@ -160,7 +160,7 @@ impl Shards for MemoryStore {
     }
 
     async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError> {
-        self.inner.lock().shard(shard).fence.trying = facts.to_vec();
+        self.inner.lock().shard(shard).fence.trying.extend_from_slice(facts);
         Ok(())
     }
 
