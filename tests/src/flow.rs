@@ -86,15 +86,21 @@ impl Flow {
     pub fn when(self, node: &str, input: &str, is: &str) -> Self {
         let condition = json!({"id": "c", "variable_selector": ["start", input], "varType": "string",
             "comparison_operator": "is", "value": is});
-        self.with(node, json!({"cases": [{"case_id": "true", "id": "true", "logical_operator": "and",
-            "conditions": [condition]}]}))
+        self.with(
+            node,
+            json!({"cases": [{"case_id": "true", "id": "true", "logical_operator": "and",
+            "conditions": [condition]}]}),
+        )
     }
 
     /// The workflow file.
     pub fn document(&self) -> Json {
         let is_chat = self.nodes.iter().any(|name| kind(name) == "answer");
-        let nodes: Vec<Json> =
-            self.nodes.iter().map(|name| json!({"id": name, "type": "custom", "data": self.node(name)})).collect();
+        let nodes: Vec<Json> = self
+            .nodes
+            .iter()
+            .map(|name| json!({"id": name, "type": "custom", "data": self.node(name)}))
+            .collect();
         let edges: Vec<Json> = self.edges.iter().map(|(from, handle, to)| {
             json!({"id": format!("{from}-{handle}-{to}"), "source": from, "sourceHandle": handle, "target": to,
                 "targetHandle": "target", "type": "custom",
@@ -133,7 +139,8 @@ impl Flow {
                 json!({"variables": self.inputs.iter().map(variable).collect::<Vec<_>>()})
             }
             "end" => {
-                let output = |from: &String| json!({"variable": from, "value_selector": [from, output_of(from)]});
+                let output =
+                    |from: &String| json!({"variable": from, "value_selector": [from, output_of(from)]});
                 json!({"outputs": self.parents(name).map(output).collect::<Vec<_>>()})
             }
             "answer" => {

@@ -30,7 +30,8 @@ impl Process {
         let file = File::create(&log).expect("a test can write into its folder");
         let other = file.try_clone().expect("a file has room for two handles");
         command.stdin(Stdio::null()).stdout(file).stderr(other);
-        let child = command.spawn().unwrap_or_else(|e| panic!("{name} does not start: {e}; is it installed?"));
+        let child =
+            command.spawn().unwrap_or_else(|e| panic!("{name} does not start: {e}; is it installed?"));
         Self { name: name.into(), child, log }
     }
 
@@ -86,7 +87,12 @@ impl Process {
                 return Ok(line);
             }
             let end = self.end();
-            assert!(end.is_none(), "{} ended ({end:?}) before it said {message:?}:\n{}", self.name, self.tail());
+            assert!(
+                end.is_none(),
+                "{} ended ({end:?}) before it said {message:?}:\n{}",
+                self.name,
+                self.tail()
+            );
             Err(self.tail())
         })
         .await

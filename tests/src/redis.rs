@@ -113,7 +113,10 @@ impl Redis {
 
 fn spawn(folder: &TempDir, port: u16, starts: u32) -> Process {
     let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]).arg("--dir").arg(folder.path());
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .arg("--dir")
+        .arg(folder.path());
     command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"]);
     Process::spawn("redis-server", command, folder.path().join(format!("redis-{starts}.log")))
 }

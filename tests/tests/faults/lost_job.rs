@@ -17,7 +17,8 @@ async fn a_job_entry_that_was_deleted_is_enqueued_again() {
 
     let run = client.start(&chat(), &[]).await;
     let node = client.node_is(&run, "llm", "queued").await;
-    let entry = node["job"].as_str().unwrap_or_else(|| panic!("a queued node names its job: {node}")).to_string();
+    let entry =
+        node["job"].as_str().unwrap_or_else(|| panic!("a queued node names its job: {node}")).to_string();
     let shard = client.run(&run).await["shard"].to_string();
     let jobs = format!("tm:{{{shard}}}:jobs:default");
     assert_eq!(cluster.redis.cli(&["XDEL", &jobs, &entry]), "1", "the entry is where the node says");

@@ -15,7 +15,9 @@ async fn a_run_goes_on_after_redis_was_killed_and_restarted() {
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
 
-    let run = client.start(&Flow::new("start -> a -> llm -> b -> answer").answer("answer", "{{#llm.text#}}"), &[]).await;
+    let run = client
+        .start(&Flow::new("start -> a -> llm -> b -> answer").answer("answer", "{{#llm.text#}}"), &[])
+        .await;
     client.follow(&run, None).await.until_text("<3>").await;
     cluster.redis.kill();
     cluster.redis.restart().await;

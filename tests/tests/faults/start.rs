@@ -19,7 +19,8 @@ async fn ends_with(cluster: &Cluster, command: Command, code: i32, parts: &[&str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_redis_every_program_says_where_it_looked_and_ends_with_3() {
-    let mut cluster = Cluster::start(&[("scheduler.listen", "127.0.0.1:0"), ("worker.listen", "")], None).await;
+    let mut cluster =
+        Cluster::start(&[("scheduler.listen", "127.0.0.1:0"), ("worker.listen", "")], None).await;
     cluster.redis.stop().await;
     let port = cluster.redis.port().to_string();
     for program in ["tidemill-scheduler", "tidemill-worker"] {
