@@ -10,9 +10,9 @@ const KNOWN: [&str; 10] =
     ["inputs", "sys", "conversation", "memory", "mocks", "limits", "commands", "expect", "resume", "notes"];
 
 /// A case, read.
-pub struct Case {
+pub(crate) struct Case {
     /// `case.json`, for the mock.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     workflow: String,
     content: Map<String, Json>,
 }
@@ -22,7 +22,7 @@ impl Case {
     ///
     /// # Errors
     /// What cannot be read, or a key that this program does not know: it would be left out silently.
-    pub fn read(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn read(folder: &Path) -> Result<Self, String> {
         let read = |name: &str| {
             std::fs::read_to_string(folder.join(name)).map_err(|e| format!("{name} cannot be read: {e}"))
         };
@@ -36,12 +36,12 @@ impl Case {
     }
 
     /// The workflow, for a mock at this address.
-    pub fn workflow(&self, base_url: &str) -> String {
+    pub(crate) fn workflow(&self, base_url: &str) -> String {
         self.workflow.replace("${MOCK_BASE_URL}", base_url)
     }
 
     /// The request that submits it: its values and nothing else.
-    pub fn submission(&self, base_url: &str) -> Json {
+    pub(crate) fn submission(&self, base_url: &str) -> Json {
         let mut body = json!({"workflow": self.workflow(base_url)});
         for key in ["inputs", "sys", "conversation", "memory", "commands"] {
             if let Some(value) = self.content.get(key) {
@@ -59,12 +59,12 @@ impl Case {
     }
 
     /// What must come out, up to the first stop.
-    pub fn expected(&self, base_url: &str) -> Json {
+    pub(crate) fn expected(&self, base_url: &str) -> Json {
         filled(self.content.get("expect").cloned().unwrap_or_default(), base_url)
     }
 
     /// What is done after each stop, with what must come out of it.
-    pub fn resumptions(&self, base_url: &str) -> Vec<Json> {
+    pub(crate) fn resumptions(&self, base_url: &str) -> Vec<Json> {
         let steps = self.content.get("resume").and_then(Json::as_array).cloned().unwrap_or_default();
         steps.into_iter().map(|step| filled(step, base_url)).collect()
     }

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::observed::Observed;
 
 /// Differences of a run that was accepted. A field that is not known here is a difference: nothing is left out.
-pub fn differences(expected: &Json, seen: &Observed) -> Vec<String> {
+pub(crate) fn differences(expected: &Json, seen: &Observed) -> Vec<String> {
     let mut found = Vec::new();
     for (field, wanted) in expected.as_object().into_iter().flatten() {
         let chunks = || seen.chunks();
@@ -43,7 +43,7 @@ pub fn differences(expected: &Json, seen: &Observed) -> Vec<String> {
 }
 
 /// Differences of a workflow that had to be refused: for its own error, not for something else that is missing.
-pub fn refusal_differences(expected: &Json, status: u16, body: &Json) -> Vec<String> {
+pub(crate) fn refusal_differences(expected: &Json, status: u16, body: &Json) -> Vec<String> {
     if status != 422 {
         return vec![format!(
             "status: want invalid, the submission was answered with {status} {}",

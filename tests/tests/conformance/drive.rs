@@ -16,7 +16,7 @@ use crate::mock::Mock;
 use crate::observed::Observed;
 
 /// One system for all cases.
-pub struct System {
+pub(crate) struct System {
     scheduler: Scheduler,
     worker: Worker,
     cluster: Cluster,
@@ -26,7 +26,7 @@ pub struct System {
 
 impl System {
     /// Starts it with the settings of the corpus.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let forwarder = Forwarder::start().await.expect("a free port");
         let settings = std::fs::read_to_string(workspace().join("tests/conformance/tidemill.toml"));
         let settings = settings.expect("the settings lie beside the cases");
@@ -42,7 +42,7 @@ impl System {
     }
 
     /// Starts anew what a case has brought down.
-    pub async fn look_after(&mut self) {
+    pub(crate) async fn look_after(&mut self) {
         let file = self.folder.path().join("conformance.toml");
         let config = ["--config", file.to_str().expect("temporary paths are text")];
         if self.scheduler.process.end().is_some() {
@@ -58,7 +58,7 @@ impl System {
 ///
 /// # Errors
 /// Why it fails; `details` gets what was seen.
-pub async fn run(system: &System, case: &Case, details: &mut String) -> Result<(), String> {
+pub(crate) async fn run(system: &System, case: &Case, details: &mut String) -> Result<(), String> {
     let mock = Mock::start(&case.file)?;
     system.forwarder.lead_to(&mock.base_url);
     let client = system.scheduler.client();

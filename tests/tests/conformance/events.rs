@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use tidemill_tests::check::Event;
 
 /// How a node ended, by the type of the event that says so.
-pub fn result(kind: &str) -> Option<&'static str> {
+pub(crate) fn result(kind: &str) -> Option<&'static str> {
     match kind {
         "node_run_succeeded" => Some("succeeded"),
         "node_run_failed" => Some("failed"),
@@ -17,7 +17,7 @@ pub fn result(kind: &str) -> Option<&'static str> {
 }
 
 /// The names of events; chunks and skipped edges have none, the synthetic start nodes of containers are not shown.
-pub fn names(all: &[Event], since: &[Event]) -> Vec<String> {
+pub(crate) fn names(all: &[Event], since: &[Event]) -> Vec<String> {
     let synthetic =
         |event: &&Event| matches!(event.data["node_type"].as_str(), Some("iteration-start" | "loop-start"));
     let synthetic: HashSet<&str> = all.iter().filter(synthetic).filter_map(Event::node).collect();

@@ -15,15 +15,15 @@ struct Now {
 }
 
 /// Forwards bytes.
-pub struct Forwarder {
+pub(crate) struct Forwarder {
     now: Arc<Mutex<Now>>,
     /// `http://host:port`
-    pub base_url: String,
+    pub(crate) base_url: String,
 }
 
 impl Forwarder {
     /// Starts it; until it is pointed somewhere it hangs up.
-    pub async fn start() -> std::io::Result<Self> {
+    pub(crate) async fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base_url = format!("http://{}", listener.local_addr()?);
         let now = Arc::new(Mutex::new(Now::default()));
@@ -46,7 +46,7 @@ impl Forwarder {
     }
 
     /// Leads to this address from now on.
-    pub fn lead_to(&self, base_url: &str) {
+    pub(crate) fn lead_to(&self, base_url: &str) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.open.abort_all();
         now.target = base_url.trim_start_matches("http://").parse().ok();

@@ -7,11 +7,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use tidemill_tests::workspace;
 
 /// A running mock; it ends when this is dropped.
-pub struct Mock {
+pub(crate) struct Mock {
     child: Child,
     _said: BufReader<ChildStdout>,
     /// `http://host:port`
-    pub base_url: String,
+    pub(crate) base_url: String,
 }
 
 impl Mock {
@@ -19,7 +19,7 @@ impl Mock {
     ///
     /// # Errors
     /// When Python is not there, or the mock does not say that it is ready.
-    pub fn start(case: &Path) -> Result<Self, String> {
+    pub(crate) fn start(case: &Path) -> Result<Self, String> {
         let mut command = Command::new("python3");
         command.arg(workspace().join("tests/conformance/mock_server.py")).arg("--case").arg(case);
         // Its standard input closes with this process, however that ends, and the mock with it.

@@ -8,45 +8,45 @@ use tidemill_tests::check::{Event, Transcript};
 use crate::events;
 
 /// A run at a stop.
-pub struct Observed {
+pub(crate) struct Observed {
     /// All that was told.
-    pub all: Transcript,
+    pub(crate) all: Transcript,
     /// What was told since the stop before.
-    pub since: Transcript,
+    pub(crate) since: Transcript,
     /// The run as the API shows it.
-    pub detail: Json,
+    pub(crate) detail: Json,
 }
 
 impl Observed {
     /// A field of the run.
-    pub fn field(&self, name: &str) -> Json {
+    pub(crate) fn field(&self, name: &str) -> Json {
         self.detail[name].clone()
     }
 
     /// The text of the run's error.
-    pub fn error(&self) -> &str {
+    pub(crate) fn error(&self) -> &str {
         self.detail["error"].as_str().unwrap_or_default()
     }
 
     /// The final answer; empty when there is none.
-    pub fn answer(&self) -> Json {
+    pub(crate) fn answer(&self) -> Json {
         self.detail["outputs"].get("answer").cloned().unwrap_or_else(|| json!(""))
     }
 
     /// Texts shown since the stop before.
-    pub fn chunks(&self) -> Vec<&str> {
+    pub(crate) fn chunks(&self) -> Vec<&str> {
         let chunks = self.since.of_kind("node_run_stream_chunk");
         chunks.filter_map(|event| event.data["chunk"].as_str()).filter(|text| !text.is_empty()).collect()
     }
 
     /// Reasoning shown since the stop before.
-    pub fn reasoning(&self) -> String {
+    pub(crate) fn reasoning(&self) -> String {
         let chunks = self.since.of_kind("node_run_reasoning_chunk");
         chunks.filter_map(|event| event.data["chunk"].as_str()).collect()
     }
 
     /// Nodes of the root: what became of those that ended or paused since, and which were skipped.
-    pub fn node_status(&self) -> Json {
+    pub(crate) fn node_status(&self) -> Json {
         let mut statuses = Map::new();
         for node in self.detail["nodes"].as_array().into_iter().flatten() {
             let is_root = node["frame"].as_str().is_none_or(str::is_empty);
@@ -64,7 +64,7 @@ impl Observed {
     }
 
     /// Nodes inside containers: how often each result was seen since.
-    pub fn node_runs(&self) -> Json {
+    pub(crate) fn node_runs(&self) -> Json {
         let mut runs: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
         for event in self.since.events.iter().filter(|event| !event.frame().is_empty()) {
             if let (Some(result), Some(node)) = (events::result(&event.kind), event.node()) {
@@ -75,7 +75,7 @@ impl Observed {
     }
 
     /// Retries per node since.
-    pub fn retries(&self) -> Json {
+    pub(crate) fn retries(&self) -> Json {
         let mut retries: BTreeMap<&str, u64> = BTreeMap::new();
         for node in self.since.of_kind("node_run_retry").filter_map(Event::node) {
             *retries.entry(node).or_default() += 1;
@@ -84,7 +84,7 @@ impl Observed {
     }
 
     /// Whether a node of the root finished before another one started.
-    pub fn in_order(&self, first: &str, second: &str) -> bool {
+    pub(crate) fn in_order(&self, first: &str, second: &str) -> bool {
         let mut finished: HashMap<&str, usize> = HashMap::new();
         let mut started: HashMap<&str, usize> = HashMap::new();
         for (at, event) in self.since.events.iter().enumerate().filter(|(_, event)| event.frame().is_empty())
@@ -100,12 +100,12 @@ impl Observed {
     }
 
     /// The sequence of events since.
-    pub fn event_names(&self) -> Vec<String> {
+    pub(crate) fn event_names(&self) -> Vec<String> {
         events::names(&self.all.events, &self.since.events)
     }
 
     /// What the run waits for.
-    pub fn pause(&self) -> Json {
+    pub(crate) fn pause(&self) -> Json {
         let paused = self.since.of_kind("graph_run_paused").last();
         let reasons = paused.and_then(|event| event.data["reasons"].as_array());
         let mut told: Vec<Json> = reasons.into_iter().flatten().map(|reason| match reason.get("message") {
@@ -117,7 +117,7 @@ impl Observed {
     }
 
     /// An entry of a node's process data.
-    pub fn process_data(&self, node: &str, key: &str) -> Option<&Json> {
+    pub(crate) fn process_data(&self, node: &str, key: &str) -> Option<&Json> {
         self.since
             .events
             .iter()
