@@ -6,6 +6,7 @@
 
 #[cfg(feature = "runtime")]
 pub mod contract;
+#[cfg(feature = "runtime")]
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
