@@ -3,6 +3,19 @@
 
 /// Largest workflow file that is read, in bytes (`import_bytes_max`). Dify refuses more than 10 MB.
 pub const IMPORT_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Deepest nesting of a workflow file, in levels (`document_depth_max`). Real exports need fifteen; everything behind
+/// the reader may recurse within this bound.
+pub const DOCUMENT_DEPTH_MAX: usize = 100;
+/// Most values in a workflow file once its aliases are expanded (`document_values_max`). A graph of 10 000 nodes has
+/// about 400 000.
+pub const DOCUMENT_VALUES_MAX: usize = 2_000_000;
+/// Most bytes of text in a workflow file once its aliases are expanded (`document_text_bytes_max`): twice the largest
+/// file, so that honest use of aliases fits and an alias bomb does not.
+pub const DOCUMENT_TEXT_BYTES_MAX: usize = 2 * IMPORT_BYTES_MAX;
+/// Most problems that are reported of one file; the rest is counted.
+pub const DIAGNOSTICS_MAX: usize = 500;
+/// Longest description of a variable, in characters. Dify's limit.
+pub const DESCRIPTION_CHARS_MAX: usize = 255;
 /// Largest value of an environment or conversation variable, in bytes (`MAX_VARIABLE_SIZE`). Dify's default.
 pub const VARIABLE_BYTES_MAX: usize = 200 * 1024;
 /// Longest output of a template, in characters (`TEMPLATE_TRANSFORM_MAX_LENGTH`). Dify's default.

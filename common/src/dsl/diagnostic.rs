@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use serde_json::{Value as Json, json};
+
+use crate::limits::DIAGNOSTICS_MAX;
+
 /// How bad a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
@@ -9,6 +13,16 @@ pub enum Severity {
     Error,
     /// It runs, but not as its author may think.
     Warning,
+}
+
+impl Severity {
+    /// The name that people and programs see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
 }
 
 /// One problem. `code` is Dify's importer code where it has one (`graph.duplicate_node_id`), else our own in the same
@@ -27,6 +41,41 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it, when that is known.
     pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error of the whole file at a line.
+    pub fn at_line(code: &'static str, line: Option<u32>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            code,
+            path: String::new(),
+            line,
+            message: message.into(),
+            hint: None,
+        }
+    }
+    /// The same with a hint.
+    #[must_use]
+    pub fn hinted(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+    /// True when the workflow cannot be run because of it.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+    /// `{severity, code, path, line, message, hint}`; `line` and `hint` are null when unknown.
+    pub fn to_json(&self) -> Json {
+        json!({
+            "severity": self.severity.name(),
+            "code": self.code,
+            "path": self.path,
+            "line": self.line,
+            "message": self.message,
+            "hint": self.hint,
+        })
+    }
 }
 
 impl fmt::Display for Diagnostic {
@@ -48,6 +97,8 @@ impl fmt::Display for Diagnostic {
 pub struct Problems {
     found: Vec<Diagnostic>,
     prefix: Vec<String>,
+    errors: usize,
+    unshown: usize,
 }
 
 impl Problems {
@@ -79,23 +130,63 @@ impl Problems {
     pub fn warning(&mut self, code: &'static str, message: impl Into<String>) {
         self.push(Severity::Warning, code, message.into(), None);
     }
+    /// Reports a warning with a hint.
+    pub fn warning_with_hint(
+        &mut self,
+        code: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.push(Severity::Warning, code, message.into(), Some(hint.into()));
+    }
+    /// Reports a warning of the text itself, whose line is known and whose path is not.
+    pub(crate) fn warning_at_line(&mut self, code: &'static str, line: u32, message: String) {
+        let shown = self.found.len();
+        self.push(Severity::Warning, code, message, None);
+        if let Some(added) = self.found.get_mut(shown) {
+            added.line = Some(line);
+        }
+    }
+    /// Takes over a problem as it is.
+    pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
+        self.errors += usize::from(diagnostic.is_error());
+        if self.found.len() < DIAGNOSTICS_MAX {
+            self.found.push(diagnostic);
+        } else {
+            self.unshown += 1;
+        }
+    }
     /// True when an error was reported.
     pub fn has_errors(&self) -> bool {
-        self.found.iter().any(|d| d.severity == Severity::Error)
+        self.errors > 0
     }
-    /// All that was found, in the order of finding.
-    pub fn into_vec(self) -> Vec<Diagnostic> {
+    /// How many errors were reported so far.
+    pub fn error_count(&self) -> usize {
+        self.errors
+    }
+    /// All that was found, in the order of finding; past [`DIAGNOSTICS_MAX`] only how many more there are.
+    pub fn into_vec(mut self) -> Vec<Diagnostic> {
+        if self.unshown > 0 {
+            self.found.push(Diagnostic {
+                severity: if self.errors > 0 { Severity::Error } else { Severity::Warning },
+                code: "document.more_problems",
+                path: String::new(),
+                line: None,
+                message: format!("{} more problems are not shown", self.unshown),
+                hint: None,
+            });
+        }
         self.found
     }
 
     fn push(&mut self, severity: Severity, code: &'static str, message: String, hint: Option<String>) {
         let mut path = String::new();
         for part in &self.prefix {
-            if !path.is_empty() && !part.starts_with('[') {
+            if !path.is_empty() && !part.is_empty() && !part.starts_with('[') {
                 path.push('.');
             }
             path.push_str(part);
         }
-        self.found.push(Diagnostic { severity, code, path, line: None, message, hint });
+        self.add(Diagnostic { severity, code, path, line: None, message, hint });
     }
 }

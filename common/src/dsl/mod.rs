@@ -1,8 +1,131 @@
 //! From the text of a workflow file to a document, and to everything that is wrong with it.
 //!
 //! Parsing returns what it could read and all problems it found, each with its place; an author mends ten
-//! mistakes in one go.
+//! mistakes in one go. In the order of a file's way: bytes become a tree ([`ParseLimits`] bound it), the tree is taken
+//! apart by shape, old spellings become the one form, and what is left is a [`Document`].
 
+mod app;
 pub mod diagnostic;
+mod document;
+mod elements;
+pub(crate) mod fields;
+mod normal_form;
+mod read;
+mod render;
+pub mod seal;
+mod stored;
+pub(crate) mod suggest;
+mod variables;
+pub mod version;
+
+use serde_json::Value as Json;
 
 pub use diagnostic::{Diagnostic, Problems, Severity};
+pub(crate) use document::hash_of;
+pub use document::{Document, DocumentEdge, DocumentNode};
+pub use read::ParseLimits;
+pub use render::render_for_people;
+pub use seal::{SealError, SealingKey};
+
+use crate::graph::AppMode;
+use crate::value::JsonMap;
+use variables::Scope;
+
+/// Reads a workflow file: a Dify app export of any version, or a bare graph; YAML or JSON. The document is there when
+/// a graph could be found, whatever else is wrong.
+pub fn parse(text: &[u8], limits: &ParseLimits) -> (Option<Document>, Vec<Diagnostic>) {
+    let (document, mut problems, lines) = parse_with_lines(text, limits);
+    lines.fill_in(&mut problems);
+    (document, problems)
+}
+
+/// What a path's line is, as long as the text is at hand.
+pub(crate) struct Lines(Option<read::Tree>);
+
+impl Lines {
+    /// Gives every problem its line.
+    pub(crate) fn fill_in(&self, problems: &mut [Diagnostic]) {
+        let Some(tree) = &self.0 else { return };
+        for problem in
+            problems.iter_mut().filter(|problem| problem.line.is_none() && !problem.path.is_empty())
+        {
+            problem.line = tree.line_of(&problem.path);
+        }
+    }
+}
+
+/// As [`parse`], with lines still to be filled in.
+pub(crate) fn parse_with_lines(
+    text: &[u8],
+    limits: &ParseLimits,
+) -> (Option<Document>, Vec<Diagnostic>, Lines) {
+    let mut problems = Problems::new();
+    let (tree, value) = match read::read(text, limits, &mut problems) {
+        Ok(found) => found,
+        Err(problem) => {
+            problems.add(problem);
+            return (None, problems.into_vec(), Lines(None));
+        }
+    };
+    let document = match value {
+        Json::Object(root) => document(root, &mut problems),
+        other => {
+            let message =
+                format!("Invalid YAML format: content must be a mapping, not {}", fields::kind_of(&other));
+            problems.error("parse.expected_mapping", message);
+            None
+        }
+    };
+    (document, problems.into_vec(), Lines(Some(tree)))
+}
+
+fn document(root: JsonMap, problems: &mut Problems) -> Option<Document> {
+    let mut app = app::take_apart(root, problems);
+    let (environment, conversation, features, options) = problems.within("workflow", |problems| {
+        (
+            variables::read(&app.workflow, Scope::Environment, problems),
+            variables::read(&app.workflow, Scope::Conversation, problems),
+            optional_mapping(&mut app.workflow, "features", problems),
+            optional_mapping(&mut app.workflow, "tidemill", problems),
+        )
+    });
+    let (graph_path, mut graph) = app.graph?;
+    normal_form::apply(&mut graph);
+    let (nodes, edges) = problems.within(graph_path, |problems| {
+        (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))
+    });
+    Some(Document {
+        version: app.version,
+        name: app.name,
+        description: app.description,
+        mode: app.mode.unwrap_or_else(|| suggested_mode(&nodes)),
+        nodes,
+        edges,
+        environment,
+        conversation,
+        features,
+        options,
+        graph_path,
+    })
+}
+
+fn optional_mapping(workflow: &mut JsonMap, key: &str, problems: &mut Problems) -> JsonMap {
+    match workflow.get_mut(key).map(Json::take) {
+        Some(Json::Object(map)) => map,
+        None | Some(Json::Null) => JsonMap::new(),
+        Some(other) => {
+            let message = format!("`{key}` must be a mapping, not {}", fields::kind_of(&other));
+            problems.within(key, |problems| problems.error("graph.invalid_workflow", message));
+            JsonMap::new()
+        }
+    }
+}
+
+/// A bare graph that answers is a chat, unless it also ends.
+fn suggested_mode(nodes: &[DocumentNode]) -> AppMode {
+    let has = |name: &str| nodes.iter().any(|node| node.type_name() == name);
+    if has("answer") && !has("end") { AppMode::Chat } else { AppMode::Workflow }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,12 @@
 //! behind that, nobody checks again for cycles, missing ends or unknown types.
 
 pub mod build;
+mod containers;
+mod cycles;
+mod draft;
 pub mod response;
-pub mod validate;
+mod validate;
+mod wrapper;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use crate::ids::NodeId;
 use crate::nodes::{NodeData, NodeKind};
 use crate::value::{JsonMap, Segment};
 
+pub use build::{Imported, build, import, import_within};
 pub use response::{ResponseNode, TemplatePart};
 
 /// The place of a node in [`Graph::nodes`].
@@ -152,7 +157,7 @@ pub struct Edge {
 }
 
 /// A variable that the document defines: environment or conversation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct DocumentVariable {
     /// The variable's own id in the file, empty when absent.
     pub id: String,
@@ -162,6 +167,13 @@ pub struct DocumentVariable {
     pub value: Segment,
     /// Text for people.
     pub description: String,
+}
+
+impl std::fmt::Debug for DocumentVariable {
+    /// Without the value: it may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DocumentVariable({:?}: {})", self.name, self.value.ty)
+    }
 }
 
 /// A workflow, ready to run.

@@ -4,8 +4,14 @@
 //! blocking edge left. That is exponential in the number of branches; the same answer comes from one search: the
 //! node is reached when the root reaches it over edges that do not block or have been taken.
 
-use super::{EdgeIx, Graph, NodeIx};
-use crate::value::Selector;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::{Edge, EdgeIx, Graph, Node, NodeIx};
+use crate::nodes::{ExecutionType, NodeData, NodeKind};
+use crate::value::{JsonMap, Selector};
 
 /// A piece of a response template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +30,8 @@ pub struct ResponseNode {
     /// What it streams, in order.
     pub template: Vec<TemplatePart>,
     /// One entry an edge of the graph: true when the edge must be taken before the text behind it may be shown.
-    pub blocking: Vec<bool>,
+    /// Shared between nodes for which the same edges block, which is nearly always all of them.
+    pub blocking: Arc<[bool]>,
 }
 
 impl ResponseNode {
@@ -47,4 +54,107 @@ impl ResponseNode {
         }
         false
     }
+}
+
+/// What a response node streams; nothing for other nodes.
+pub fn template_of(node: &Node) -> Vec<TemplatePart> {
+    match &node.data {
+        NodeData::End(data) => data.response_template(),
+        NodeData::Answer(data) => data.response_template(),
+        NodeData::Start(_)
+        | NodeData::IfElse(_)
+        | NodeData::TemplateTransform(_)
+        | NodeData::VariableAggregator(_)
+        | NodeData::Llm(_)
+        | NodeData::Unsupported(_) => Vec::new(),
+    }
+}
+
+/// The response nodes of the root graph, sorted by id, and the selectors that their templates mention.
+pub(super) fn responses(nodes: &[Node], edges: &[Edge]) -> (Vec<ResponseNode>, HashSet<String>) {
+    let always: Arc<[bool]> = edges.iter().map(|edge| always_blocks(&nodes[edge.source.at()])).collect();
+    let writers = writers(nodes);
+    let mut responses = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        if node.kind.spec().execution != ExecutionType::Response || node.parent.is_some() {
+            continue;
+        }
+        let template = template_of(node);
+        let blocking = with_writers(&always, &template, &writers, nodes);
+        responses.push(ResponseNode { node: NodeIx(at as u32), template, blocking });
+    }
+    responses.sort_by(|a, b| nodes[a.node.at()].id.cmp(&nodes[b.node.at()].id));
+    let streamed = responses.iter().flat_map(|response| selectors(&response.template));
+    let streamed = streamed.filter(|selector| selector.len() >= 2).map(|selector| selector.join("."));
+    let streamed = streamed.collect();
+    (responses, streamed)
+}
+
+fn selectors(template: &[TemplatePart]) -> impl Iterator<Item = &Selector> {
+    template.iter().filter_map(|part| match part {
+        TemplatePart::Variable(selector) => Some(selector),
+        TemplatePart::Text(_) => None,
+    })
+}
+
+/// Edges that leave a branch, a container or a response node must be taken before what lies behind them is shown.
+fn always_blocks(source: &Node) -> bool {
+    let by_type = match source.kind.spec().execution {
+        ExecutionType::Branch | ExecutionType::Container | ExecutionType::Response => true,
+        ExecutionType::Root | ExecutionType::Executable => false,
+    };
+    by_type || source.is_branch()
+}
+
+/// The assigners and the variables they write.
+fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<Selector>)> {
+    let assigners = nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Assigner);
+    let written = |node: &Node| match &node.data {
+        NodeData::Unsupported(data) => written_by(data),
+        NodeData::Start(_)
+        | NodeData::End(_)
+        | NodeData::Answer(_)
+        | NodeData::IfElse(_)
+        | NodeData::TemplateTransform(_)
+        | NodeData::VariableAggregator(_)
+        | NodeData::Llm(_) => HashSet::new(),
+    };
+    assigners.map(|(at, node)| (at, written(node))).filter(|(_, written)| !written.is_empty()).collect()
+}
+
+/// What an assigner writes: of version 1 one variable, of version 2 one an item.
+fn written_by(data: &JsonMap) -> HashSet<Selector> {
+    let items = data.get("items").and_then(Json::as_array).into_iter().flatten();
+    items
+        .filter_map(|item| item.get("variable_selector"))
+        .chain(data.get("assigned_variable_selector"))
+        .filter_map(|selector| {
+            let parts = selector.as_array()?.iter().map(|part| part.as_str().map(str::to_owned));
+            parts.collect::<Option<Selector>>()
+        })
+        .collect()
+}
+
+/// The edges that block one template: those that always do, and those behind a writer of what it shows.
+fn with_writers(
+    always: &Arc<[bool]>,
+    template: &[TemplatePart],
+    writers: &[(usize, HashSet<Selector>)],
+    nodes: &[Node],
+) -> Arc<[bool]> {
+    let shown: HashSet<&Selector> = selectors(template).collect();
+    let mut more = writers
+        .iter()
+        .filter(|(_, written)| written.iter().any(|selector| shown.contains(selector)))
+        .flat_map(|(at, _)| &nodes[*at].outs)
+        .filter(|out| !always[out.at()])
+        .peekable();
+    if more.peek().is_none() {
+        return always.clone();
+    }
+    let mut blocking = always.to_vec();
+    for out in more {
+        blocking[out.at()] = true;
+    }
+    blocking.into()
 }

@@ -34,13 +34,13 @@ pub struct Deferred;
 /// Evaluates a pure node. A failure of the node is part of its result.
 ///
 /// # Errors
-/// [`Deferred`] when fuel or output size passed the limits.
+/// [`Deferred`] when fuel or output size passed the limits. The work done so far is lost, and bounded by them.
 pub fn evaluate(
     node: &Node,
     variables: &dyn Variables,
     limits: &EvaluationLimits,
 ) -> Result<NodeResult, Deferred> {
-    match &node.data {
+    let result = match &node.data {
         NodeData::Start(data) => Ok(data.evaluate(node, variables)),
         NodeData::End(data) => Ok(data.evaluate(variables)),
         NodeData::Answer(data) => Ok(data.evaluate(variables)),
@@ -53,5 +53,42 @@ pub fn evaluate(
                 format!("node type {} is not evaluated in place", node.kind.wire()),
             )))
         }
+    }?;
+    let too_large = limits.output_bytes.is_some_and(|max| !fits(&result, max));
+    if too_large { Err(Deferred) } else { Ok(result) }
+}
+
+/// Whether the outputs' JSON has at most so many bytes. Counting stops where it is clear.
+fn fits(result: &NodeResult, bytes_max: usize) -> bool {
+    let mut left = Room(bytes_max);
+    result.outputs.iter().all(|(_, segment)| serde_json::to_writer(&mut left, &segment.value).is_ok())
+}
+
+/// A writer that keeps nothing and fails when more is written than it has room for.
+struct Room(usize);
+
+impl std::io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::WriteZero)?;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Segment;
+
+    #[test]
+    fn outputs_are_measured_as_json_and_together() {
+        let result = NodeResult::outputs(vec![
+            ("a".into(), Segment::string("four")),
+            ("b".into(), Segment::infer(serde_json::json!([1, 2]))),
+        ]);
+        assert!(fits(&result, 11));
+        assert!(!fits(&result, 10));
     }
 }

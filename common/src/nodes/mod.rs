@@ -4,11 +4,19 @@
 //! the outside world is in the worker, under the same name.
 
 pub mod answer;
+mod code;
 pub mod condition;
+pub mod default_value;
 pub mod end;
 pub mod evaluate;
+mod http_request;
+mod human_input;
+pub mod fields;
 pub mod if_else;
+mod iteration;
 pub mod llm;
+mod loop_;
+mod parse;
 pub mod start;
 pub mod template_transform;
 pub mod variable_aggregator;
@@ -17,6 +25,7 @@ use crate::failure::NodeFailure;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate};
+pub(crate) use parse::{mentions_of, parse_data};
 
 /// How a node takes part in the traversal, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,216 @@
+use serde_json::{Value as Json, json};
+
+use super::reply::{self, Answer};
+use super::rules::{self, Match, Rule, Rules, Says};
+use super::{matching, rules::Echo};
+
+fn list(document: Json) -> Vec<Rule> {
+    match rules::parse(&document).unwrap() {
+        Rules::List(list) => list,
+        Rules::Friendly => panic!("a document never makes friendly rules"),
+    }
+}
+
+fn user(text: &str) -> Json {
+    json!({"model": "m", "messages": [{"role": "user", "content": text}]})
+}
+
+fn whole(answer: Answer) -> (u16, Json) {
+    match answer {
+        Answer::Whole { status, body } => (status, body),
+        Answer::Stream(events) => panic!("a stream: {events:?}"),
+    }
+}
+
+fn text(answer: Answer) -> String {
+    whole(answer).1["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn all_conditions_of_a_match_must_hold() {
+    let body = json!({
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be classification kind"},
+            {"role": "user", "content": "first"},
+            {"role": "assistant", "content": "x"},
+            {"role": "user", "content": [{"type": "text", "text": "par"}, {"type": "image_url"}, {"type": "text", "text": "ts"}]}
+        ],
+        "tools": []
+    });
+    for (condition, fits) in [
+        (json!({}), true),
+        (json!({"model": "m"}), true),
+        (json!({"model": "n"}), false),
+        (json!({"equals": "parts"}), true),
+        (json!({"equals": "first"}), false),
+        (json!({"contains": "art"}), true),
+        (json!({"contains": "first"}), false),
+        (json!({"system_contains": "classification"}), true),
+        (json!({"system_contains": "parts"}), false),
+        (json!({"has_tools": false}), true),
+        (json!({"has_tools": true}), false),
+        (json!({"model": "m", "equals": "no"}), false),
+    ] {
+        let rule = &list(json!([{"match": condition.clone()}]))[0];
+        assert_eq!(matching::fits(&rule.matches, &body), fits, "{condition}");
+    }
+    assert!(matching::fits(&Match { equals: Some(String::new()), ..Match::default() }, &json!({})));
+}
+
+#[test]
+fn the_first_rule_that_fits_serves() {
+    let rules = list(json!([{"match": {"contains": "a"}}, {"match": {}}]));
+    assert_eq!(matching::find(&rules, &user("xax")).unwrap().0, 0);
+    assert_eq!(matching::find(&rules, &user("x")).unwrap().0, 1);
+    assert!(matching::find(&rules[..1], &user("x")).is_none());
+}
+
+#[test]
+fn a_list_of_replies_goes_call_by_call_and_the_last_repeats() {
+    let rules = list(json!([{"reply": ["one", "two"]}, {"chunks": ["a", "b"]}, {}]));
+    let said: Vec<String> = (1..=3).map(|call| text(reply::answer(&rules[0], call, &user("x")))).collect();
+    assert_eq!(said, ["one", "two", "two"]);
+    assert_eq!(text(reply::answer(&rules[1], 1, &user("x"))), "ab");
+    assert_eq!(text(reply::answer(&rules[2], 1, &user("x"))), "");
+}
+
+#[test]
+fn echoes_repeat_the_request() {
+    let body = json!({
+        "model": "m", "temperature": 1e-7, "a": 1.0, "big": 1e16, "stop": ["ü"], "tools": [{"x": 1}],
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": "é\n"}],
+    });
+    for (kind, said) in [
+        (Echo::Messages, "[[\"system\",\"s\"],[\"user\",\"u\"],[\"assistant\",\"é\\n\"]]"),
+        (Echo::LastUser, "u"),
+        (Echo::LastMessage, "é\n"),
+        (Echo::Params, r#"{"a":1.0,"big":1e+16,"stop":["ü"],"temperature":1e-07}"#),
+        (Echo::Tools, r#"[{"x":1}]"#),
+    ] {
+        let rule = Rule { says: Says::Echo(kind), ..Rule::default() };
+        assert_eq!(text(reply::answer(&rule, 1, &body)), said);
+    }
+}
+
+#[test]
+fn calls_fail_as_often_as_told() {
+    let rules = list(json!([
+        {"fail_times": 1, "status": 429, "error": "slow down", "reply": "ok"},
+        {"status": 503},
+        {"fail_times": 0, "status": 500, "reply": "ok"},
+    ]));
+    let status = |rule: usize, call| whole(reply::answer(&rules[rule], call, &user("x"))).0;
+    assert_eq!(
+        [status(0, 1), status(0, 2), status(1, 1), status(1, 9), status(2, 1)],
+        [429, 200, 503, 503, 200]
+    );
+    let (_, body) = whole(reply::answer(&rules[0], 1, &user("x")));
+    assert_eq!(body, json!({"error": {"message": "slow down"}}));
+    assert_eq!(
+        whole(reply::answer(&rules[1], 1, &user("x"))).1,
+        json!({"error": {"message": "mock failure"}})
+    );
+}
+
+#[test]
+fn a_whole_reply_has_the_form_of_the_api() {
+    let rules = list(json!([{
+        "reply": "R", "tool_calls": [{"name": "f", "arguments": {"a": 1}}], "usage": {"prompt_tokens": 1, "extra": 2}
+    }]));
+    assert_eq!(
+        whole(reply::answer(&rules[0], 1, &user("x"))).1.to_string(),
+        json!({
+            "id": "chatcmpl-mock", "created": 0, "model": "m", "object": "chat.completion",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "R", "tool_calls": [
+                {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}
+            ]}, "finish_reason": "tool_calls"}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 7, "extra": 2, "total_tokens": 8}
+        })
+        .to_string()
+    );
+}
+
+#[test]
+fn a_stream_is_the_same_bytes_every_time() {
+    let rules = list(json!([
+        {"chunks": ["a", "b"], "tool_calls": [{"name": "f", "arguments": "x"}], "chunk_delay_ms": 9},
+        {"chunks": ["a"], "break_stream": true}
+    ]));
+    let body = json!({"model": "m", "stream": true, "messages": []});
+    let stream = |rule: usize| match reply::answer(&rules[rule], 1, &body) {
+        Answer::Stream(events) => events,
+        Answer::Whole { body, .. } => panic!("{body}"),
+    };
+    let head =
+        r#"data: {"id":"chatcmpl-mock","created":0,"model":"m","object":"chat.completion.chunk","choices":"#;
+    let choice = |delta: &str, finish: &str| {
+        format!("{head}[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n")
+    };
+    let texts: Vec<String> = stream(0).into_iter().map(|(_, event)| event).collect();
+    let call = r#"{"tool_calls":[{"index":0,"id":"call_0","type":"function","function":{"name":"f","arguments":"x"}}]}"#;
+    assert_eq!(
+        texts,
+        [
+            choice(r#"{"role":"assistant","content":""}"#, "null"),
+            choice(r#"{"content":"a"}"#, "null"),
+            choice(r#"{"content":"b"}"#, "null"),
+            choice(call, "null"),
+            choice("{}", "\"tool_calls\""),
+            format!(
+                "{head}[],\"usage\":{{\"prompt_tokens\":5,\"completion_tokens\":7,\"total_tokens\":12}}}}\n\n"
+            ),
+            "data: [DONE]\n\n".to_owned(),
+        ]
+    );
+    assert_eq!(stream(0).iter().map(|(wait, _)| wait.as_millis()).sum::<u128>(), 9);
+    assert_eq!(stream(1).len(), 2);
+}
+
+#[test]
+fn without_rules_the_last_message_comes_back_word_by_word() {
+    let rule = reply::friendly(&user("good day"));
+    assert_eq!(rule.says, Says::Chunks(["You ", "said: ", "good ", "day"].map(str::to_owned).to_vec()));
+    assert_eq!(text(reply::answer(&rule, 1, &user("good day"))), "You said: good day");
+    assert!(text(reply::answer(&reply::friendly(&json!({})), 1, &json!({}))).starts_with("Hello"));
+}
+
+#[test]
+fn rules_are_found_in_three_forms_of_document() {
+    let rule = json!({"reply": "x"});
+    for document in [
+        json!([rule.clone()]),
+        json!({"llm": [rule.clone()]}),
+        json!({"mocks": {"llm": [rule.clone()]}, "inputs": {}}),
+    ] {
+        assert_eq!(list(document.clone()).len(), 1, "{document}");
+    }
+    assert_eq!(list(json!({"mocks": {"tools": {}}})).len(), 0);
+}
+
+#[test]
+fn a_mistake_is_named_with_its_rule_and_key() {
+    for (document, said) in [
+        (
+            json!([{}, {"delay_ms": "soon"}]),
+            "rule 1, key \"delay_ms\": must be a whole number from 0 up, not \"soon\"",
+        ),
+        (
+            json!([{"match": {"contain": "x"}}]),
+            "rule 0, key \"match.contain\": there is no such key; known are model,",
+        ),
+        (json!([{"replay": "x"}]), "rule 0, key \"replay\": there is no such key"),
+        (json!([{"echo": "all"}]), "rule 0, key \"echo\": must be one of messages"),
+        (json!([{"reply": "x", "chunks": []}]), "rule 0, key \"chunks\": stands beside \"reply\""),
+        (json!([{"reply": []}]), "rule 0, key \"reply\""),
+        (json!([{"status": 99}]), "rule 0, key \"status\""),
+        (json!([{"usage": {"prompt_tokens": "5"}}]), "rule 0, key \"usage.prompt_tokens\""),
+        (json!([{"headers": {"a b": "c"}}]), "rule 0, key \"headers.a b\""),
+        (json!(["x"]), "rule 0, key \"\": a rule must be an object"),
+        (json!({"llm": {}}), "\"llm\" is not a list; write"),
+        (json!({"rules": []}), "there are no rules in the document; write"),
+    ] {
+        let error = rules::parse(&document).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{document}: {error}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Old and short spellings, rewritten before anything is checked: behind this table a file has one form.
+//!
+//! Adding a spelling: a file beside these, and its row here. A form changes JSON only and never reports; what it
+//! cannot make sense of it leaves as it is, for the checks to find.
+
+mod assigner_version;
+mod default_value_object;
+mod edge_handle;
+mod node_version;
+mod null_lists;
+
+use serde_json::Value as Json;
+
+use crate::value::JsonMap;
+
+/// Rewrites one part of a file.
+struct Form {
+    rewrite: fn(&mut JsonMap),
+    part: Part,
+}
+
+/// Which part of a file a form is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Graph,
+    NodeData,
+    Edge,
+}
+
+/// The forms, in the order in which they are applied.
+const FORMS: &[Form] = &[
+    // `nodes` or `edges` absent or null is an empty list
+    Form { rewrite: null_lists::rewrite, part: Part::Graph },
+    // an edge without `sourceHandle` leaves by `source`
+    Form { rewrite: edge_handle::rewrite, part: Part::Edge },
+    // `version` of a node as a number
+    Form { rewrite: node_version::rewrite, part: Part::NodeData },
+    // an assigner with `items` is of version 2
+    Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
+    // `default_value` as a mapping
+    Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+];
+
+/// Applies every form to a graph.
+pub(super) fn apply(graph: &mut JsonMap) {
+    for form in FORMS {
+        match form.part {
+            Part::Graph => (form.rewrite)(graph),
+            Part::NodeData => each(graph, "nodes", |node| {
+                if let Some(data) = node.get_mut("data").and_then(Json::as_object_mut) {
+                    (form.rewrite)(data);
+                }
+            }),
+            Part::Edge => each(graph, "edges", form.rewrite),
+        }
+    }
+}
+
+fn each(graph: &mut JsonMap, list: &str, mut rewrite: impl FnMut(&mut JsonMap)) {
+    for item in graph.get_mut(list).and_then(Json::as_array_mut).into_iter().flatten() {
+        if let Some(item) = item.as_object_mut() {
+            rewrite(item);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_old_spelling_becomes_the_one_form() {
+        for (old, new) in [
+            (json!({"nodes": [], "edges": null}), json!({"nodes": [], "edges": []})),
+            (json!({}), json!({"nodes": [], "edges": []})),
+            (
+                json!({"nodes": [], "edges": [{"source": "a"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
+                json!({"nodes": [], "edges": [{"source": "a", "sourceHandle": "source"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
+            ),
+            (
+                json!({"nodes": [{"data": {"version": 2}}, {"data": {"version": "1"}}, {"data": {"version": [1]}}, {}], "edges": []}),
+                json!({"nodes": [{"data": {"version": "2"}}, {"data": {"version": "1"}}, {"data": {"version": [1]}}, {}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {"type": "assigner", "items": []}}, {"data": {"type": "code", "items": []}}], "edges": []}),
+                json!({"nodes": [{"data": {"type": "assigner", "items": [], "version": "2"}}, {"data": {"type": "code", "items": []}}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {"default_value": {"text": "x", "n": 1, "l": ["a"], "o": {}}}}], "edges": []}),
+                json!({"nodes": [{"data": {"default_value": [
+                    {"key": "text", "type": "string", "value": "x"},
+                    {"key": "n", "type": "number", "value": 1},
+                    {"key": "l", "type": "array[string]", "value": ["a"]},
+                    {"key": "o", "type": "object", "value": {}},
+                ]}}], "edges": []}),
+            ),
+        ] {
+            let mut graph = old.as_object().unwrap().clone();
+            apply(&mut graph);
+            assert_eq!(Json::Object(graph.clone()), new);
+            let once = graph.clone();
+            apply(&mut graph);
+            assert_eq!(graph, once, "a form applied twice changes nothing more");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! `edges: null`, as editors write an empty list, and no list at all.
+
+use serde_json::Value as Json;
+
+use crate::value::JsonMap;
+
+pub(super) fn rewrite(graph: &mut JsonMap) {
+    for list in ["nodes", "edges"] {
+        let value = graph.entry(list).or_insert(Json::Null);
+        if value.is_null() {
+            *value = Json::Array(Vec::new());
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The YAML reader: events of the parser, stacked into a [`Tree`]. No recursion, so depth costs no stack.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use serde_json::Value as Json;
+
+use super::tree::{Content, Entry, Ix, Tree, too_deep};
+use super::{INVALID_YAML, ParseLimits, scalar};
+use crate::dsl::{Diagnostic, Problems};
+
+/// Reads one YAML document.
+pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) -> Result<Tree, Diagnostic> {
+    let mut builder = Builder {
+        tree: Tree::default(),
+        open: Vec::new(),
+        anchors: HashMap::new(),
+        documents: 0,
+        merged: 0,
+        limits,
+        problems,
+    };
+    let mut parser = Parser::new_from_str(text);
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| {
+            let line = u32::try_from(error.marker().line()).ok();
+            // The parser's own bound, which it meets first when it looks ahead for the end of a key.
+            if error.info().contains("recursion limit") {
+                return too_deep(line, limits);
+            }
+            let column = error.marker().col() + 1;
+            invalid(line, format!("{} (column {column})", error.info()))
+        })?;
+        builder.take(event, &span)?;
+    }
+    Ok(builder.tree)
+}
+
+/// A collection that is not closed yet.
+struct Open {
+    line: u32,
+    anchor: usize,
+    content: OpenContent,
+}
+
+enum OpenContent {
+    Sequence(Vec<Ix>),
+    Mapping {
+        entries: Vec<Entry>,
+        /// Values of `<<`, in file order.
+        merges: Vec<Ix>,
+        key: Option<Key>,
+    },
+}
+
+struct Key {
+    text: Rc<str>,
+    line: u32,
+    merge: bool,
+}
+
+struct Builder<'a> {
+    tree: Tree,
+    open: Vec<Open>,
+    /// What an anchor names; none while it is still open.
+    anchors: HashMap<usize, Option<Ix>>,
+    documents: usize,
+    merged: usize,
+    limits: &'a ParseLimits,
+    problems: &'a mut Problems,
+}
+
+impl Builder<'_> {
+    fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), Diagnostic> {
+        let line = u32::try_from(span.start.line()).unwrap_or(u32::MAX);
+        match event {
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
+            Event::DocumentStart(_) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    return Err(invalid(Some(line), "more than one document in the file"));
+                }
+                Ok(())
+            }
+            Event::Scalar(text, style, anchor, tag) => self.scalar(text, style, anchor, tag, line),
+            Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                Some(Some(at)) => self.place(*at, line),
+                Some(None) => Err(invalid(Some(line), "an alias stands inside what it names")),
+                None => Err(invalid(Some(line), "an alias names no anchor")),
+            },
+            Event::SequenceStart(anchor, tag) => {
+                known_tag(tag, "seq", line)?;
+                self.begin(line, anchor, OpenContent::Sequence(Vec::new()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                known_tag(tag, "map", line)?;
+                let content = OpenContent::Mapping { entries: Vec::new(), merges: Vec::new(), key: None };
+                self.begin(line, anchor, content)
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(),
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: Cow<'_, str>,
+        style: ScalarStyle,
+        anchor: usize,
+        tag: Option<Cow<'_, Tag>>,
+        line: u32,
+    ) -> Result<(), Diagnostic> {
+        let plain = style == ScalarStyle::Plain;
+        if let Some(Open { content: OpenContent::Mapping { key: key @ None, .. }, .. }) = self.open.last_mut()
+        {
+            if anchor != 0 {
+                return Err(invalid(Some(line), "an anchor on a key is not supported"));
+            }
+            // A key keeps the text its author wrote: `on:` names "on", whatever YAML 1.1 makes of the word.
+            *key = Some(Key { merge: plain && tag.is_none() && text == "<<", text: text.into(), line });
+            return Ok(());
+        }
+        let value = tagged(text, plain, tag, line)?;
+        let at = self.tree.add(line, Content::Scalar(value), self.limits)?;
+        if anchor != 0 {
+            self.anchors.insert(anchor, Some(at));
+        }
+        self.place(at, line)
+    }
+
+    fn begin(&mut self, line: u32, anchor: usize, content: OpenContent) -> Result<(), Diagnostic> {
+        if let Some(Open { content: OpenContent::Mapping { key: None, .. }, .. }) = self.open.last() {
+            return Err(invalid(Some(line), "a key must be a single value"));
+        }
+        if self.open.len() >= self.limits.depth_max {
+            return Err(too_deep(Some(line), self.limits));
+        }
+        if anchor != 0 {
+            self.anchors.insert(anchor, None);
+        }
+        self.open.push(Open { line, anchor, content });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Diagnostic> {
+        let Some(closed) = self.open.pop() else { return Ok(()) };
+        let content = match closed.content {
+            OpenContent::Sequence(items) => Content::Sequence(items),
+            OpenContent::Mapping { entries, merges, key: _ } => {
+                let base = self.merge(&merges, closed.line)?;
+                Content::Mapping(self.unique(base, entries))
+            }
+        };
+        let at = self.tree.add(closed.line, content, self.limits)?;
+        if closed.anchor != 0 {
+            self.anchors.insert(closed.anchor, Some(at));
+        }
+        self.place(at, closed.line)
+    }
+
+    /// Puts a finished value where it belongs.
+    fn place(&mut self, at: Ix, line: u32) -> Result<(), Diagnostic> {
+        let Some(open) = self.open.last_mut() else {
+            self.tree.root = Some(at);
+            return Ok(());
+        };
+        match &mut open.content {
+            OpenContent::Sequence(items) => items.push(at),
+            OpenContent::Mapping { entries, merges, key } => match key.take() {
+                Some(key) if key.merge => merges.push(at),
+                Some(key) => entries.push(Entry { key: key.text, key_line: key.line, value: at }),
+                None => return Err(invalid(Some(line), "an alias as a key is not supported")),
+            },
+        }
+        Ok(())
+    }
+
+    /// What `<<` brings: of a list the first wins, of several `<<` the last.
+    fn merge(&mut self, merges: &[Ix], line: u32) -> Result<Vec<Entry>, Diagnostic> {
+        let mut brought = Vec::new();
+        for &from in merges {
+            let sources: Vec<Ix> = match &self.tree.spots[from as usize].content {
+                Content::Sequence(items) => items.iter().rev().copied().collect(),
+                Content::Scalar(_) | Content::Mapping(_) => vec![from],
+            };
+            for source in sources {
+                let Content::Mapping(entries) = &self.tree.spots[source as usize].content else {
+                    return Err(invalid(Some(line), "`<<` needs a mapping or a list of mappings"));
+                };
+                self.merged += entries.len();
+                if self.merged > self.limits.values_max {
+                    return Err(invalid(Some(line), "merge keys bring more values than are allowed"));
+                }
+                brought.extend(entries.iter().cloned());
+            }
+        }
+        Ok(brought)
+    }
+
+    /// Each key once, in the order of first mention, with the value of the last.
+    fn unique(&mut self, base: Vec<Entry>, own: Vec<Entry>) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::with_capacity(base.len() + own.len());
+        let mut places: HashMap<Rc<str>, (usize, bool)> = HashMap::with_capacity(base.len() + own.len());
+        let all =
+            base.into_iter().map(|entry| (entry, false)).chain(own.into_iter().map(|entry| (entry, true)));
+        for (entry, is_own) in all {
+            match places.get_mut(&entry.key) {
+                Some((at, was_own)) => {
+                    if *was_own {
+                        duplicate_key(self.problems, &entry.key, entry.key_line);
+                    }
+                    *was_own = is_own;
+                    entries[*at] = entry;
+                }
+                None => {
+                    places.insert(entry.key.clone(), (entries.len(), is_own));
+                    entries.push(entry);
+                }
+            }
+        }
+        entries
+    }
+}
+
+/// Warns of a key that stands twice in one mapping.
+pub(super) fn duplicate_key(problems: &mut Problems, key: &str, line: u32) {
+    let message = format!("the key {key:?} stands twice in one mapping; this one is used");
+    problems.warning_at_line("parse.duplicate_key", line, message);
+}
+
+fn tagged(text: Cow<'_, str>, plain: bool, tag: Option<Cow<'_, Tag>>, line: u32) -> Result<Json, Diagnostic> {
+    let Some(tag) = tag else {
+        return Ok(if plain { scalar::resolve_plain(&text) } else { Json::String(text.into()) });
+    };
+    let kind = if tag.is_yaml_core_schema() { tag.suffix.as_str() } else { "" };
+    let resolved = scalar::resolve_plain(&text);
+    let value = match kind {
+        "str" | "timestamp" => Some(Json::String(text.clone().into())),
+        "null" => Some(Json::Null),
+        "int" => Some(resolved).filter(|v| v.is_i64() || v.is_u64()),
+        "float" => resolved.as_f64().map(Json::from),
+        "bool" => Some(resolved).filter(Json::is_boolean),
+        _ if tag.handle.is_empty() && tag.suffix == "!" => Some(Json::String(text.clone().into())),
+        _ => None,
+    };
+    value.ok_or_else(|| {
+        invalid(Some(line), format!("the tag {tag} does not fit {text:?} or is not supported"))
+    })
+}
+
+fn known_tag(tag: Option<Cow<'_, Tag>>, kind: &str, line: u32) -> Result<(), Diagnostic> {
+    match tag {
+        Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == kind) => {
+            Err(invalid(Some(line), format!("the tag {tag} is not supported")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn invalid(line: Option<u32>, message: impl std::fmt::Display) -> Diagnostic {
+    Diagnostic::at_line(INVALID_YAML, line, format!("invalid YAML: {message}"))
+}

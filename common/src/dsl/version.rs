@@ -1,0 +1,124 @@
+//! The version of the export format: which files Dify would take without asking, and which with a warning.
+
+use std::cmp::Ordering;
+
+use serde_json::Value as Json;
+
+use super::Problems;
+use super::fields::kind_of;
+
+/// The newest version of Dify's export format that is known here.
+pub const DSL_VERSION: &str = "0.6.0";
+/// What a file without a version is taken for.
+pub const DSL_VERSION_ASSUMED: &str = "0.1.0";
+
+/// What Dify's importer says of a file's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportStatus {
+    /// Taken as it is.
+    Completed,
+    /// Taken, though from an older minor version.
+    CompletedWithWarnings,
+    /// Dify asks before it takes it: newer than the importer, or of an older major version.
+    Pending,
+    /// Not a version.
+    Failed,
+}
+
+impl ImportStatus {
+    /// Dify's name of the status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::CompletedWithWarnings => "completed-with-warnings",
+            Self::Pending => "pending",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What Dify's importer says of a version text.
+pub fn import_status(version: &str) -> ImportStatus {
+    let (Some(found), Some(known)) = (parse(version), parse(DSL_VERSION)) else {
+        return ImportStatus::Failed;
+    };
+    if found.cmp(&known) == Ordering::Greater || found[0] < known[0] {
+        ImportStatus::Pending
+    } else if found[1] < known[1] {
+        ImportStatus::CompletedWithWarnings
+    } else {
+        ImportStatus::Completed
+    }
+}
+
+/// Reads `version` of an app file and reports what is to be said of it.
+pub(super) fn read(version: Option<&Json>, problems: &mut Problems) -> String {
+    let text = match version {
+        None | Some(Json::Null) => DSL_VERSION_ASSUMED,
+        Some(Json::String(text)) => text,
+        Some(other) => {
+            let message = format!("Invalid version type, expected str, got {}", kind_of(other));
+            problems.within("version", |problems| {
+                problems.error_with_hint("version.invalid", message, "put the version in quotes");
+            });
+            return DSL_VERSION_ASSUMED.into();
+        }
+    };
+    problems.within("version", |problems| match import_status(text) {
+        ImportStatus::Completed => {}
+        ImportStatus::CompletedWithWarnings => problems.warning(
+            "version.older",
+            format!("the file is of version {text}, older than {DSL_VERSION}; old spellings are read"),
+        ),
+        ImportStatus::Pending => problems.warning(
+            "version.unknown",
+            format!("the file is of version {text}, this reader knows {DSL_VERSION}; what is new is ignored"),
+        ),
+        ImportStatus::Failed => {
+            problems.error("version.invalid", format!("{text:?} is not a version such as {DSL_VERSION:?}"));
+        }
+    });
+    text.into()
+}
+
+/// Major, minor and patch; a mark of a preview behind them does not count.
+fn parse(version: &str) -> Option<[u64; 3]> {
+    let version = version.trim();
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let (numbers, mark) = version.split_at(end);
+    let known_mark =
+        mark.is_empty() || ["a", "b", "rc", "-", ".dev", "+"].iter().any(|start| mark.starts_with(start));
+    let mut parsed = [0; 3];
+    for (at, part) in numbers.split('.').enumerate() {
+        let number = part.parse().ok()?;
+        if let Some(place) = parsed.get_mut(at) {
+            *place = number;
+        }
+    }
+    known_mark.then_some(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_taken_as_dify_takes_it() {
+        for (version, status) in [
+            ("0.6.0", "completed"),
+            ("0.6", "completed"),
+            ("0.6.0rc1", "completed"),
+            ("0.3.1", "completed-with-warnings"),
+            ("0.1.0", "completed-with-warnings"),
+            ("0.6.1", "pending"),
+            ("0.7.0", "pending"),
+            ("1.0.0", "pending"),
+            ("latest", "failed"),
+            ("", "failed"),
+            ("0..1", "failed"),
+        ] {
+            assert_eq!(import_status(version).name(), status, "{version}");
+        }
+    }
+}

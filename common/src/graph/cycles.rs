@@ -1,0 +1,59 @@
+//! Cycles, by one walk over all edges.
+
+use super::draft::Draft;
+
+/// Most cycles that are shown of one graph; a dense one has more than anybody could read.
+const CYCLES_MAX: usize = 10;
+
+/// A ring of nodes.
+pub(super) struct Cycle {
+    /// The nodes in the order of the edges.
+    pub(super) nodes: Vec<usize>,
+    /// The edge from the last back to the first.
+    pub(super) closing_edge: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Unseen,
+    OnPath,
+    Done,
+}
+
+/// Some cycles of the graph, at least one when there is any. Depth first, without recursion.
+pub(super) fn find(draft: &Draft<'_>) -> Vec<Cycle> {
+    let mut marks = vec![Mark::Unseen; draft.nodes.len()];
+    let mut cycles = Vec::new();
+    for start in 0..draft.nodes.len() {
+        if marks[start] != Mark::Unseen {
+            continue;
+        }
+        // The way from the start to here, each node with how many of its edges are done.
+        let mut path: Vec<(usize, usize)> = vec![(start, 0)];
+        marks[start] = Mark::OnPath;
+        while let Some((at, done)) = path.last_mut() {
+            let Some(&edge) = draft.outs[*at].get(*done) else {
+                marks[*at] = Mark::Done;
+                path.pop();
+                continue;
+            };
+            *done += 1;
+            let Some(next) = draft.edges[edge].to else { continue };
+            match marks[next] {
+                Mark::Done => {}
+                Mark::Unseen => {
+                    marks[next] = Mark::OnPath;
+                    path.push((next, 0));
+                }
+                Mark::OnPath => {
+                    let ring = path.iter().map(|(node, _)| *node).skip_while(|node| *node != next);
+                    cycles.push(Cycle { nodes: ring.collect(), closing_edge: edge });
+                    if cycles.len() == CYCLES_MAX {
+                        return cycles;
+                    }
+                }
+            }
+        }
+    }
+    cycles
+}

@@ -1,1 +1,0 @@
-//! The list of rules a graph must keep, one function each.

@@ -1,0 +1,206 @@
+//! A file in, codes and lines out: one row a rule and a way to break it.
+
+use crate::graph::import;
+
+/// Codes, lines and messages of what is found in a bare graph.
+fn problems_of(text: &str) -> Vec<(&'static str, Option<u32>, String)> {
+    let found = import(text.as_bytes()).diagnostics;
+    found.into_iter().map(|p| (p.code, p.line, p.message)).collect()
+}
+
+fn end(id: &str) -> String {
+    format!("- {{id: {id}, data: {{type: end, outputs: []}}}}\n")
+}
+
+fn text_node(id: &str, more: &str) -> String {
+    format!("- {{id: {id}, {more} data: {{type: template-transform, template: x, variables: []}}}}\n")
+}
+
+const START: &str = "- {id: s, data: {type: start, variables: []}}\n";
+const ITERATION: &str = "- {id: it, data: {type: iteration, start_node_id: its, iterator_selector: [s, l], output_selector: [t, o]}}\n- {id: its, parentId: it, data: {type: iteration-start}}\n";
+
+const GATE: &str =
+    "- {id: g, data: {type: if-else, cases: [{case_id: 'true', logical_operator: and, conditions: []}]}}\n";
+
+/// `nodes` begin on line 2; the line of the first edge follows from them.
+fn graph(nodes: &[&str], edges: &[&str]) -> String {
+    let edges: String = edges.iter().map(|edge| format!("- {{{edge}}}\n")).collect();
+    let edges = if edges.is_empty() { "[]".to_owned() } else { format!("\n{edges}") };
+    format!("nodes:\n{}edges: {edges}", nodes.concat())
+}
+
+#[test]
+fn each_rule_reports_its_code_at_its_line() {
+    let (t, u) = (text_node("t", ""), text_node("u", ""));
+    let (e, lost, in_u) = (end("e"), text_node("x", "parentId: gone,"), text_node("x", "parentId: u,"));
+    let unknown = "- {id: q, data: {type: quantum-node}}\n";
+    let (own_start, in_it) =
+        ("- {id: s2, parentId: it, data: {type: start, variables: []}}\n", text_node("t", "parentId: it,"));
+    let ring_a = "- {id: a, parentId: b, data: {type: loop, start_node_id: as, loop_count: 1, logical_operator: and, break_conditions: []}}\n";
+    let ring_b = "- {id: b, parentId: a, data: {type: loop, start_node_id: bs, loop_count: 1, logical_operator: and, break_conditions: []}}\n";
+    for (text, code, line, part) in [
+        (graph(&[START, &e, &e], &[]), "graph.duplicate_node_id", 4, "Duplicate node id"),
+        (graph(&[START, unknown], &[]), "plan.unsupported", 3, "quantum-node"),
+        (graph(&[START, ITERATION], &[]), "plan.unsupported", 3, "iteration cannot be run"),
+        (
+            graph(&[START, "- {id: s2, data: {type: start, variables: []}}\n"], &[]),
+            "graph.root_ambiguous",
+            3,
+            "start node",
+        ),
+        (graph(&[&e], &[]), "graph.root_ambiguous", 0, "no start node"),
+        (graph(&[ITERATION, own_start], &[]), "graph.root_ambiguous", 0, "no start node"),
+        ("nodes: []\nedges: []\n".into(), "graph.build_failed", 0, "at least one node"),
+        (
+            graph(&[START, &e], &["source: s, target: nowhere"]),
+            "graph.edge_unknown_node",
+            5,
+            "unknown node \"nowhere\"",
+        ),
+        (graph(&[START, &e], &["source: nowhere, target: e"]), "graph.edge_unknown_node", 5, "as its source"),
+        (
+            graph(&[START, &t, &e], &["id: x, source: s, target: t", "id: x, source: t, target: e"]),
+            "graph.duplicate_edge_id",
+            7,
+            "Duplicate edge id",
+        ),
+        (graph(&[START, &lost], &[]), "graph.build_failed", 3, "unknown or cyclic containers"),
+        (graph(&[START, &u, &in_u], &[]), "graph.build_failed", 4, "not a container"),
+        (graph(&[START, ring_a, ring_b], &[]), "graph.build_failed", 3, "unknown or cyclic containers"),
+        (
+            graph(
+                &[
+                    START,
+                    "- {id: it, data: {type: iteration, start_node_id: nope, iterator_selector: [s, l], output_selector: [t, o]}}\n",
+                ],
+                &[],
+            ),
+            "graph.build_failed",
+            3,
+            "does not exist",
+        ),
+        (
+            graph(
+                &[
+                    START,
+                    "- {id: it, data: {type: iteration, start_node_id: s, iterator_selector: [s, l], output_selector: [t, o]}}\n",
+                ],
+                &[],
+            ),
+            "graph.build_failed",
+            3,
+            "must be of type iteration-start",
+        ),
+        (
+            graph(&[START, ITERATION, &in_it, &e], &["source: t, target: e"]),
+            "graph.build_failed",
+            8,
+            "crosses the border of container \"it\"",
+        ),
+        (
+            graph(
+                &[START, &t, &u],
+                &["source: s, target: t", "source: t, target: u", "source: u, target: t"],
+            ),
+            "graph.validation_failed",
+            8,
+            "cycle: t → u → t",
+        ),
+        (graph(&[START, &t], &["source: t, target: t"]), "graph.validation_failed", 5, "cycle: t → t"),
+        (
+            graph(
+                &[START, &t, &u, &e],
+                &["source: s, target: e", "source: t, target: u", "source: u, target: t"],
+            ),
+            "graph.validation_failed",
+            9,
+            "cycle",
+        ),
+        (
+            graph(&[START, &t, &e], &["source: s, target: e", "source: t, target: e"]),
+            "graph.unreachable_node",
+            3,
+            "never runs",
+        ),
+        (
+            graph(
+                &[START, &t, &e],
+                &["source: s, target: t", "source: t, target: e, sourceHandle: fail-branch"],
+            ),
+            "graph.unknown_handle",
+            7,
+            "error_strategy",
+        ),
+        (
+            graph(&[START, GATE, &e], &["source: s, target: g", "source: g, target: e, sourceHandle: other"]),
+            "graph.unknown_handle",
+            7,
+            "no case \"other\"",
+        ),
+        (
+            graph(&[START, "- {id: q, data: {type: template_transform}}\n"], &[]),
+            "plan.unsupported",
+            3,
+            "template_transform",
+        ),
+    ] {
+        let found = problems_of(&text);
+        let line = (line > 0).then_some(line);
+        let fits = |p: &(&str, Option<u32>, String)| p.0 == code && p.1 == line && p.2.contains(part);
+        assert!(found.iter().any(fits), "{code} {line:?} {part}\n{text}{found:#?}");
+    }
+}
+
+#[test]
+fn a_graph_that_keeps_the_rules_has_no_problems() {
+    let (t, e) = (text_node("t", ""), end("e"));
+    assert_eq!(problems_of(&graph(&[START, &t, &e], &["source: s, target: t", "source: t, target: e"])), []);
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let text = graph(
+        &[
+            START,
+            START,
+            "- {id: q, data: {type: llmm}}\n",
+            &text_node("x", "parentId: gone,"),
+            "- {id: i, data: {type: if-else, cases: 5}}\n",
+        ],
+        &["source: s, target: nowhere", "source: q, target: i", "source: i, target: q"],
+    );
+    let imported = import(text.as_bytes());
+    let codes: Vec<_> = imported.diagnostics.iter().map(|p| p.code).collect();
+    for code in [
+        "graph.duplicate_node_id",
+        "graph.root_ambiguous",
+        "plan.unsupported",
+        "graph.edge_unknown_node",
+        "graph.build_failed",
+        "graph.validation_failed",
+    ] {
+        assert!(codes.contains(&code), "{code} in {codes:?}");
+    }
+    assert!(imported.graph.is_none() && imported.document.is_some());
+    let unknown = imported.diagnostics.iter().find(|p| p.message.contains("llmm")).unwrap();
+    assert_eq!(unknown.hint.as_deref(), Some("did you mean \"llm\"?"));
+    assert_eq!(unknown.path, "nodes[2].data.type");
+}
+
+#[test]
+fn configurations_are_checked_even_of_types_that_cannot_run_yet() {
+    let wrong = ITERATION.replace("output_selector", "parallel_nums: 0, output_selector");
+    let found = problems_of(&graph(&[START, &wrong], &[]));
+    let fits =
+        |p: &&(&str, Option<u32>, String)| p.0 == "graph.build_failed" && p.2.contains("parallel_nums");
+    assert!(found.iter().any(|p| fits(&p)), "{found:?}");
+    let condition = "- {id: g, data: {type: if-else, cases: [{case_id: 'true', logical_operator: and, conditions: [{comparison_operator: resembles, variable_selector: [s, a], value: x}]}]}}\n";
+    let found = problems_of(&graph(&[START, condition], &[]));
+    assert!(
+        found.iter().any(|p| p.0 == "graph.build_failed" && p.2.contains("comparison_operator")),
+        "{found:?}"
+    );
+    let default = "- {id: h, data: {type: answer, answer: x, error_strategy: default-value, default_value: [{key: h, type: object, value: '[1]'}]}}\n";
+    let found = problems_of(&graph(&[START, default], &[]));
+    assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), ["graph.build_failed"], "{found:?}");
+}

@@ -1,0 +1,226 @@
+//! What every node carries besides the configuration of its type: title, version, error strategy, default values,
+//! retry, and the engine's own `tidemill` block.
+
+use serde_json::Value as Json;
+
+use super::{ErrorStrategy, NodeSettings, RetryConfig};
+use crate::dsl::fields::{BUILD_FAILED, Fields};
+use crate::dsl::{Problems, suggest};
+use crate::nodes::{NodeKind, default_value};
+use crate::value::{JsonMap, Segment};
+
+/// The wrapper of one node.
+#[derive(Debug, Default)]
+pub(super) struct Wrapper {
+    pub(super) title: String,
+    pub(super) version: String,
+    pub(super) error_strategy: Option<ErrorStrategy>,
+    pub(super) retry: RetryConfig,
+    pub(super) settings: NodeSettings,
+}
+
+/// Reads it from `data`.
+pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Wrapper {
+    let defaults = default_values(data, problems);
+    Wrapper {
+        title: text(data, "title", "", problems),
+        version: text(data, "version", "1", problems),
+        error_strategy: error_strategy(data, defaults, problems),
+        retry: retry(data, kind, problems),
+        settings: settings(data, problems),
+    }
+}
+
+fn text(data: &JsonMap, key: &str, default: &str, problems: &mut Problems) -> String {
+    match data.get(key) {
+        Some(Json::String(text)) => text.clone(),
+        None => default.into(),
+        Some(_) => {
+            Fields::new(data, BUILD_FAILED).wrong(key, "a text", problems);
+            default.into()
+        }
+    }
+}
+
+fn error_strategy(
+    data: &JsonMap,
+    defaults: Vec<(String, Segment)>,
+    problems: &mut Problems,
+) -> Option<ErrorStrategy> {
+    let fields = Fields::new(data, BUILD_FAILED);
+    fields.given("error_strategy")?;
+    match fields.one_of("error_strategy", &["fail-branch", "default-value"], problems)? {
+        "fail-branch" => Some(ErrorStrategy::FailBranch),
+        _ => Some(ErrorStrategy::DefaultValue(defaults)),
+    }
+}
+
+/// Dify checks default values whether or not the strategy uses them.
+fn default_values(data: &JsonMap, problems: &mut Problems) -> Vec<(String, Segment)> {
+    match data.get("default_value") {
+        None | Some(Json::Null) => Vec::new(),
+        Some(list) => {
+            let read = problems.within("default_value", |problems| default_value::parse(list, problems));
+            read.unwrap_or_default()
+        }
+    }
+}
+
+fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> RetryConfig {
+    let outer = Fields::new(data, BUILD_FAILED);
+    let Some(config) = outer.given("retry_config") else { return RetryConfig::default() };
+    let Some(config) = config.as_object() else {
+        outer.wrong("retry_config", "a mapping", problems);
+        return RetryConfig::default();
+    };
+    problems.within("retry_config", |problems| {
+        let fields = Fields::new(config, BUILD_FAILED);
+        let wanted = fields.boolean("retry_enabled", false, problems).unwrap_or(false);
+        let retries_max = fields.integer("max_retries", 0, 0, problems).unwrap_or(0);
+        let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
+        if retries_max > 0 && !wanted {
+            problems.warning_with_hint(
+                "retry.not_enabled",
+                "`max_retries` has no effect without `retry_enabled: true`",
+                "set `retry_enabled: true`, or remove `max_retries`",
+            );
+        }
+        let honoured = kind.is_none_or(|kind| kind.spec().retries);
+        if wanted && retries_max > 0 && !honoured {
+            let name = kind.map_or("", NodeKind::wire);
+            problems.warning("retry.not_honoured", format!("a node of type {name} is never tried again"));
+        }
+        RetryConfig {
+            enabled: wanted && honoured,
+            retries_max: u32::try_from(retries_max).unwrap_or(u32::MAX),
+            interval_ms: interval_ms.unsigned_abs(),
+        }
+    })
+}
+
+/// Keys of the block that this version acts on.
+const SETTINGS: [&str; 4] = ["queue", "runs_on", "execution_timeout_ms", "queue_timeout_ms"];
+/// Keys of the block that are named but not acted on yet.
+const SETTINGS_TO_COME: [&str; 4] = ["backoff", "honour_retry_after", "not_retryable", "idempotency_key"];
+const SETTINGS_INVALID: &str = "settings.invalid";
+const QUEUE_CHARS_MAX: usize = 64;
+
+fn settings(data: &JsonMap, problems: &mut Problems) -> NodeSettings {
+    let outer = Fields::new(data, SETTINGS_INVALID);
+    let Some(block) = outer.given("tidemill") else { return NodeSettings::default() };
+    let Some(block) = block.as_object() else {
+        outer.wrong("tidemill", "a mapping", problems);
+        return NodeSettings::default();
+    };
+    problems.within("tidemill", |problems| {
+        for key in block.keys().filter(|key| !SETTINGS.contains(&key.as_str())) {
+            problems.within(key.as_str(), |problems| unknown_setting(key, problems));
+        }
+        let fields = Fields::new(block, SETTINGS_INVALID);
+        let runs_on =
+            fields.given("runs_on").and_then(|_| fields.one_of("runs_on", &["auto", "worker"], problems));
+        NodeSettings {
+            queue: queue(&fields, problems).map_or_else(|| NodeSettings::default().queue, Into::into),
+            on_worker: runs_on == Some("worker"),
+            execution_timeout_ms: timeout(&fields, "execution_timeout_ms", problems),
+            queue_timeout_ms: timeout(&fields, "queue_timeout_ms", problems),
+        }
+    })
+}
+
+fn unknown_setting(key: &str, problems: &mut Problems) {
+    if SETTINGS_TO_COME.contains(&key) {
+        problems.warning("settings.not_yet", format!("the setting `{key}` has no effect in this version"));
+        return;
+    }
+    let hint =
+        suggest::hint(key, SETTINGS).unwrap_or_else(|| format!("the settings are {}", SETTINGS.join(", ")));
+    problems.warning_with_hint("settings.unknown_key", format!("the setting `{key}` is not known"), hint);
+}
+
+/// The name becomes part of a key in the store, so it is kept simple.
+fn queue<'a>(fields: &Fields<'a>, problems: &mut Problems) -> Option<&'a str> {
+    fields.given("queue")?;
+    let name = fields.text("queue", problems)?;
+    let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > QUEUE_CHARS_MAX || !name.chars().all(simple) {
+        problems.within("queue", |problems| {
+            let message =
+                format!("the queue's name must be 1 to {QUEUE_CHARS_MAX} of letters, digits, `-`, `_`, `.`");
+            problems.error(SETTINGS_INVALID, message);
+        });
+        return None;
+    }
+    Some(name)
+}
+
+fn timeout(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Option<u64> {
+    fields.given(key)?;
+    fields.integer(key, 0, 1, problems).map(i64::unsigned_abs)
+}
+
+/// `isInIteration` and the like are not read; this is: the id of the container that `data` names under `key`.
+pub(super) fn owner<'a>(data: &'a JsonMap, key: &str) -> Option<&'a str> {
+    data.get(key).and_then(Json::as_str).filter(|id| !id.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read_data(data: Json) -> (Wrapper, Vec<(&'static str, String)>) {
+        let mut problems = Problems::new();
+        let wrapper = read(data.as_object().unwrap(), Some(NodeKind::Code), &mut problems);
+        (wrapper, problems.into_vec().into_iter().map(|p| (p.code, p.message)).collect())
+    }
+
+    #[test]
+    fn a_wrapper_is_read_with_its_defaults_and_its_settings() {
+        let (wrapper, problems) = read_data(json!({
+            "title": "T", "error_strategy": "default-value",
+            "default_value": [{"key": "text", "type": "string", "value": "x"}],
+            "retry_config": {"retry_enabled": "true", "max_retries": "3", "retry_interval": 100},
+            "tidemill": {"queue": "gpu", "runs_on": "worker", "queue_timeout_ms": 5},
+        }));
+        assert_eq!(problems, []);
+        assert_eq!((wrapper.title.as_str(), wrapper.version.as_str()), ("T", "1"));
+        assert_eq!(wrapper.retry, RetryConfig { enabled: true, retries_max: 3, interval_ms: 100 });
+        assert_eq!((&*wrapper.settings.queue, wrapper.settings.on_worker), ("gpu", true));
+        assert_eq!(wrapper.settings.queue_timeout_ms, Some(5));
+        let expected = ErrorStrategy::DefaultValue(vec![("text".into(), Segment::string("x"))]);
+        assert_eq!(wrapper.error_strategy, Some(expected));
+    }
+
+    #[test]
+    fn every_wrong_field_of_a_wrapper_is_reported() {
+        for (data, code) in [
+            (json!({"title": 5}), BUILD_FAILED),
+            (json!({"error_strategy": "retry"}), BUILD_FAILED),
+            (json!({"default_value": 5}), BUILD_FAILED),
+            (json!({"default_value": [5]}), BUILD_FAILED),
+            (json!({"default_value": [{"type": "string"}]}), BUILD_FAILED),
+            (json!({"retry_config": []}), BUILD_FAILED),
+            (json!({"retry_config": {"max_retries": -1}}), BUILD_FAILED),
+            (json!({"retry_config": {"max_retries": 2}}), "retry.not_enabled"),
+            (json!({"tidemill": []}), SETTINGS_INVALID),
+            (json!({"tidemill": {"queue": "a:b"}}), SETTINGS_INVALID),
+            (json!({"tidemill": {"runs_on": "gpu"}}), SETTINGS_INVALID),
+            (json!({"tidemill": {"execution_timeout_ms": 0}}), SETTINGS_INVALID),
+            (json!({"tidemill": {"que": "a"}}), "settings.unknown_key"),
+            (json!({"tidemill": {"backoff": {}}}), "settings.not_yet"),
+        ] {
+            let (_, problems) = read_data(data.clone());
+            assert_eq!(problems.iter().map(|p| p.0).collect::<Vec<_>>(), [code], "{data}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn only_types_that_retry_do() {
+        let data = json!({"retry_config": {"retry_enabled": true, "max_retries": 2}});
+        let mut problems = Problems::new();
+        let wrapper = read(data.as_object().unwrap(), Some(NodeKind::IfElse), &mut problems);
+        assert!(!wrapper.retry.enabled);
+        assert_eq!(problems.into_vec()[0].code, "retry.not_honoured");
+    }
+}

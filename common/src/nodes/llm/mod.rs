@@ -1,0 +1,215 @@
+//! A model call: its configuration and everything about it that needs no network.
+//!
+//! [`parse`] reads the node's `data`, [`prompt`] makes messages and parameters out of it and the run's variables,
+//! [`usage`] bills the tokens. The call itself is in the worker.
+
+pub mod context;
+pub mod decimal;
+pub mod params;
+mod parse;
+pub mod prompt;
+pub mod record;
+mod unsupported;
+pub mod usage;
+
+use crate::dsl::Problems;
+use crate::value::template::{Part, Template, mention};
+use crate::value::{JsonMap, Selector};
+
+/// Configuration of `llm`.
+#[derive(Debug, Clone)]
+pub struct LlmData {
+    /// Which model, and with what parameters.
+    pub model: ModelConfig,
+    /// The messages, or the one text of a completion.
+    pub prompt: PromptTemplate,
+    /// What Jinja messages may use.
+    pub jinja_variables: Vec<JinjaVariable>,
+    /// The conversation so far, and how to ask the present question.
+    pub memory: Option<Memory>,
+    /// The variable whose text replaces `{{#context#}}`; none when context is switched off.
+    pub context: Option<Selector>,
+    /// The files that go with the prompt; none when vision is switched off.
+    pub vision: Option<Vision>,
+    /// The JSON schema of the answer; none when structured output is switched off.
+    pub structured_output: Option<JsonMap>,
+    /// What becomes of `<think>` blocks.
+    pub reasoning: ReasoningFormat,
+}
+
+/// A model as a workflow names it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelConfig {
+    /// The provider, such as `langgenius/openai/openai`, exactly as in the file.
+    pub provider: String,
+    /// The model's name.
+    pub name: String,
+    /// Only shown in `process_data`: the shape of the prompt decides what is sent.
+    pub mode: ModelMode,
+    /// Parameters as in the file, `stop` included.
+    pub completion_params: JsonMap,
+}
+
+/// How a model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelMode {
+    /// With messages.
+    Chat,
+    /// With one text.
+    Completion,
+}
+
+impl ModelMode {
+    /// Dify's name of the mode.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completion => "completion",
+        }
+    }
+}
+
+/// What the model is given.
+#[derive(Debug, Clone)]
+pub enum PromptTemplate {
+    /// A list of messages.
+    Chat(Vec<MessageTemplate>),
+    /// One text, sent as a user message.
+    Completion(TextTemplate),
+}
+
+/// A message, before its variables are filled in.
+#[derive(Debug, Clone)]
+pub struct MessageTemplate {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub text: TextTemplate,
+}
+
+/// A text in one of two template languages.
+#[derive(Debug, Clone)]
+pub enum TextTemplate {
+    /// With `{{#node.name#}}` and `{{#context#}}`.
+    Basic(String),
+    /// Jinja over the declared variables.
+    Jinja(String),
+}
+
+impl TextTemplate {
+    /// The text as written.
+    pub fn source(&self) -> &str {
+        match self {
+            Self::Basic(text) | Self::Jinja(text) => text,
+        }
+    }
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// The one who asks.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a tool; may stand in a file, but cannot be sent (as on Dify).
+    Tool,
+}
+
+impl Role {
+    /// The name in files and on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// A variable that Jinja messages may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JinjaVariable {
+    /// Its name in the template.
+    pub name: String,
+    /// Where it comes from.
+    pub selector: Selector,
+}
+
+/// How the conversation so far enters the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Most messages of history, when the window is on.
+    pub window: Option<u64>,
+    /// Names of the speakers in a completion prompt: user, assistant.
+    pub role_prefix: Option<(String, String)>,
+    /// The final user message; empty: the text of `sys.query`.
+    pub query_template: String,
+}
+
+/// Files that go with the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vision {
+    /// Where they come from.
+    pub selector: Selector,
+    /// `high` or `low`.
+    pub detail: String,
+}
+
+/// What becomes of `<think>` blocks in the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReasoningFormat {
+    /// They stay in the text.
+    #[default]
+    Tagged,
+    /// They become an output of their own.
+    Separated,
+}
+
+impl LlmData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        parse::parse(data, problems)
+    }
+
+    /// Adds the variables that the configuration mentions, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        let params = self.model.completion_params.values().filter_map(|value| value.as_str());
+        let texts = self.texts().into_iter().map(TextTemplate::source).chain(params);
+        for text in texts.chain(self.memory.iter().map(|memory| memory.query_template.as_str())) {
+            Template::parse(text).mentions(into);
+        }
+        let jinja = self.jinja_variables.iter().map(|variable| &variable.selector);
+        for selector in jinja.chain(&self.context).chain(self.vision.iter().map(|vision| &vision.selector)) {
+            mention(selector, into);
+        }
+        if self.memory.is_some() {
+            into.extend(["query", "conversation_id"].map(|name| ("sys".into(), name.into())));
+        }
+    }
+
+    /// The texts of the prompt, in order.
+    pub fn texts(&self) -> Vec<&TextTemplate> {
+        match &self.prompt {
+            PromptTemplate::Chat(messages) => messages.iter().map(|m| &m.text).collect(),
+            PromptTemplate::Completion(text) => vec![text],
+        }
+    }
+}
+
+/// The references of a text, in order, as often as they come. Texts are kept unparsed, since `{{#context#}}` is put in
+/// before references are looked for (as on Dify).
+fn references(text: &str) -> Vec<Selector> {
+    let parts = Template::parse(text);
+    let selector = |part: &Part| match part {
+        Part::Variable(selector) => Some(selector.clone()),
+        Part::Text(_) | Part::PerhapsVariable(_) => None,
+    };
+    parts.parts().iter().filter_map(selector).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! From `data` of an `llm` node to [`LlmData`], or to all that is wrong with it.
+
+use serde_json::Value as Json;
+
+use super::{
+    JinjaVariable, LlmData, Memory, MessageTemplate, ModelConfig, ModelMode, PromptTemplate, ReasoningFormat,
+    Role, TextTemplate, Vision,
+};
+use crate::dsl::Problems;
+use crate::value::{JsonMap, Selector};
+
+/// Dify's code for a node whose `data` does not fit its type.
+const INVALID: &str = crate::dsl::fields::BUILD_FAILED;
+
+pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> {
+    // All parts are read before any `?`, so that every mistake is reported at once.
+    let model = problems.within("model", |p| model(present(data, "model"), p));
+    let prompt = problems.within("prompt_template", |p| prompt(present(data, "prompt_template"), p));
+    let jinja_variables =
+        problems.within("prompt_config", |p| jinja_variables(present(data, "prompt_config"), p));
+    let memory = problems.within("memory", |p| present(data, "memory").map(|m| memory(m, p)).transpose());
+    let context = problems.within("context", |p| context(data.get("context"), p));
+    let vision = problems.within("vision", |p| vision(present(data, "vision"), p));
+    let structured_output = problems.within("structured_output", |p| structured_output(data, p));
+    let reasoning = problems.within("reasoning_format", |p| reasoning(present(data, "reasoning_format"), p));
+    Some(LlmData {
+        model: model?,
+        prompt: prompt?,
+        jinja_variables: jinja_variables?,
+        memory: memory.ok()?,
+        context: context?,
+        vision: vision?,
+        structured_output: structured_output?,
+        reasoning: reasoning?,
+    })
+}
+
+/// The model block of every node that calls a model: provider, name, mode, parameters.
+fn model(value: Option<&Json>, problems: &mut Problems) -> Option<ModelConfig> {
+    let Some(map) = value.and_then(Json::as_object) else {
+        problems.error_with_hint(
+            INVALID,
+            "the node names no model",
+            "set model to a mapping with provider, name and mode",
+        );
+        return None;
+    };
+    let provider = problems.within("provider", |p| required_text(map, "provider", p));
+    let name = problems.within("name", |p| required_text(map, "name", p));
+    let mode = problems.within("mode", |p| match present(map, "mode").and_then(Json::as_str) {
+        Some("chat") => Some(ModelMode::Chat),
+        Some("completion") => Some(ModelMode::Completion),
+        Some(other) => {
+            p.error(INVALID, format!("{other:?} is not a model mode: chat or completion"));
+            None
+        }
+        None => {
+            p.error(INVALID, "LLM mode is required: chat or completion");
+            None
+        }
+    });
+    let completion_params =
+        problems.within("completion_params", |p| match present(map, "completion_params") {
+            None => Some(JsonMap::new()),
+            Some(Json::Object(params)) => Some(params.clone()),
+            Some(_) => {
+                p.error(INVALID, "completion_params must be a mapping");
+                None
+            }
+        });
+    Some(ModelConfig { provider: provider?, name: name?, mode: mode?, completion_params: completion_params? })
+}
+
+fn prompt(value: Option<&Json>, problems: &mut Problems) -> Option<PromptTemplate> {
+    match value {
+        Some(Json::Array(items)) => {
+            let messages: Vec<_> = items
+                .iter()
+                .enumerate()
+                .map(|(at, item)| problems.within(format!("[{at}]"), |p| message(item, p)))
+                .collect();
+            messages.into_iter().collect::<Option<_>>().map(PromptTemplate::Chat)
+        }
+        Some(Json::Object(map)) => text(map, problems).map(PromptTemplate::Completion),
+        _ => {
+            problems.error(
+                INVALID,
+                "prompt_template must be a list of messages, or a mapping with text for a completion",
+            );
+            None
+        }
+    }
+}
+
+fn message(value: &Json, problems: &mut Problems) -> Option<MessageTemplate> {
+    let Some(map) = value.as_object() else {
+        problems.error(INVALID, "a message must be a mapping with role and text");
+        return None;
+    };
+    let role = problems.within("role", |p| match map.get("role").and_then(Json::as_str) {
+        Some("system") => Some(Role::System),
+        Some("user") => Some(Role::User),
+        Some("assistant") => Some(Role::Assistant),
+        Some("tool") => Some(Role::Tool),
+        other => {
+            p.error(INVALID, format!("{:?} is not a role: system, user or assistant", other.unwrap_or("")));
+            None
+        }
+    });
+    let text = text(map, problems);
+    Some(MessageTemplate { role: role?, text: text? })
+}
+
+fn text(map: &JsonMap, problems: &mut Problems) -> Option<TextTemplate> {
+    let basic = optional_text(map, "text", problems);
+    let jinja = optional_text(map, "jinja2_text", problems);
+    match present(map, "edition_type").map(|v| v.as_str()) {
+        None | Some(Some("basic")) => basic.map(TextTemplate::Basic),
+        Some(Some("jinja2")) => jinja.map(TextTemplate::Jinja),
+        Some(_) => {
+            problems.within("edition_type", |p| p.error(INVALID, "edition_type must be basic or jinja2"));
+            None
+        }
+    }
+}
+
+fn jinja_variables(value: Option<&Json>, problems: &mut Problems) -> Option<Vec<JinjaVariable>> {
+    let Some(list) = value.and_then(Json::as_object).and_then(|map| present(map, "jinja2_variables")) else {
+        return Some(Vec::new());
+    };
+    problems.within("jinja2_variables", |problems| {
+        let Some(items) = list.as_array() else {
+            problems.error(INVALID, "jinja2_variables must be a list");
+            return None;
+        };
+        let read = |(at, item): (usize, &Json)| {
+            problems.within(format!("[{at}]"), |p| {
+                let variable = item.as_object().and_then(|map| {
+                    let name = map.get("variable")?.as_str()?.to_owned();
+                    Some(JinjaVariable { name, selector: selector(map.get("value_selector"))? })
+                });
+                if variable.is_none() {
+                    p.error(
+                        INVALID,
+                        "a Jinja variable needs variable (a name) and value_selector (a list of texts)",
+                    );
+                }
+                variable
+            })
+        };
+        items.iter().enumerate().map(read).collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+fn memory(value: &Json, problems: &mut Problems) -> Result<Memory, ()> {
+    let Some(window) = value.get("window").and_then(Json::as_object) else {
+        problems.error(INVALID, "memory needs a window with enabled and size");
+        return Err(());
+    };
+    let enabled = window.get("enabled").and_then(Json::as_bool).unwrap_or(false);
+    let prefix = |of: &str| value.get("role_prefix")?.get(of)?.as_str().map(str::to_owned);
+    Ok(Memory {
+        window: window.get("size").and_then(Json::as_u64).filter(|_| enabled),
+        role_prefix: prefix("user").zip(prefix("assistant")),
+        query_template: value.get("query_prompt_template").and_then(Json::as_str).unwrap_or("").to_owned(),
+    })
+}
+
+fn context(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Selector>> {
+    let Some(map) = value.and_then(Json::as_object) else {
+        problems.error_with_hint(
+            INVALID,
+            "an llm node needs a context block",
+            "without context write context: {enabled: false, variable_selector: []}",
+        );
+        return None;
+    };
+    let enabled = map.get("enabled").and_then(Json::as_bool).unwrap_or(false);
+    Some(selector(map.get("variable_selector")).filter(|s| enabled && !s.is_empty()))
+}
+
+fn vision(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Vision>> {
+    let Some(value) = value else { return Some(None) };
+    let Some(map) = value.as_object() else {
+        problems.error(INVALID, "vision must be a mapping with enabled and configs");
+        return None;
+    };
+    if !map.get("enabled").and_then(Json::as_bool).unwrap_or(false) {
+        return Some(None);
+    }
+    let configs = map.get("configs");
+    Some(Some(Vision {
+        selector: selector(configs.and_then(|c| c.get("variable_selector")))
+            .unwrap_or_else(|| vec!["sys".into(), "files".into()]),
+        detail: configs.and_then(|c| c.get("detail")).and_then(Json::as_str).unwrap_or("high").to_owned(),
+    }))
+}
+
+/// The schema when structured output is on. `structured_output_enabled` is the switch's name in older files; the
+/// present name wins.
+fn structured_output(data: &JsonMap, problems: &mut Problems) -> Option<Option<JsonMap>> {
+    let switch = data.get("structured_output_switch_on").or_else(|| data.get("structured_output_enabled"));
+    if !switch.and_then(Json::as_bool).unwrap_or(false) {
+        return Some(None);
+    }
+    match present(data, "structured_output") {
+        None => Some(None),
+        Some(Json::Object(map)) => Some(Some(map.clone())),
+        Some(_) => {
+            problems.error(INVALID, "structured_output must be a mapping with schema");
+            None
+        }
+    }
+}
+
+fn reasoning(value: Option<&Json>, problems: &mut Problems) -> Option<ReasoningFormat> {
+    match value.map(Json::as_str) {
+        None | Some(Some("tagged")) => Some(ReasoningFormat::Tagged),
+        Some(Some("separated")) => Some(ReasoningFormat::Separated),
+        Some(_) => {
+            problems.error(INVALID, "reasoning_format must be tagged or separated");
+            None
+        }
+    }
+}
+
+/// A key's value, null counting as absent.
+fn present<'a>(map: &'a JsonMap, key: &str) -> Option<&'a Json> {
+    map.get(key).filter(|value| !value.is_null())
+}
+
+fn required_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
+    let text = present(map, key).and_then(Json::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+    if text.is_none() {
+        problems.error(INVALID, format!("the model's {key} is missing"));
+    }
+    text
+}
+
+fn optional_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
+    match present(map, key) {
+        None => Some(String::new()),
+        Some(Json::String(text)) => Some(text.clone()),
+        Some(_) => {
+            problems.within(key, |p| p.error(INVALID, format!("{key} must be text")));
+            None
+        }
+    }
+}
+
+fn selector(value: Option<&Json>) -> Option<Selector> {
+    value?.as_array()?.iter().map(|part| part.as_str().map(str::to_owned)).collect()
+}

@@ -1,0 +1,131 @@
+//! What an `llm` node was given, for the record: `inputs` of the node's result, in the order and spelling of Dify.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde_json::Value as Json;
+
+use super::LlmData;
+use crate::failure::NodeFailure;
+use crate::value::text::mask;
+use crate::value::{Segment, SegmentType, Selector, Variables};
+
+/// What a node was given, for the record; filled as far as assembly came, also when it fails.
+pub type Inputs = Vec<(String, Segment)>;
+
+/// The secrets that a prompt may hold: they are sent where the workflow says, and shown nowhere.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secrets(Vec<String>);
+
+/// Shows how many there are, and no more.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({})", self.0.len())
+    }
+}
+
+impl Secrets {
+    /// The values of all secret variables that the configuration mentions.
+    pub(super) fn of(data: &LlmData, variables: &dyn Variables) -> Self {
+        let mut mentions = Vec::new();
+        data.mentions(&mut mentions);
+        let secret = |(node, name): (String, String)| {
+            let segment = variables.found(&[node, name])?;
+            let text =
+                segment.value.as_str().filter(|text| segment.ty == SegmentType::Secret && !text.is_empty());
+            text.map(str::to_owned)
+        };
+        Self(mentions.into_iter().filter_map(secret).collect())
+    }
+
+    /// The text with every secret masked.
+    pub fn masked(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), &mask(secret)))
+    }
+
+    /// Masks the texts of a record; what was a secret is plain text then.
+    pub(super) fn mask(&self, inputs: &mut Inputs) {
+        for (_, segment) in inputs {
+            if let Json::String(text) = &segment.value
+                && self.0.iter().any(|secret| text.contains(secret.as_str()))
+            {
+                *segment = Segment::string(self.masked(text));
+            }
+        }
+    }
+}
+
+/// Every variable that a text mentions goes into the record as `#node.name#`, and must exist.
+pub(super) fn references(
+    data: &LlmData,
+    variables: &dyn Variables,
+    inputs: &mut Inputs,
+) -> Result<(), NodeFailure> {
+    let mut seen: HashSet<Selector> = HashSet::new();
+    for text in data.texts() {
+        for selector in super::references(text.source()) {
+            if seen.insert(selector.clone()) {
+                let name = format!("#{}#", selector.join("."));
+                let value = required(variables, &selector, &name)?;
+                let value = if value.ty == SegmentType::None { Segment::string("") } else { value };
+                set(inputs, &name, value);
+            }
+        }
+    }
+    let Some(memory) = &data.memory else { return Ok(()) };
+    for selector in super::references(&memory.query_template) {
+        let name = format!("#{}#", selector.join("."));
+        let value = required(variables, &selector, &name)?;
+        if value.ty != SegmentType::None {
+            set(inputs, &name, value);
+        }
+    }
+    Ok(())
+}
+
+/// Jinja variables are recorded as text, whether or not a message uses them, and must exist.
+pub(super) fn jinja_variables(
+    data: &LlmData,
+    variables: &dyn Variables,
+    inputs: &mut Inputs,
+) -> Result<(), NodeFailure> {
+    for variable in &data.jinja_variables {
+        let value = required(variables, &variable.selector, &variable.name)?;
+        set(inputs, &variable.name, Segment::string(record_text(&value)));
+    }
+    Ok(())
+}
+
+/// A value as the record shows it (not as templates see it): a list one item a line, objects as JSON, but a passage
+/// of a knowledge base as its content.
+fn record_text(segment: &Segment) -> String {
+    let object = |value: &Json| {
+        let passage = value.get("metadata").and_then(|m| m.get("_source")).and_then(|_| value.get("content"));
+        passage.and_then(Json::as_str).map_or_else(|| item_text(value), str::to_owned)
+    };
+    match &segment.value {
+        Json::Array(items) => {
+            let lines: Vec<String> = items.iter().map(object).collect();
+            lines.join("\n").trim().to_owned()
+        }
+        value @ Json::Object(_) => object(value),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => segment.text().into_owned(),
+    }
+}
+
+fn item_text(value: &Json) -> String {
+    Segment::infer(value.clone()).text().into_owned()
+}
+
+fn required(variables: &dyn Variables, selector: &[String], name: &str) -> Result<Segment, NodeFailure> {
+    let missing = || NodeFailure::new("VariableNotFoundError", format!("Variable {name} not found"));
+    variables.found(selector).map(|segment| segment.into_owned()).ok_or_else(missing)
+}
+
+/// Sets a key of the record; the last value of a key wins, its first place stays.
+pub(super) fn set(inputs: &mut Inputs, name: &str, value: Segment) {
+    match inputs.iter_mut().find(|(key, _)| key == name) {
+        Some((_, old)) => *old = value,
+        None => inputs.push((name.into(), value)),
+    }
+}

@@ -1,0 +1,154 @@
+//! What a model call cost: tokens times price, in the shape of Dify's usage object.
+
+use serde_json::{Value as Json, json};
+
+use super::decimal::Decimal;
+use crate::nodes::Usage;
+use crate::value::JsonMap;
+
+/// Tokens of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// Tokens in.
+    pub prompt: u64,
+    /// Tokens out.
+    pub completion: u64,
+}
+
+/// What a model's tokens cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pricing {
+    /// Price of `unit`⁻¹ tokens in.
+    pub input: Decimal,
+    /// Price of `unit`⁻¹ tokens out; none: they are free of a price.
+    pub output: Option<Decimal>,
+    /// What one token is of the amount the prices are for: `0.000001` for prices per million.
+    pub unit: Decimal,
+    /// Such as `USD`.
+    pub currency: String,
+}
+
+/// How long a call took, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Timing {
+    /// From just before the request to the end of the stream.
+    pub latency: f64,
+    /// Until the first text; none when there was no text.
+    pub first_token: Option<f64>,
+    /// From the first text to the end; none when there was no text.
+    pub generate: Option<f64>,
+}
+
+/// The bill of one call. The total of tokens is always the sum of both counts, whatever the provider says.
+pub fn bill(tokens: Tokens, pricing: Option<&Pricing>, timing: Timing) -> Usage {
+    let prompt = Part::of(tokens.prompt, pricing.map(|p| (p.input, p.unit)));
+    let completion = Part::of(tokens.completion, pricing.and_then(|p| Some((p.output?, p.unit))));
+    let total_tokens = tokens.prompt.saturating_add(tokens.completion);
+    let total_price = prompt.amount.plus(completion.amount);
+    let currency = pricing.map_or("USD", |p| &p.currency);
+    let mut record = JsonMap::new();
+    prompt.record("prompt", &mut record);
+    completion.record("completion", &mut record);
+    for (key, value) in [
+        ("total_tokens", json!(total_tokens)),
+        ("total_price", json!(total_price.to_string())),
+        ("currency", json!(currency)),
+        ("latency", milliseconds(Some(timing.latency))),
+        ("time_to_first_token", milliseconds(timing.first_token)),
+        ("time_to_generate", milliseconds(timing.generate)),
+    ] {
+        record.insert(key.into(), value);
+    }
+    Usage {
+        prompt_tokens: tokens.prompt,
+        completion_tokens: tokens.completion,
+        total_tokens,
+        total_price: total_price.to_string(),
+        record,
+        currency: currency.into(),
+    }
+}
+
+/// What Dify puts into a node's metadata for a model call: `total_tokens`, `total_price` in plain notation, `currency`.
+pub fn metadata(usage: &Usage) -> JsonMap {
+    let price =
+        usage.total_price.parse::<Decimal>().map_or_else(|_| usage.total_price.clone(), Decimal::fixed);
+    let mut map = JsonMap::new();
+    map.insert("total_tokens".into(), json!(usage.total_tokens));
+    map.insert("total_price".into(), json!(price));
+    map.insert("currency".into(), json!(usage.currency));
+    map
+}
+
+/// One half of the bill.
+struct Part {
+    tokens: u64,
+    unit_price: Decimal,
+    unit: Decimal,
+    amount: Decimal,
+}
+
+impl Part {
+    fn of(tokens: u64, price: Option<(Decimal, Decimal)>) -> Self {
+        let none = Decimal::UNPRICED;
+        match price {
+            Some((unit_price, unit)) => {
+                Self { tokens, unit_price, unit, amount: unit_price.amount(unit, tokens) }
+            }
+            None => Self { tokens, unit_price: none, unit: none, amount: none },
+        }
+    }
+
+    fn record(&self, name: &str, into: &mut JsonMap) {
+        into.insert(format!("{name}_tokens"), json!(self.tokens));
+        into.insert(format!("{name}_unit_price"), json!(self.unit_price.to_string()));
+        into.insert(format!("{name}_price_unit"), json!(self.unit.to_string()));
+        into.insert(format!("{name}_price"), json!(self.amount.to_string()));
+    }
+}
+
+/// Seconds, rounded to three places as Dify does.
+fn milliseconds(seconds: Option<f64>) -> Json {
+    seconds.map_or(Json::Null, |s| json!((s * 1000.0).round() / 1000.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKENS: Tokens = Tokens { prompt: 5, completion: 7 };
+
+    #[test]
+    fn without_prices_every_amount_is_the_unpriced_zero() {
+        let usage = bill(TOKENS, None, Timing { latency: 0.12345, ..Timing::default() });
+        assert_eq!(
+            Json::Object(usage.record),
+            json!({
+                "prompt_tokens": 5, "prompt_unit_price": "0.0", "prompt_price_unit": "0.0", "prompt_price": "0.0",
+                "completion_tokens": 7, "completion_unit_price": "0.0", "completion_price_unit": "0.0",
+                "completion_price": "0.0", "total_tokens": 12, "total_price": "0.0", "currency": "USD",
+                "latency": 0.123, "time_to_first_token": null, "time_to_generate": null
+            })
+        );
+    }
+
+    #[test]
+    fn prices_are_decimal_texts_with_seven_places() {
+        let pricing = Pricing {
+            input: "0.02".parse().unwrap(),
+            output: Some("2".parse().unwrap()),
+            unit: "0.000001".parse().unwrap(),
+            currency: "EUR".into(),
+        };
+        let usage = bill(TOKENS, Some(&pricing), Timing::default());
+        assert_eq!(usage.record["prompt_price"], "1E-7");
+        assert_eq!(usage.record["completion_price"], "0.0000140");
+        assert_eq!(usage.record["total_price"], "0.0000141");
+        assert_eq!(usage.record["prompt_price_unit"], "0.000001");
+        assert_eq!(metadata(&usage)["total_price"], "0.0000141");
+        let none = bill(Tokens::default(), Some(&pricing), Timing::default());
+        assert_eq!(none.total_price, "0E-7");
+        assert_eq!(metadata(&none)["total_price"], "0.0000000");
+        assert_eq!(none.currency, "EUR");
+    }
+}

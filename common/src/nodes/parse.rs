@@ -1,0 +1,83 @@
+//! One door from `data` in the file to a node's configuration, and from there to what it mentions.
+
+use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
+use super::{answer, end, if_else, llm, start, template_transform, variable_aggregator};
+use crate::dsl::Problems;
+use crate::value::JsonMap;
+
+/// Reads the configuration of a node; none when it cannot be used, which is then reported.
+pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> Option<NodeData> {
+    // Types that cannot run yet are checked all the same: a wrong file stays wrong.
+    let check = match kind {
+        NodeKind::Start => return start::StartData::parse(data, problems).map(NodeData::Start),
+        NodeKind::End => return end::EndData::parse(data, problems).map(NodeData::End),
+        NodeKind::Answer => return answer::AnswerData::parse(data, problems).map(NodeData::Answer),
+        NodeKind::IfElse => return if_else::IfElseData::parse(data, problems).map(NodeData::IfElse),
+        NodeKind::TemplateTransform => {
+            return template_transform::TemplateTransformData::parse(data, problems)
+                .map(NodeData::TemplateTransform);
+        }
+        NodeKind::VariableAggregator => {
+            return variable_aggregator::VariableAggregatorData::parse(data, problems)
+                .map(NodeData::VariableAggregator);
+        }
+        NodeKind::Llm => {
+            return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
+        }
+        NodeKind::Code => code::check,
+        NodeKind::HttpRequest => http_request::check,
+        NodeKind::HumanInput => human_input::check,
+        NodeKind::Iteration => iteration::check,
+        NodeKind::Loop => loop_::check,
+        NodeKind::Tool
+        | NodeKind::QuestionClassifier
+        | NodeKind::ParameterExtractor
+        | NodeKind::DocumentExtractor
+        | NodeKind::KnowledgeRetrieval
+        | NodeKind::KnowledgeIndex
+        | NodeKind::Agent
+        | NodeKind::Assigner
+        | NodeKind::ListOperator
+        | NodeKind::IterationStart
+        | NodeKind::LoopStart
+        | NodeKind::LoopEnd
+        | NodeKind::Datasource
+        | NodeKind::TriggerWebhook
+        | NodeKind::TriggerSchedule
+        | NodeKind::TriggerPlugin => |_: &JsonMap, _: &mut Problems| {},
+    };
+    check(data, problems);
+    Some(NodeData::Unsupported(data.clone()))
+}
+
+/// The variables that a configuration mentions, as (node, name), in its order and perhaps more than once.
+pub(crate) fn mentions_of(data: &NodeData) -> Vec<(String, String)> {
+    let mut mentions = Vec::new();
+    match data {
+        // A start node reads every variable there is; what it needs is not known from its configuration.
+        NodeData::Start(data) => data.mentions(&mut mentions),
+        NodeData::End(data) => data.mentions(&mut mentions),
+        NodeData::Answer(data) => data.mentions(&mut mentions),
+        NodeData::IfElse(data) => data.mentions(&mut mentions),
+        NodeData::TemplateTransform(data) => data.mentions(&mut mentions),
+        NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
+        NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::Unsupported(_) => {}
+    }
+    mentions
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The paths of what a check reports.
+    pub(in crate::nodes) fn paths_of(
+        check: fn(&JsonMap, &mut Problems),
+        data: serde_json::Value,
+    ) -> Vec<String> {
+        let mut problems = Problems::new();
+        check(data.as_object().expect("a mapping"), &mut problems);
+        problems.into_vec().into_iter().map(|problem| problem.path).collect()
+    }
+}

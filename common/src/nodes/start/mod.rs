@@ -1,0 +1,93 @@
+//! Declared inputs of a run: what a caller may give ([`field`]), how the form is checked before the run
+//! ([`form`]), and the node itself, which only shows what is in the pool when the run begins.
+
+pub mod field;
+pub mod form;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use super::NodeResult;
+use super::condition::parse::each;
+use crate::dsl::Problems;
+use crate::failure::NodeFailure;
+use crate::graph::Node;
+use crate::value::{JsonMap, Lookup, Segment, SegmentType, Variables};
+
+pub use field::{InputField, InputKind};
+pub use form::{FormError, validate_form};
+
+/// Configuration of `start`.
+#[derive(Debug, Clone, Default)]
+pub struct StartData {
+    /// The declared inputs, in the order of the form.
+    pub variables: Vec<InputField>,
+}
+
+impl StartData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        let Some(variables) = data.get("variables") else { return Some(Self::default()) };
+        let variables =
+            problems.within("variables", |problems| each(Some(variables), problems, InputField::parse))?;
+        Some(Self { variables })
+    }
+
+    /// Adds the variables that the configuration mentions, as (node, name). A start node mentions none: it shows all
+    /// there are, and runs where all of them are at hand.
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        let _ = into;
+    }
+
+    /// Runs the node. Its outputs are the whole pool: its own variables under their names, all others with the prefix
+    /// of their node. Secrets are open and keep their type.
+    pub fn evaluate(&self, node: &Node, variables: &dyn Variables) -> NodeResult {
+        let (own, others) = pool(node.id.as_str(), variables);
+        match self.violation(&own) {
+            Some(message) => NodeResult::failed(NodeFailure::escaped(message)),
+            None => {
+                let mut outputs = others;
+                outputs.retain(|(name, _)| own.iter().all(|(own, _)| own != name));
+                outputs.extend(own.iter().cloned());
+                NodeResult { inputs: own, outputs, ..NodeResult::default() }
+            }
+        }
+    }
+
+    /// What the node itself checks: `json_object` inputs, in the order of the form.
+    fn violation(&self, own: &[(String, Segment)]) -> Option<String> {
+        self.variables.iter().filter(|field| field.kind == InputKind::JsonObject).find_map(|field| {
+            let name = &field.variable;
+            let value = own.iter().find(|(own, _)| own == name).map(|(_, value)| value);
+            let Some(value) = value.filter(|value| !value.value.is_null()) else {
+                return field.required.then(|| format!("{name} is required in input form"));
+            };
+            if value.is_falsy() {
+                return None;
+            }
+            if !value.value.is_object() || value.ty == SegmentType::File {
+                return Some(format!("JSON object for '{name}' must be an object"));
+            }
+            let first = schema::violation(field.schema.as_deref()?, &value.value)?;
+            Some(format!("JSON object for '{name}' does not match schema: {first}"))
+        })
+    }
+}
+
+type Named = Vec<(String, Segment)>;
+
+/// Every variable there is: the node's own under their names, and all others under their prefixed ones.
+fn pool(node: &str, variables: &dyn Variables) -> (Named, Named) {
+    let mut own = Vec::new();
+    let mut others = Vec::new();
+    for (owner, name) in variables.names() {
+        // Blobs are loaded before the node is evaluated.
+        let Lookup::Found(segment) = variables.variable(&owner, &name) else { continue };
+        if owner == node {
+            own.push((name, segment.into_owned()));
+        } else {
+            others.push((format!("{owner}.{name}"), segment.into_owned()));
+        }
+    }
+    (own, others)
+}

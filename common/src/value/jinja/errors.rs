@@ -1,0 +1,97 @@
+//! The wording of failures: what Jinja2 and Python would say, as far as it can be known.
+
+use std::sync::LazyLock;
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind};
+use regex::Regex;
+
+use super::show;
+
+/// The last part of an expression that minijinja calls undefined: `.name`, `["key"]`, `[0]`.
+#[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
+static LAST_STEP: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?s)^(.*?)(?:\.([^\W\d]\w*)|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|(-?\d+)|\.\.\.)\])$"#)
+        .expect("the pattern is well formed")
+});
+
+/// The message of the innermost cause. With the context, a failed look-up on an input is told by the input's type.
+pub(super) fn message(error: &Error, context: Option<&Value>) -> String {
+    let mut innermost = error;
+    while let Some(cause) = std::error::Error::source(innermost).and_then(|s| s.downcast_ref::<Error>()) {
+        innermost = cause;
+    }
+    let detail = innermost.detail().unwrap_or_default();
+    if let Some(expression) = undefined_expression(detail) {
+        return undefined(expression, context);
+    }
+    match innermost.kind() {
+        ErrorKind::UndefinedError => "a value is undefined".into(),
+        ErrorKind::UnknownFilter => format!("No filter named '{}'.", named(detail)),
+        ErrorKind::UnknownTest => format!("No test named '{}'.", named(detail)),
+        ErrorKind::UnknownFunction => format!("'{}' is undefined", detail.trim_end_matches(" is unknown")),
+        ErrorKind::TemplateNotFound => "no loader for this environment specified".into(),
+        ErrorKind::SyntaxError => syntax(detail),
+        _ if detail.is_empty() => innermost.kind().to_string(),
+        _ => detail.into(),
+    }
+}
+
+/// The expression in `… (`a.b` is undefined, from line 3)`.
+fn undefined_expression(detail: &str) -> Option<&str> {
+    let from = detail.find('`')? + 1;
+    let to = detail.rfind("` is undefined")?;
+    detail.get(from..to)
+}
+
+/// What Jinja2 says of an undefined value: which name, or which attribute of what.
+fn undefined(expression: &str, context: Option<&Value>) -> String {
+    let Some(found) = LAST_STEP.captures(expression) else { return format!("'{expression}' is undefined") };
+    let base = found.get(1).map_or("", |m| m.as_str());
+    let value = context.and_then(|context| look_up(context, base));
+    let owner = value.map_or("dict object".into(), |value| match value.kind() {
+        ValueKind::None => "None".into(),
+        _ => format!("{} object", show::type_name(&value)),
+    });
+    let key = found.get(2).or(found.get(3)).or(found.get(4));
+    match (key, found.get(5)) {
+        (Some(key), _) => format!("'{owner}' has no attribute '{}'", key.as_str()),
+        // Only an integer is told without quotes; the owner of an index is a list unless known better.
+        (None, Some(index)) if owner == "dict object" => format!("list object has no element {}", index.as_str()),
+        (None, Some(index)) => format!("{owner} has no element {}", index.as_str()),
+        (None, None) => format!("'{owner}' has no such attribute"),
+    }
+}
+
+/// The value of a plain path from an input; nothing when the path begins at a local name or is no plain path.
+fn look_up(context: &Value, path: &str) -> Option<Value> {
+    if let Some(found) = LAST_STEP.captures(path) {
+        let base = look_up(context, found.get(1)?.as_str())?;
+        let value = match (found.get(2).or(found.get(3)).or(found.get(4)), found.get(5)) {
+            (Some(key), _) => base.get_attr(key.as_str()).ok()?,
+            (None, Some(index)) => base.get_item(&Value::from(index.as_str().parse::<i64>().ok()?)).ok()?,
+            (None, None) => return None,
+        };
+        return (!value.is_undefined()).then_some(value);
+    }
+    context.get_attr(path).ok().filter(|value| !value.is_undefined())
+}
+
+/// The name in minijinja's `filter x is unknown`.
+fn named(detail: &str) -> &str {
+    detail.split(' ').nth(1).unwrap_or(detail)
+}
+
+/// minijinja's complaint in the words of Jinja2, where the two have the same one.
+fn syntax(detail: &str) -> String {
+    if let Some(name) = detail.strip_prefix("unknown statement ") {
+        return format!("Encountered unknown tag '{}'.", name.trim_matches('`').trim_matches('\''));
+    }
+    if let Some(rest) = detail.strip_prefix("unexpected end of block") {
+        return format!("Expected an expression, got 'end of statement block'{rest}");
+    }
+    if let Some(rest) = detail.strip_prefix("unexpected end of variable block") {
+        return format!("Expected an expression, got 'end of print statement'{rest}");
+    }
+    detail.replace('`', "'")
+}

@@ -1,0 +1,116 @@
+//! Names that every template knows: `range`, `dict` and `namespace` come from minijinja, the others from here.
+
+use minijinja::value::{Kwargs, Rest, Value};
+use minijinja::{Environment, Error};
+
+use super::budget::width;
+use super::ops::failure;
+
+/// Words of `lipsum`. Jinja2 takes them at random; a run that is repeated must find the same text again.
+const WORDS: &str = "lorem ipsum dolor sit amet consectetuer adipiscing elit sed diam nonummy nibh euismod tincidunt ut \
+                     laoreet dolore magna aliquam erat volutpat";
+
+/// Adds them.
+pub(super) fn add(env: &mut Environment<'static>) {
+    env.remove_global("debug");
+    env.add_function("cycler", |items: Rest<Value>| cycler(items.0));
+    env.add_function("joiner", |between: Option<String>| joiner(between.unwrap_or_else(|| ", ".into())));
+    env.add_function("lipsum", lipsum);
+}
+
+fn cycler(items: Vec<Value>) -> Result<Value, Error> {
+    if items.is_empty() {
+        return Err(failure("at least one item has to be provided"));
+    }
+    Ok(Value::from_object(objects::Cycler::new(items)))
+}
+
+fn joiner(between: String) -> Value {
+    Value::from_object(objects::Joiner::new(between))
+}
+
+fn lipsum(n: Option<i64>, html: Option<bool>, options: Kwargs) -> Result<String, Error> {
+    let paragraphs = width(n.or(options.get("n")?).unwrap_or(5))?.min(1000);
+    let html = html.or(options.get("html")?).unwrap_or(true);
+    let words = usize::try_from(options.get::<Option<i64>>("max")?.unwrap_or(100).clamp(1, 1000)).unwrap_or(100);
+    let _: Option<i64> = options.get("min")?;
+    options.assert_all_used()?;
+    let text: Vec<&str> = WORDS.split_whitespace().cycle().take(words).collect();
+    let paragraph = super::filters::capitalize(&text.join(" ")) + ".";
+    let paragraph = if html { format!("<p>{paragraph}</p>") } else { paragraph };
+    Ok(vec![paragraph; paragraphs].join(if html { "\n" } else { "\n\n" }))
+}
+
+mod objects {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use minijinja::value::{Enumerator, Object, ObjectRepr, Value};
+    use minijinja::{Error, ErrorKind, State};
+
+    /// Gives its items in turn. Templates run on one thread, so that the order of the counter is of no interest.
+    #[derive(Debug)]
+    pub(super) struct Cycler {
+        items: Vec<Value>,
+        at: AtomicUsize,
+    }
+
+    impl Cycler {
+        pub(super) fn new(items: Vec<Value>) -> Self {
+            Self { items, at: AtomicUsize::new(0) }
+        }
+        fn item(&self, at: usize) -> Value {
+            self.items.get(at % self.items.len()).cloned().unwrap_or_default()
+        }
+    }
+
+    impl Object for Cycler {
+        fn repr(self: &Arc<Self>) -> ObjectRepr {
+            ObjectRepr::Plain
+        }
+        fn enumerate(self: &Arc<Self>) -> Enumerator {
+            Enumerator::NonEnumerable
+        }
+        fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+            (key.as_str() == Some("current")).then(|| self.item(self.at.load(Ordering::Relaxed)))
+        }
+        fn call_method(
+            self: &Arc<Self>,
+            _state: &mut State,
+            method: &str,
+            _args: &[Value],
+        ) -> Result<Value, Error> {
+            match method {
+                "next" => Ok(self.item(self.at.fetch_add(1, Ordering::Relaxed))),
+                "reset" => {
+                    self.at.store(0, Ordering::Relaxed);
+                    Ok(Value::from(()))
+                }
+                _ => Err(Error::from(ErrorKind::UnknownMethod)),
+            }
+        }
+    }
+
+    /// Nothing when first called, its text afterwards.
+    #[derive(Debug)]
+    pub(super) struct Joiner {
+        between: String,
+        used: AtomicBool,
+    }
+
+    impl Joiner {
+        pub(super) fn new(between: String) -> Self {
+            Self { between, used: AtomicBool::new(false) }
+        }
+    }
+
+    impl Object for Joiner {
+        fn repr(self: &Arc<Self>) -> ObjectRepr {
+            ObjectRepr::Plain
+        }
+        fn call(self: &Arc<Self>, _state: &mut State, _args: &[Value]) -> Result<Value, Error> {
+            let used = self.used.swap(true, Ordering::Relaxed);
+            Ok(Value::from(if used { self.between.as_str() } else { "" }))
+        }
+    }
+}

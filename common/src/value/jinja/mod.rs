@@ -1,0 +1,192 @@
+//! Jinja templates as Dify renders them: Jinja2 3.1, on top of minijinja.
+//!
+//! minijinja parses the statements and runs them. What Python does differently is ours: arithmetic and `~`
+//! ([`rewrite`] turns them into calls of [`ops`]), printing ([`show`]), lists that can be changed ([`mutable`]), filters
+//! ([`filters`]), methods ([`methods`]) and the wording of errors ([`errors`]).
+//!
+//! A template is bounded in work (fuel), in the bytes it makes ([`budget`]) and in depth, so that it cannot take the
+//! process down. Known differences to Jinja2: comparisons of unlike types have an order instead of being errors,
+//! integers have 128 bits, and printing a lazy filter's result shows its items instead of a generator.
+
+mod budget;
+mod convert;
+mod errors;
+mod filters;
+mod globals;
+mod methods;
+mod mutable;
+mod numbers;
+mod ops;
+mod rewrite;
+mod sequences;
+mod show;
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, LazyLock};
+
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value};
+
+use super::Segment;
+use crate::limits;
+use crate::nodes::evaluate::UndefinedNames;
+
+/// Fuel of a render that has no limit of its own: some minutes of work, then it counts as stuck.
+const FUEL_MAX: u64 = 2_000_000_000;
+/// How deep calls of macros and loops may nest; each level takes stack, of which a thread has two megabytes.
+const RECURSION_MAX: usize = 120;
+/// The template's name within its environment.
+const NAME: &str = "template";
+
+/// The environment that every template starts from.
+static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut env = Environment::new();
+    // Origins of undefined values are tracked in debug mode only, and errors name the value by its origin.
+    env.set_debug(true);
+    env.set_auto_escape_callback(|_| AutoEscape::None);
+    env.set_recursion_limit(RECURSION_MAX);
+    env.set_formatter(show::format);
+    env.set_unknown_method_callback(methods::call);
+    globals::add(&mut env);
+    ops::add(&mut env);
+    filters::add(&mut env);
+    numbers::add(&mut env);
+    sequences::add(&mut env);
+    env
+});
+
+/// Why a template brought no text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JinjaError {
+    /// It needs more work than the fuel allows; elsewhere, with more, it may succeed.
+    #[error("the template needs more fuel than it was given")]
+    OutOfFuel,
+    /// It failed, with the last line of Jinja2's message.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A parsed template; cheap to clone.
+#[derive(Clone)]
+pub struct JinjaTemplate {
+    compiled: Arc<Result<Environment<'static>, String>>,
+    /// Whether lists and objects of the inputs must be such that methods can change them.
+    mutable: bool,
+}
+
+impl fmt::Debug for JinjaTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JinjaTemplate").field("syntax_error", &self.syntax_error()).finish()
+    }
+}
+
+impl JinjaTemplate {
+    /// Parses the template. A syntax error is kept and comes out of every render.
+    pub fn new(source: &str) -> Self {
+        // Jinja2 reads every kind of line end as one, and drops the last.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
+        let mutable = rewrite::changes_values(&source);
+        let rewritten = rewrite::rewrite(&source, mutable);
+        let mut env = BASE.clone();
+        let compiled = match env.add_template_owned(NAME, rewritten) {
+            Ok(()) => Ok(env),
+            Err(error) => Err(errors::message(&error, None)),
+        };
+        Self { compiled: Arc::new(compiled), mutable }
+    }
+
+    /// What is wrong with the template's syntax.
+    pub fn syntax_error(&self) -> Option<&str> {
+        self.compiled.as_ref().as_ref().err().map(String::as_str)
+    }
+
+    /// Renders with the inputs as names. Without fuel the work is bounded all the same, far above what any honest
+    /// template needs.
+    ///
+    /// # Errors
+    /// [`JinjaError`]; a text of more than [`limits::VALUE_BYTES_MAX`] bytes is a failure.
+    pub fn render(
+        &self,
+        inputs: &[(String, Segment)],
+        undefined: UndefinedNames,
+        fuel: Option<u64>,
+    ) -> Result<String, JinjaError> {
+        let rendered = self.render_within(inputs, undefined, fuel, limits::VALUE_BYTES_MAX)?;
+        rendered.ok_or_else(|| {
+            JinjaError::Failed(format!("the rendered text has more than {} bytes", limits::VALUE_BYTES_MAX))
+        })
+    }
+
+    /// As [`JinjaTemplate::render`]; nothing when the text has more bytes than `bytes_max`, at which rendering stops.
+    ///
+    /// # Errors
+    /// [`JinjaError`].
+    pub fn render_within(
+        &self,
+        inputs: &[(String, Segment)],
+        undefined: UndefinedNames,
+        fuel: Option<u64>,
+        bytes_max: usize,
+    ) -> Result<Option<String>, JinjaError> {
+        let failed = |message: &str| JinjaError::Failed(message.into());
+        let mut env = match self.compiled.as_ref() {
+            Ok(env) => env.clone(),
+            Err(message) => return Err(failed(message)),
+        };
+        env.set_fuel(Some(fuel.unwrap_or(FUEL_MAX)));
+        env.set_undefined_behavior(match undefined {
+            UndefinedNames::Empty => UndefinedBehavior::Lenient,
+            UndefinedNames::Strict => UndefinedBehavior::Strict,
+        });
+        let template = env.get_template(NAME).map_err(|error| failed(&error.to_string()))?;
+        let context = Value::from_pairs(
+            inputs.iter().map(|(name, segment)| (name.as_str(), convert::value(&segment.value, self.mutable))),
+        );
+        let mut writer = Writer { text: Vec::new(), bytes_max, full: false };
+        let rendered = template.render_captured_to(context.clone(), &mut writer).map(drop);
+        match rendered {
+            Ok(()) => Ok(Some(String::from_utf8_lossy(&writer.text).into_owned())),
+            Err(_) if writer.full => Ok(None),
+            Err(error) if is_out_of_fuel(&error) => match fuel {
+                Some(_) => Err(JinjaError::OutOfFuel),
+                None => Err(failed("the template works without end")),
+            },
+            Err(error) => Err(JinjaError::Failed(errors::message(&error, Some(&context)))),
+        }
+    }
+}
+
+/// Collects the text and stops rendering when there is too much of it.
+struct Writer {
+    text: Vec<u8>,
+    bytes_max: usize,
+    full: bool,
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len() + bytes.len() > self.bytes_max {
+            self.full = true;
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn is_out_of_fuel(error: &minijinja::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<minijinja::Error>().is_some_and(|e| e.kind() == ErrorKind::OutOfFuel) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

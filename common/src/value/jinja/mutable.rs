@@ -1,0 +1,203 @@
+//! Lists and objects that methods can change: `l.append(x)`, `d.update(y=1)`.
+//!
+//! A value cannot be put into itself, not even by way of others: a ring would never be freed, and printing it would
+//! never end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use indexmap::IndexMap;
+use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Tuple, Value, from_args};
+use minijinja::{Error, ErrorKind, State};
+
+use super::budget::charge;
+use super::ops::failure;
+use super::{sequences, show};
+
+/// How deep containers may nest for a value to be put into another.
+const DEPTH_MAX: usize = 64;
+
+/// A list that can be changed.
+pub(super) fn list(items: Vec<Value>) -> Value {
+    Value::from_object(List(Mutex::new(items)))
+}
+
+/// An object that can be changed.
+pub(super) fn dict(pairs: impl IntoIterator<Item = (Value, Value)>) -> Value {
+    Value::from_object(Dict(Mutex::new(pairs.into_iter().collect())))
+}
+
+#[derive(Debug)]
+struct List(Mutex<Vec<Value>>);
+
+#[derive(Debug)]
+struct Dict(Mutex<IndexMap<Value, Value>>);
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A change is one call on the container, so that a poisoned one is still whole.
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Object for List {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        lock(&self.0).get(key.as_usize()?).cloned()
+    }
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(lock(&self.0).clone())
+    }
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(lock(&self.0).len())
+    }
+    fn call_method(self: &Arc<Self>, state: &mut State, method: &str, args: &[Value]) -> Result<Value, Error> {
+        let this = Arc::as_ptr(self).cast::<()>();
+        match method {
+            "append" => {
+                let (item,): (Value,) = from_args(args)?;
+                check(this, &item)?;
+                charge(state, size_of::<Value>())?;
+                lock(&self.0).push(item);
+            }
+            "extend" => {
+                let (more,): (Value,) = from_args(args)?;
+                let more = sequences::items(&more)?;
+                more.iter().try_for_each(|item| check(this, item))?;
+                charge(state, more.len() * size_of::<Value>())?;
+                lock(&self.0).extend(more);
+            }
+            "insert" => {
+                let (at, item): (i64, Value) = from_args(args)?;
+                check(this, &item)?;
+                charge(state, size_of::<Value>())?;
+                let mut items = lock(&self.0);
+                let at = place(at, items.len()).unwrap_or(if at < 0 { 0 } else { items.len() });
+                items.insert(at, item);
+            }
+            "pop" => {
+                let (at,): (Option<i64>,) = from_args(args)?;
+                let mut items = lock(&self.0);
+                if items.is_empty() {
+                    return Err(failure("pop from empty list"));
+                }
+                let at = place(at.unwrap_or(-1), items.len()).ok_or_else(|| failure("pop index out of range"))?;
+                return Ok(items.remove(at));
+            }
+            "remove" => {
+                let (item,): (Value,) = from_args(args)?;
+                // Compared without the lock: the item may be this list.
+                let items = lock(&self.0).clone();
+                let at = items.iter().position(|known| *known == item);
+                lock(&self.0).remove(at.ok_or_else(|| failure("list.remove(x): x not in list"))?);
+            }
+            "clear" => lock(&self.0).clear(),
+            "reverse" => lock(&self.0).reverse(),
+            "sort" => {
+                let (options,): (Kwargs,) = from_args(args)?;
+                let backwards: Option<bool> = options.get("reverse")?;
+                let mut items = lock(&self.0);
+                items.sort();
+                if backwards == Some(true) {
+                    items.reverse();
+                }
+            }
+            _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+        Ok(Value::from(()))
+    }
+}
+
+impl Object for Dict {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        if key.as_object().is_some() {
+            // Looking such a key up may come back here; only tuples can be keys at all.
+            return lock(&self.0).clone().get(key).cloned();
+        }
+        lock(&self.0).get(key).cloned()
+    }
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(lock(&self.0).keys().cloned().collect())
+    }
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(lock(&self.0).len())
+    }
+    fn call_method(self: &Arc<Self>, state: &mut State, method: &str, args: &[Value]) -> Result<Value, Error> {
+        let this = Arc::as_ptr(self).cast::<()>();
+        match method {
+            "update" => {
+                let (other, named): (Option<Value>, Kwargs) = from_args(args)?;
+                let pairs = other.iter().filter_map(Value::as_object).filter_map(DynObject::try_iter_pairs);
+                let mut more: Vec<(Value, Value)> = pairs.flatten().collect();
+                for name in named.args() {
+                    more.push((Value::from(name), named.get(name)?));
+                }
+                more.iter().try_for_each(|(key, item)| check_key(key).and_then(|()| check(this, item)))?;
+                charge(state, more.len() * 2 * size_of::<Value>())?;
+                lock(&self.0).extend(more);
+            }
+            "setdefault" => {
+                let (key, default): (Value, Option<Value>) = from_args(args)?;
+                let default = default.unwrap_or_else(|| Value::from(()));
+                check_key(&key)?;
+                check(this, &default)?;
+                charge(state, 2 * size_of::<Value>())?;
+                return Ok(lock(&self.0).entry(key).or_insert(default).clone());
+            }
+            "pop" => {
+                let (key, default): (Value, Option<Value>) = from_args(args)?;
+                check_key(&key)?;
+                let found = lock(&self.0).shift_remove(&key);
+                return found.or(default).ok_or_else(|| failure(show::repr(&key)));
+            }
+            "popitem" => {
+                let () = from_args(args)?;
+                let last = lock(&self.0).pop().ok_or_else(|| failure("'popitem(): dictionary is empty'"))?;
+                return Ok(Value::from(Tuple::from([last.0, last.1])));
+            }
+            "clear" => lock(&self.0).clear(),
+            _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+        Ok(Value::from(()))
+    }
+}
+
+/// The place that an index names, counted from the end when it is negative.
+fn place(at: i64, length: usize) -> Option<usize> {
+    let at = if at < 0 { length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)? } else { usize::try_from(at).ok()? };
+    (at < length).then_some(at)
+}
+
+/// Refuses keys that Python cannot hash, and with them those whose look-up would come back to their own object.
+fn check_key(key: &Value) -> Result<(), Error> {
+    if key.as_object().is_some() {
+        return Err(failure(format!("unhashable type: '{}'", show::type_name(key))));
+    }
+    Ok(())
+}
+
+/// Refuses to put a value into a container that it contains, or that would nest too deep.
+fn check(container: *const (), value: &Value) -> Result<(), Error> {
+    fn free(container: *const (), value: &Value, depth: usize) -> bool {
+        let Some(object) = value.as_object() else { return true };
+        let same = value.downcast_object_ref::<List>().map(|list| std::ptr::from_ref(list).cast::<()>())
+            == Some(container)
+            || value.downcast_object_ref::<Dict>().map(|dict| std::ptr::from_ref(dict).cast::<()>())
+                == Some(container);
+        if same || depth > DEPTH_MAX {
+            return false;
+        }
+        match object.repr() {
+            ObjectRepr::Map => {
+                object.try_iter_pairs().into_iter().flatten().all(|(_, item)| free(container, &item, depth + 1))
+            }
+            ObjectRepr::Seq | ObjectRepr::Iterable => {
+                object.try_iter().into_iter().flatten().all(|item| free(container, &item, depth + 1))
+            }
+            _ => true,
+        }
+    }
+    if free(container, value, 0) {
+        return Ok(());
+    }
+    Err(failure("a value cannot be put into itself, nor nest without end"))
+}

@@ -1,0 +1,407 @@
+//! Turns arithmetic into calls, before minijinja reads a template: `a ~ b` becomes `__cat(a,b)`.
+//!
+//! minijinja's own operators know no `'%s' % x`, print fractions differently and can double a text without anyone
+//! counting. With calls, [`super::ops`] decides. Where a template's methods change values, list and object literals
+//! become calls too, of [`super::mutable`].
+//!
+//! The pass reads only as much as it must. What it does not understand stays as it is, and minijinja says what is
+//! wrong with it.
+
+use std::borrow::Cow;
+
+/// How deep brackets may nest for the pass to follow them; minijinja refuses deeper ones anyway.
+const DEPTH_MAX: usize = 60;
+/// Words that stand between operands and are none.
+const WORDS: [&str; 8] = ["if", "else", "elif", "and", "or", "not", "in", "is"];
+/// Methods that change what they are called on.
+const CHANGES: [&str; 11] = [
+    ".append(", ".extend(", ".insert(", ".pop(", ".remove(", ".clear(", ".update(", ".setdefault(", ".popitem(",
+    ".sort(", ".reverse(",
+];
+
+/// Whether the template calls methods that change lists or objects.
+pub(super) fn changes_values(source: &str) -> bool {
+    CHANGES.iter().any(|method| source.contains(method))
+}
+
+/// The template with its arithmetic as calls and, when asked, its literals as values that can be changed.
+pub(super) fn rewrite(source: &str, wrap_literals: bool) -> String {
+    rewritten(source, wrap_literals).unwrap_or_else(|| source.into())
+}
+
+fn rewritten(source: &str, wrap_literals: bool) -> Option<String> {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = next_tag(rest) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let untouched = match rest.as_bytes()[1] {
+            b'#' => Some(rest.find("#}")? + 2),
+            b'%' => raw_block(rest),
+            _ => None,
+        };
+        let length = match untouched {
+            Some(length) => {
+                out.push_str(&rest[..length]);
+                length
+            }
+            None if rest.as_bytes()[1] == b'%' => tag(rest, "%}", wrap_literals, &mut out)?,
+            None => tag(rest, "}}", wrap_literals, &mut out)?,
+        };
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// Where the next `{{`, `{%` or `{#` begins.
+fn next_tag(text: &str) -> Option<usize> {
+    text.match_indices('{').map(|(at, _)| at).find(|at| matches!(text.as_bytes().get(at + 1), Some(b'{' | b'%' | b'#')))
+}
+
+/// The length of a whole raw block, when one begins here.
+fn raw_block(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix("{%")?;
+    let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner).trim_start().strip_prefix("raw")?;
+    let inner = inner.trim_start();
+    let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner).strip_prefix("%}")?;
+    let mut at = text.len() - inner.len();
+    loop {
+        at += text[at..].find("{%")? + 2;
+        let end = text[at..].trim_start_matches(['-', '+']).trim_start();
+        if let Some(end) = end.strip_prefix("endraw") {
+            let end = end.trim_start();
+            let end = end.strip_prefix(['-', '+']).unwrap_or(end).strip_prefix("%}")?;
+            return Some(text.len() - end.len());
+        }
+    }
+}
+
+/// Rewrites one tag into `out` and gives its length.
+fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String) -> Option<usize> {
+    let begin = if text[2..].starts_with(['-', '+']) { 3 } else { 2 };
+    let (tokens, length) = tokens(&text[begin..], end)?;
+    out.push_str(&text[..begin]);
+    let mut pass = Pass { tokens: &tokens, at: 0, depth: 0, wrap_literals };
+    let mut inner = String::new();
+    if end == "%}" {
+        // The word that says which statement this is.
+        inner.push_str(&pass.take()?);
+    }
+    inner.push_str(&pass.items()?);
+    if pass.at < tokens.len() {
+        return None;
+    }
+    out.push_str(&inner);
+    // What is left behind the last token: white space, the mark that trims, the end of the tag.
+    let tail = tokens.last().map_or(begin, |last| begin + last.end);
+    out.push_str(&text[tail..begin + length]);
+    Some(begin + length)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Text,
+    Number,
+    Name,
+    Open,
+    Close,
+    Sign,
+}
+
+#[derive(Clone, Copy)]
+struct Token<'s> {
+    kind: Kind,
+    /// White space in front.
+    space: &'s str,
+    text: &'s str,
+    /// Where it ends, from the beginning of the tag's inside.
+    end: usize,
+}
+
+/// The tokens up to the end of the tag, and the length up to behind that end.
+fn tokens<'s>(text: &'s str, end: &str) -> Option<(Vec<Token<'s>>, usize)> {
+    let mut tokens = Vec::new();
+    let mut open = 0_usize;
+    let mut at = 0;
+    loop {
+        let space_length = text[at..].len() - text[at..].trim_start().len();
+        let (space, rest) = text[at..].split_at(space_length);
+        if open == 0 && (rest.starts_with(end) || rest.strip_prefix(['-', '+']).is_some_and(|r| r.starts_with(end))) {
+            let mark = usize::from(!rest.starts_with(end));
+            return Some((tokens, at + space_length + mark + end.len()));
+        }
+        let first = rest.chars().next()?;
+        let (kind, length) = match first {
+            '"' | '\'' => (Kind::Text, text_length(rest, first)?),
+            '0'..='9' => (Kind::Number, number_length(rest)),
+            '(' | '[' | '{' => (Kind::Open, 1),
+            ')' | ']' | '}' => (Kind::Close, 1),
+            c if c == '_' || c.is_alphanumeric() => {
+                (Kind::Name, rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(rest.len()))
+            }
+            _ => {
+                let double = ["**", "//", "==", "!=", "<=", ">="].iter().any(|sign| rest.starts_with(sign));
+                (Kind::Sign, if double { 2 } else { first.len_utf8() })
+            }
+        };
+        open = match kind {
+            Kind::Open => open + 1,
+            Kind::Close => open.checked_sub(1)?,
+            Kind::Text | Kind::Number | Kind::Name | Kind::Sign => open,
+        };
+        at += space_length + length;
+        tokens.push(Token { kind, space, text: &rest[..length], end: at });
+    }
+}
+
+fn text_length(text: &str, quote: char) -> Option<usize> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn number_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        let digit_next = bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+        match bytes[at] {
+            b'.' if digit_next => at += 1,
+            b'+' | b'-' if matches!(bytes[at - 1], b'e' | b'E') && digit_next && !text.starts_with("0x") => at += 1,
+            b if b.is_ascii_alphanumeric() || b == b'_' => at += 1,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// Walks over tokens as Jinja2's parser does; nothing means that it lost its way.
+struct Pass<'t, 's> {
+    tokens: &'t [Token<'s>],
+    at: usize,
+    depth: usize,
+    wrap_literals: bool,
+}
+
+impl<'s> Pass<'_, 's> {
+    fn peek(&self) -> Option<Token<'s>> {
+        self.tokens.get(self.at).copied()
+    }
+    fn sees(&self, sign: &str) -> bool {
+        self.peek().is_some_and(|token| token.text == sign && token.kind != Kind::Text)
+    }
+    fn take(&mut self) -> Option<String> {
+        let token = self.peek()?;
+        self.at += 1;
+        Some(format!("{}{}", token.space, token.text))
+    }
+
+    /// Everything up to the end or to a closing bracket.
+    fn items(&mut self) -> Option<String> {
+        let mut out = String::new();
+        while let Some(token) = self.peek() {
+            match token.kind {
+                Kind::Close => break,
+                Kind::Name if WORDS.contains(&token.text) => out.push_str(&self.take()?),
+                Kind::Text | Kind::Number | Kind::Name | Kind::Open => out.push_str(&self.sum()?),
+                Kind::Sign if matches!(token.text, "-" | "+") => out.push_str(&self.sum()?),
+                // `*args` and `**kwargs` of a call, commas, comparisons, `=`.
+                Kind::Sign => out.push_str(&self.take()?),
+            }
+        }
+        Some(out)
+    }
+
+    fn sum(&mut self) -> Option<String> {
+        self.chain("__sum", &["+", "-"], Self::concatenation)
+    }
+    fn concatenation(&mut self) -> Option<String> {
+        self.chain("__cat", &["~"], Self::product)
+    }
+    fn product(&mut self) -> Option<String> {
+        self.chain("__prod", &["*", "/", "//", "%"], Self::power)
+    }
+    fn power(&mut self) -> Option<String> {
+        self.chain("__pow", &["**"], Self::operand)
+    }
+
+    /// Operands with signs between them as one call: the signs, then the operands.
+    fn chain(
+        &mut self,
+        call: &str,
+        signs: &[&str],
+        operand: fn(&mut Self) -> Option<String>,
+    ) -> Option<String> {
+        let first = operand(self)?;
+        let mut found = Vec::new();
+        let mut operands = Cow::Borrowed(first.as_str());
+        while let Some(token) = self.peek().filter(|t| t.kind == Kind::Sign && signs.contains(&t.text)) {
+            self.at += 1;
+            found.push(token.text);
+            let next = operand(self)?;
+            operands.to_mut().push(',');
+            operands.to_mut().push_str(&next);
+        }
+        if found.is_empty() {
+            return Some(first);
+        }
+        Some(format!(" {call}('{}',{operands})", found.join(" ")))
+    }
+
+    fn operand(&mut self) -> Option<String> {
+        let mut out = String::new();
+        while self.sees("-") || self.sees("+") {
+            let sign = self.take()?;
+            // minijinja knows no sign that changes nothing.
+            out.push_str(if sign.ends_with('+') { " " } else { &sign });
+        }
+        out.push_str(&self.primary()?);
+        self.steps(&mut out, true)?;
+        Some(out)
+    }
+
+    fn primary(&mut self) -> Option<String> {
+        let token = self.peek()?;
+        match token.kind {
+            Kind::Text => {
+                let mut out = self.take()?;
+                // Texts side by side are one.
+                while let Some(next) = self.peek().filter(|t| t.kind == Kind::Text) {
+                    self.at += 1;
+                    out = format!(" __cat('~',{out},{})", next.text);
+                }
+                Some(out)
+            }
+            Kind::Number | Kind::Name => self.take(),
+            Kind::Open => {
+                let group = self.group()?;
+                let call = match token.text {
+                    "[" if self.wrap_literals => "__list",
+                    "{" if self.wrap_literals => "__dict",
+                    _ => return Some(group),
+                };
+                Some(format!(" {call}({group})"))
+            }
+            Kind::Close | Kind::Sign => None,
+        }
+    }
+
+    fn group(&mut self) -> Option<String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return None;
+        }
+        let mut out = self.take()?;
+        out.push_str(&self.items()?);
+        out.push_str(&self.take()?);
+        self.depth -= 1;
+        Some(out)
+    }
+
+    /// Attributes, items and calls behind an operand, and where they may stand, filters and tests.
+    fn steps(&mut self, out: &mut String, filters: bool) -> Option<()> {
+        loop {
+            if self.sees(".") {
+                out.push_str(&self.take()?);
+                out.push_str(&self.take()?);
+            } else if self.sees("[") || self.sees("(") {
+                out.push_str(&self.group()?);
+            } else if filters && self.sees("|") {
+                out.push_str(&self.take()?);
+                self.dotted_name(out)?;
+            } else if filters && self.sees("is") {
+                self.test(out)?;
+            } else {
+                return Some(());
+            }
+        }
+    }
+
+    fn dotted_name(&mut self, out: &mut String) -> Option<()> {
+        out.push_str(&self.take()?);
+        while self.sees(".") {
+            out.push_str(&self.take()?);
+            out.push_str(&self.take()?);
+        }
+        Some(())
+    }
+
+    /// `is [not] name [argument]`; a bare argument takes attributes and calls, but no filters.
+    fn test(&mut self, out: &mut String) -> Option<()> {
+        out.push_str(&self.take()?);
+        if self.sees("not") {
+            out.push_str(&self.take()?);
+        }
+        self.dotted_name(out)?;
+        let Some(next) = self.peek() else { return Some(()) };
+        let bare = match next.kind {
+            Kind::Text | Kind::Number => true,
+            Kind::Name => !WORDS.contains(&next.text),
+            Kind::Open => next.text != "(",
+            Kind::Close | Kind::Sign => false,
+        };
+        if bare {
+            out.push_str(&self.primary()?);
+            self.steps(out, false)?;
+        } else if self.sees("(") {
+            out.push_str(&self.group()?);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_becomes_calls_with_the_precedence_of_jinja() {
+        for (source, rewritten) in [
+            ("a {{ b }} {% if c %}", "a {{ b }} {% if c %}"),
+            ("{{ a ~ b ~ 1 }}", "{{ __cat('~ ~', a, b, 1) }}"),
+            ("{{ a + b * c - d }}", "{{ __sum('+ -', a, __prod('*', b, c), d) }}"),
+            ("{{ a ~ b + c }}", "{{ __sum('+', __cat('~', a, b), c) }}"),
+            ("{{ '%s' % x|upper }}", "{{ __prod('%', '%s', x|upper) }}"),
+            ("{{ -5|abs }}", "{{ -5|abs }}"),
+            ("{{ (a + b)[1:n-1] }}", "{{ ( __sum('+',a, b))[1: __sum('-',n,1)] }}"),
+            ("{{ 1 if a is divisibleby 3 and b is not none else c + 1 }}", "{{ 1 if a is divisibleby 3 and b is not none else __sum('+', c, 1) }}"),
+            ("{%- set x = a+1 -%}", "{%- set x = __sum('+',a,1) -%}"),
+            ("{% for k, v in d.items() if v > 1 + 2 recursive %}", "{% for k, v in d.items() if v > __sum('+', 1, 2) recursive %}"),
+            ("{{ {'a': {}}['a'] }}", "{{ {'a': {}}['a'] }}"),
+            ("{% raw %}{{ a + b }}{% endraw %}{{ a+b }}", "{% raw %}{{ a + b }}{% endraw %}{{ __sum('+', a,b) }}"),
+            ("{# {{ a + b }} #}", "{# {{ a + b }} #}"),
+            ("{{ f(*a, **b) }}", "{{ f(*a, **b) }}"),
+            ("{{ 'a' 'b' }}", "{{ __cat('~', 'a','b') }}"),
+        ] {
+            assert_eq!(squeeze(&rewrite(source, false)), squeeze(rewritten), "{source}");
+        }
+    }
+
+    #[test]
+    fn literals_become_calls_only_when_values_change() {
+        assert!(changes_values("{% set _ = l.append(1) %}"));
+        assert_eq!(squeeze(&rewrite("{% set l = [1, {}] %}", true)), squeeze("{% set l = __list( [1, __dict( {})]) %}"));
+        assert_eq!(rewrite("{% set l = [1, {}] %}", false), "{% set l = [1, {}] %}");
+    }
+
+    #[test]
+    fn what_is_not_understood_stays() {
+        for source in ["{{ a + }}", "{{ 'open }}", "{{ a } }}", "{% %}", "{{", "{# x", "{% raw %}{{ a + b }}", "{{ a + (b }}"] {
+            assert_eq!(rewrite(source, true), source);
+        }
+        let deep = format!("{{{{ {}1 + 1{} }}}}", "(".repeat(100), ")".repeat(100));
+        assert_eq!(rewrite(&deep, false), deep);
+    }
+
+    fn squeeze(text: &str) -> String {
+        text.chars().filter(|c| *c != ' ').collect()
+    }
+}

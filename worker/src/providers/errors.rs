@@ -1,0 +1,258 @@
+//! Failures of model calls: Dify's classes, and one form of message that names provider, class and cause.
+
+use serde_json::Value as Json;
+use tidemill_common::failure::NodeFailure;
+
+/// Longest message of a provider that is passed on, in characters: enough for every real one, too short for the web
+/// page that a broken proxy answers with.
+const DETAIL_CHARS_MAX: usize = 1000;
+
+/// Classes of failure under Dify's names; workflows branch on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The provider could not be reached, or the reply broke off.
+    Connection,
+    /// The provider is out of order.
+    ServerUnavailable,
+    /// Too many requests.
+    RateLimit,
+    /// The key is wrong, or not good for this.
+    Authorization,
+    /// The provider does not accept the request.
+    BadRequest,
+    /// No profile or no key for this provider.
+    NotInitialized,
+}
+
+impl ErrorClass {
+    /// Dify's class name, the `error_type` of the node.
+    pub const fn error_type(self) -> &'static str {
+        match self {
+            Self::Connection => "InvokeConnectionError",
+            Self::ServerUnavailable => "InvokeServerUnavailableError",
+            Self::RateLimit => "InvokeRateLimitError",
+            Self::Authorization => "InvokeAuthorizationError",
+            Self::BadRequest => "InvokeBadRequestError",
+            Self::NotInitialized => "ProviderTokenNotInitError",
+        }
+    }
+
+    /// What the class says to people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Connection => "Connection Error",
+            Self::ServerUnavailable => "Server Unavailable Error",
+            Self::RateLimit => "Rate Limit Error",
+            Self::Authorization => "Incorrect model credentials provided, please check and try again",
+            Self::BadRequest => "Bad Request Error",
+            Self::NotInitialized => "Model credentials are not initialized",
+        }
+    }
+}
+
+/// Why a model call failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// Its class.
+    pub class: ErrorClass,
+    /// `[provider] class, cause`, without secrets.
+    pub message: String,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// How long the provider asked to wait, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl ModelError {
+    /// A failure of a class, with its cause.
+    pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
+        let message = format!("[{label}] {}, {}", class.text(), cut(cause));
+        Self { class, message, retryable: false, retry_after_ms: None }
+    }
+
+    /// The same, marked as passing.
+    #[must_use]
+    pub fn passing(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+
+    /// An answer with a status other than success. `body` is whatever came with it.
+    pub fn of_status(label: &str, status: u16, body: &str) -> Self {
+        let parsed = serde_json::from_str::<Json>(body).unwrap_or(Json::Null);
+        let detail = error_text(&parsed).unwrap_or_else(|| body.trim().to_owned());
+        let cause =
+            if detail.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {detail}") };
+        let (class, retryable) = class_of_status(status, &parsed);
+        Self { retryable, ..Self::new(label, class, &cause) }
+    }
+
+    /// An error object within a stream that began well.
+    pub fn in_stream(label: &str, body: &Json) -> Self {
+        let detail = error_text(body).unwrap_or_else(|| body.to_string());
+        let (class, retryable) = class_of_kind(body);
+        Self { retryable, ..Self::new(label, class, &format!("the reply ended with an error: {detail}")) }
+    }
+
+    /// The same failure without a secret that a provider may have repeated in its message.
+    #[must_use]
+    pub fn without(mut self, secret: &str) -> Self {
+        if !secret.is_empty() {
+            self.message = self.message.replace(secret, "***");
+        }
+        self
+    }
+}
+
+impl From<ModelError> for NodeFailure {
+    fn from(error: ModelError) -> Self {
+        Self {
+            message: error.message,
+            error_type: error.class.error_type().into(),
+            retryable: error.retryable,
+            retry_after_ms: error.retry_after_ms,
+        }
+    }
+}
+
+/// The class of a status, and whether the same request may succeed later.
+fn class_of_status(status: u16, body: &Json) -> (ErrorClass, bool) {
+    match status {
+        401 | 403 => (ErrorClass::Authorization, false),
+        408 => (ErrorClass::Connection, true),
+        409 => (ErrorClass::BadRequest, true),
+        425 => (ErrorClass::ServerUnavailable, true),
+        // A used-up quota does not come back within a call.
+        429 => (ErrorClass::RateLimit, !mentions_kind(body, &["insufficient_quota"])),
+        501 | 505 => (ErrorClass::ServerUnavailable, false),
+        500.. => (ErrorClass::ServerUnavailable, true),
+        _ => (ErrorClass::BadRequest, false),
+    }
+}
+
+/// The class of an error that came without a status of its own.
+fn class_of_kind(body: &Json) -> (ErrorClass, bool) {
+    if mentions_kind(body, &["insufficient_quota"]) {
+        (ErrorClass::RateLimit, false)
+    } else if mentions_kind(body, &["rate_limit_error", "rate_limit_exceeded", "429"]) {
+        (ErrorClass::RateLimit, true)
+    } else if mentions_kind(
+        body,
+        &["authentication_error", "permission_error", "invalid_api_key", "401", "403"],
+    ) {
+        (ErrorClass::Authorization, false)
+    } else if mentions_kind(
+        body,
+        &["invalid_request_error", "context_length_exceeded", "content_filter", "400"],
+    ) {
+        (ErrorClass::BadRequest, false)
+    } else {
+        (ErrorClass::ServerUnavailable, true)
+    }
+}
+
+/// True when type or code of the error is one of these.
+fn mentions_kind(body: &Json, kinds: &[&str]) -> bool {
+    let error = body.get("error").unwrap_or(body);
+    ["type", "code"].iter().filter_map(|key| error.get(key)).any(|value| match value {
+        Json::String(text) => kinds.contains(&text.as_str()),
+        Json::Number(number) => kinds.contains(&number.to_string().as_str()),
+        Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => false,
+    })
+}
+
+/// The text of an error in any of the shapes that OpenAI-compatible servers use.
+fn error_text(body: &Json) -> Option<String> {
+    let text = |value: &Json| match value {
+        Json::String(text) => Some(text.clone()),
+        Json::Object(map) => map.get("message").and_then(Json::as_str).map(str::to_owned),
+        Json::Array(_) => Some(value.to_string()),
+        Json::Null | Json::Bool(_) | Json::Number(_) => None,
+    };
+    ["error", "detail", "message", "error_msg"]
+        .iter()
+        .filter_map(|key| body.get(key))
+        .find_map(text)
+        .filter(|text| !text.is_empty())
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(DETAIL_CHARS_MAX) {
+        Some((at, _)) => format!("{}… (cut)", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_becomes_a_class_and_says_whether_to_try_again() {
+        for (status, body, error_type, retryable) in [
+            (400, "{}", "InvokeBadRequestError", false),
+            (401, "{}", "InvokeAuthorizationError", false),
+            (402, "{}", "InvokeBadRequestError", false),
+            (403, "{}", "InvokeAuthorizationError", false),
+            (404, "{}", "InvokeBadRequestError", false),
+            (408, "", "InvokeConnectionError", true),
+            (409, "", "InvokeBadRequestError", true),
+            (422, "", "InvokeBadRequestError", false),
+            (425, "", "InvokeServerUnavailableError", true),
+            (429, "{}", "InvokeRateLimitError", true),
+            (429, r#"{"error":{"code":"insufficient_quota"}}"#, "InvokeRateLimitError", false),
+            (500, "", "InvokeServerUnavailableError", true),
+            (501, "", "InvokeServerUnavailableError", false),
+            (529, "", "InvokeServerUnavailableError", true),
+            (302, "", "InvokeBadRequestError", false),
+        ] {
+            let error = ModelError::of_status("p", status, body);
+            assert_eq!(
+                (error.class.error_type(), error.retryable),
+                (error_type, retryable),
+                "{status} {body}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_providers_own_words_are_in_the_message() {
+        for (body, message) in [
+            (r#"{"error":{"message":"slow down"}}"#, "[p] Rate Limit Error, HTTP 429: slow down"),
+            (r#"{"error":"slow down"}"#, "[p] Rate Limit Error, HTTP 429: slow down"),
+            (r#"{"detail":"slow down"}"#, "[p] Rate Limit Error, HTTP 429: slow down"),
+            (
+                r#"{"object":"error","message":"slow down","code":429}"#,
+                "[p] Rate Limit Error, HTTP 429: slow down",
+            ),
+            (r#"{"error_code":1,"error_msg":"slow down"}"#, "[p] Rate Limit Error, HTTP 429: slow down"),
+            ("slow down\n", "[p] Rate Limit Error, HTTP 429: slow down"),
+            ("", "[p] Rate Limit Error, HTTP 429"),
+        ] {
+            assert_eq!(ModelError::of_status("p", 429, body).to_string(), message);
+        }
+    }
+
+    #[test]
+    fn an_error_within_a_stream_has_a_class_by_its_type_or_code() {
+        for (body, error_type) in [
+            (r#"{"error":{"type":"rate_limit_error","message":"m"}}"#, "InvokeRateLimitError"),
+            (r#"{"error":{"code":"invalid_api_key","message":"m"}}"#, "InvokeAuthorizationError"),
+            (r#"{"object":"error","message":"m","code":400}"#, "InvokeBadRequestError"),
+            (r#"{"error":{"type":"overloaded_error","message":"m"}}"#, "InvokeServerUnavailableError"),
+            (r#"{"error":"m"}"#, "InvokeServerUnavailableError"),
+        ] {
+            let error = ModelError::in_stream("p", &serde_json::from_str(body).unwrap());
+            assert_eq!(error.class.error_type(), error_type, "{body}");
+            assert!(error.message.ends_with(": m"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_a_provider_repeats_is_masked_and_long_pages_are_cut() {
+        let error = ModelError::of_status("p", 401, "bad key sk-123").without("sk-123");
+        assert!(error.message.ends_with("bad key ***"), "{error}");
+        assert!(ModelError::of_status("p", 500, &"é".repeat(5000)).message.chars().count() < 1100);
+    }
+}

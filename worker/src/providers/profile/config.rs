@@ -1,0 +1,102 @@
+//! The tables `[providers.NAME]` as they are written; unknown keys are refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+/// The tables `[providers.NAME]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct ProvidersConfig(pub BTreeMap<String, ProviderConfig>);
+
+/// One table. NAME is the provider as workflows write it (`langgenius/openai/openai`), its last part (`openai`), or
+/// `default`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProviderConfig {
+    /// What the API speaks.
+    pub kind: ProviderKind,
+    /// Address up to `/v1`; absent: OpenAI's own, for which a key is needed.
+    pub base_url: Option<String>,
+    /// The key itself; better is `api_key_env`.
+    pub api_key: Option<Secret>,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// Sent with every request.
+    pub headers: BTreeMap<String, Secret>,
+    /// Which other names the profile serves, before names are looked at.
+    pub serves: Vec<Serves>,
+    /// What is known of single models, by the name that workflows use.
+    pub models: BTreeMap<String, ModelSettings>,
+    /// See [`super::CONNECT_TIMEOUT_MS`].
+    pub connect_timeout_ms: Option<u64>,
+    /// See [`super::READ_TIMEOUT_MS`].
+    pub read_timeout_ms: Option<u64>,
+    /// See [`super::RETRIES_MAX`].
+    pub max_retries: Option<u32>,
+    /// False for a server that refuses `stream_options`; then nothing is counted unless it counts by itself.
+    pub stream_usage: Option<bool>,
+}
+
+/// What an API speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderKind {
+    /// `POST {base_url}/chat/completions`.
+    #[default]
+    OpenaiCompatible,
+}
+
+/// A provider, or one model of it, that a profile serves.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serves {
+    /// The provider as workflows write it.
+    pub provider: String,
+    /// One model; absent: all.
+    #[serde(default)]
+    pub model: Option<String>,
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelSettings {
+    /// The name that the API knows it by; absent: the same.
+    pub send_as: Option<String>,
+    /// What it can do (`tool-call`, `vision`, `structured-output` …); absent: unknown.
+    pub features: Option<Vec<String>>,
+    /// Tokens that prompt and reply may have together.
+    pub context_size: Option<u64>,
+    /// What its tokens cost.
+    pub pricing: Option<PricingConfig>,
+    /// Parameters sent under another name, such as `max_tokens` → `max_completion_tokens`.
+    pub param_map: BTreeMap<String, String>,
+    /// Parameters that are not sent.
+    pub drop_params: Vec<String>,
+}
+
+/// Prices as decimal texts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PricingConfig {
+    /// Price of tokens in.
+    pub input: String,
+    /// Price of tokens out; absent: none.
+    pub output: Option<String>,
+    /// What one token is of the amount that the prices are for; `0.000001` for prices per million.
+    pub unit: String,
+    /// Absent: `USD`.
+    pub currency: Option<String>,
+}
+
+/// Text that is never shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"***\"")
+    }
+}

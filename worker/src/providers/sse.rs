@@ -1,0 +1,133 @@
+//! Server-sent events, decoded from network pieces of any size.
+//!
+//! A piece may end in the middle of a line, of `\r\n` or of a character; only whole lines are turned into text.
+//! Comments and all fields but `data` are passed over: model APIs need no more.
+
+/// Largest event that is taken, in bytes; a reply in pieces never comes near it.
+const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A stream that is no stream of events.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SseError {
+    /// A line or an event grew past the bound.
+    #[error("an event of the stream is larger than {EVENT_BYTES_MAX} bytes")]
+    TooLarge,
+    /// A line is not UTF-8.
+    #[error("a line of the stream is not UTF-8")]
+    NotUtf8,
+}
+
+/// Takes bytes, gives events.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// The line begun, without its end.
+    line: Vec<u8>,
+    /// The last byte was `\r`: a `\n` that follows belongs to it.
+    after_return: bool,
+    /// Data of the event begun; none before its first `data` line.
+    data: Option<String>,
+    begun: bool,
+}
+
+impl Decoder {
+    /// Takes the next bytes and adds the data of every event they complete to `events`.
+    ///
+    /// # Errors
+    /// [`SseError`]; the stream cannot be read on.
+    pub fn feed(&mut self, bytes: &[u8], events: &mut Vec<String>) -> Result<(), SseError> {
+        for &byte in bytes {
+            let after_return = std::mem::take(&mut self.after_return);
+            match byte {
+                b'\n' if after_return => {}
+                b'\r' | b'\n' => {
+                    self.after_return = byte == b'\r';
+                    self.end_line(events)?;
+                }
+                _ => {
+                    self.line.push(byte);
+                    if self.line.len() > EVENT_BYTES_MAX {
+                        return Err(SseError::TooLarge);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream has ended: an event without its blank line counts all the same, since some servers leave it out.
+    ///
+    /// # Errors
+    /// [`SseError`] for a last line that cannot be read.
+    pub fn finish(&mut self, events: &mut Vec<String>) -> Result<(), SseError> {
+        if !self.line.is_empty() {
+            self.end_line(events)?;
+        }
+        events.extend(self.data.take());
+        Ok(())
+    }
+
+    fn end_line(&mut self, events: &mut Vec<String>) -> Result<(), SseError> {
+        let line = std::mem::take(&mut self.line);
+        let line = std::str::from_utf8(&line).map_err(|_| SseError::NotUtf8)?;
+        // A stream may begin with a byte order mark.
+        let line =
+            if std::mem::replace(&mut self.begun, true) { line } else { line.trim_start_matches('\u{feff}') };
+        if line.is_empty() {
+            events.extend(self.data.take());
+            return Ok(());
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        if field != "data" {
+            return Ok(());
+        }
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match &mut self.data {
+            Some(data) if data.len() + value.len() > EVENT_BYTES_MAX => return Err(SseError::TooLarge),
+            Some(data) => {
+                data.push('\n');
+                data.push_str(value);
+            }
+            None => self.data = Some(value.to_owned()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(text: &str, piece: usize) -> Vec<String> {
+        let (mut decoder, mut events) = (Decoder::default(), Vec::new());
+        for bytes in text.as_bytes().chunks(piece) {
+            decoder.feed(bytes, &mut events).unwrap();
+        }
+        decoder.finish(&mut events).unwrap();
+        events
+    }
+
+    #[test]
+    fn events_are_the_same_however_the_network_cuts_them() {
+        for (text, events) in [
+            ("data: a\n\ndata: b\n\n", &["a", "b"][..]),
+            ("data:a\r\n\r\ndata:  b\r\n\r\n", &["a", " b"]),
+            ("data: a\r\rdata: b\r\r", &["a", "b"]),
+            (": keep-alive\n\ndata: größe 🙂\n\n", &["größe 🙂"]),
+            ("event: x\nid: 1\ndata: one\ndata: two\nretry: 5\n\n", &["one\ntwo"]),
+            ("\u{feff}data: a\n\n", &["a"]),
+            ("data\n\n", &[""]),
+            ("\n\n\n", &[]),
+            ("data: last", &["last"]),
+        ] {
+            for piece in 1..=text.len() {
+                assert_eq!(decode(text, piece), events, "{text:?} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        let mut decoder = Decoder::default();
+        assert_eq!(decoder.feed(b"data: \xff\n", &mut Vec::new()), Err(SseError::NotUtf8));
+    }
+}
