@@ -211,11 +211,14 @@ async fn a_stream_that_breaks_off_fails_once_and_keeps_what_was_shown() {
 
 #[tokio::test]
 async fn slow_pieces_are_waited_for_as_long_as_each_comes_in_time() {
-    let mock = mock(json!([{"chunks": ["a", "b", "c", "d"], "chunk_delay_ms": 100}])).await;
+    let chunks = json!(["a", "b", "c", "d"]);
+    let quick = mock(json!([{"chunks": chunks, "chunk_delay_ms": 50}])).await;
     let (pieces, result) =
-        Call { profile: json!({"read_timeout_ms": 250}), ..Call::of("x") }.run(&mock).await;
+        Call { profile: json!({"read_timeout_ms": 5000}), ..Call::of("x") }.run(&quick).await;
     assert_eq!((pieces.len(), result.failure), (4, None));
-    let (pieces, result) = Call { profile: json!({"read_timeout_ms": 30}), ..Call::of("x") }.run(&mock).await;
+    let slow = mock(json!([{"chunks": chunks, "chunk_delay_ms": 10_000}])).await;
+    let (pieces, result) =
+        Call { profile: json!({"read_timeout_ms": 500}), ..Call::of("x") }.run(&slow).await;
     assert_eq!((pieces.concat().as_str(), failure(&result).0), ("a", "InvokeConnectionError"));
 }
 
@@ -223,7 +226,7 @@ async fn slow_pieces_are_waited_for_as_long_as_each_comes_in_time() {
 async fn silence_before_the_answer_is_worth_one_more_try() {
     let mock = mock(json!([{"delay_ms": 5000, "reply": "late"}])).await;
     let (_, result) =
-        Call { profile: json!({"read_timeout_ms": 20, "max_retries": 5}), ..Call::of("x") }.run(&mock).await;
+        Call { profile: json!({"read_timeout_ms": 250, "max_retries": 5}), ..Call::of("x") }.run(&mock).await;
     assert_eq!(failure(&result).0, "InvokeConnectionError");
     assert_eq!(mock.requests().len(), 2);
 }

@@ -17,6 +17,7 @@ pub mod ids;
 pub mod limits;
 pub mod machine;
 pub mod nodes;
+#[cfg(feature = "runtime")]
 pub mod store;
 #[cfg(feature = "runtime")]
 pub mod telemetry;

@@ -1,1 +1,14 @@
+//! Owns shards, turns facts into state, serves the API.
+//!
+//! In the order a run travels: [`api`] and [`submit`] take it in, [`shards`] says who owns it, [`drive`] turns the wheel
+//! ([`batch`] decides, the store commits), [`repair`] finds what got lost.
+#![warn(missing_docs)]
 
+pub mod batch;
+pub mod cache;
+pub mod drive;
+pub mod lease;
+pub mod metrics;
+pub mod pulse;
+pub mod repair;
+pub mod shards;

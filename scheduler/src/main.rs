@@ -1,1 +1,60 @@
-fn main() {}
+//! `tidemill-scheduler`: arguments, start, wait for a signal, stop.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tidemill_common::config::{Config, Sources};
+use tidemill_common::telemetry;
+use tidemill_scheduler::app;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Owns shards of runs in Redis, decides what runs next, and serves the HTTP API.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Settings file [default: tidemill.toml here, if it is there]
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Redis, such as redis://127.0.0.1:6379 (setting redis.url)
+    #[arg(long)]
+    redis_url: Option<String>,
+    /// Where the API listens, such as 127.0.0.1:8700 (setting scheduler.listen)
+    #[arg(long)]
+    listen: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let flags = [("redis.url", arguments.redis_url), ("scheduler.listen", arguments.listen)];
+    let flags = flags.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect();
+    match Config::load(&Sources::of_process(arguments.config, flags)) {
+        Ok(config) => run(&config),
+        Err(error) => complain(&error, 2),
+    }
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn run(config: &Config) -> ExitCode {
+    telemetry::start_logs(&config.log);
+    tracing::info!(config = ?config, "settings");
+    let scheduler = match app::start(config).await {
+        Ok(scheduler) => scheduler,
+        Err(app::StartError::Store(error)) => return complain(&error, 3),
+        Err(error) => return complain(&error, 1),
+    };
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+        }
+        (Err(error), _) | (_, Err(error)) => return complain(&error, 1),
+    }
+    scheduler.stop().await;
+    ExitCode::SUCCESS
+}
+
+#[allow(clippy::print_stderr)] // The process says why it ends, logs or not.
+fn complain(error: &dyn std::error::Error, code: u8) -> ExitCode {
+    eprintln!("tidemill-scheduler: {error}");
+    ExitCode::from(code)
+}

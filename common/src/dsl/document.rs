@@ -78,7 +78,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// The one text of this document: the form that [`stored`] describes. Secrets stand in it as they are; see
+    /// The one text of this document: the form that `dsl/stored.rs` describes. Secrets stand in it as they are; see
     /// [`Document::seal`].
     pub fn canonical(&self) -> String {
         stored::write(self)

@@ -158,3 +158,55 @@ fn with_writers(
     }
     blocking.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{RetryConfig, import};
+    use serde_json::json;
+
+    fn assigner(id: &str, data: Json, out: u32) -> Node {
+        Node {
+            id: id.into(),
+            kind: NodeKind::Assigner,
+            title: String::new(),
+            version: "1".into(),
+            data: NodeData::Unsupported(data.as_object().cloned().unwrap_or_default()),
+            error_strategy: None,
+            retry: RetryConfig::default(),
+            settings: crate::graph::NodeSettings::default(),
+            ins: Vec::new(),
+            outs: vec![EdgeIx(out)],
+            parent: None,
+            mentions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_assigner_blocks_only_templates_that_show_what_it_writes() {
+        let nodes = [
+            assigner("v1", json!({"assigned_variable_selector": ["conversation", "a"]}), 0),
+            assigner("v2", json!({"items": [{"variable_selector": ["conversation", "b"]}, {}]}), 1),
+        ];
+        let always: Arc<[bool]> = vec![false, false].into();
+        for (name, blocking) in [("a", [true, false]), ("b", [false, true]), ("c", [false, false])] {
+            let template = [TemplatePart::Variable(vec!["conversation".into(), name.into()])];
+            assert_eq!(&*with_writers(&always, &template, &writers(&nodes), &nodes), blocking, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_response_node_is_reached_once_the_edges_that_block_it_are_taken() {
+        let text = "\
+nodes:
+- {id: s, data: {type: start, variables: []}}
+- {id: a, data: {type: answer, answer: x}}
+- {id: b, data: {type: answer, answer: y}}
+edges: [{source: s, target: a}, {source: a, target: b}]
+";
+        let graph = import(text.as_bytes()).graph.unwrap();
+        let reached =
+            |at: usize, taken: &[u32]| graph.responses[at].is_reached(&graph, |edge| taken.contains(&edge.0));
+        assert!(reached(0, &[]) && !reached(1, &[0]) && reached(1, &[1]));
+    }
+}

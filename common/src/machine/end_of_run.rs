@@ -37,6 +37,16 @@ pub(super) fn fail(cx: &mut Step<'_>, error: &str) {
     cx.close_entry();
 }
 
+/// Fails the run because the engine met a defect in one of its steps.
+pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
+    if cx.run.status == RunStatus::Scheduled {
+        cx.out.status_from = Some(RunStatus::Scheduled);
+        cx.run.started_at = Some(cx.at.now);
+        cx.tell(EventKind::GraphRunStarted);
+    }
+    fail(cx, &format!("{}: {reason}", crate::failure::EngineErrorType::Engine));
+}
+
 /// Stops the run at once; what still runs is taken back.
 pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
     if cx.run.status.is_over() {

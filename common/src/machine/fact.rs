@@ -25,6 +25,8 @@ pub enum Fact {
     JobFailed(JobDone),
     /// The job of an execution is neither queued nor held by anybody.
     JobLost(JobLost),
+    /// A step of this run panicked, or brought its owner down again and again: the run ends, the shard goes on.
+    Defect(Arc<str>),
     /// A time has come.
     TimerFired(Timer),
     /// A bounded step left something ready.

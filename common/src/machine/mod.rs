@@ -60,6 +60,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::JobSucceeded(it) => on_job_succeeded::step(&mut cx, it),
         Fact::JobFailed(it) => on_job_failed::step(&mut cx, it),
         Fact::JobLost(it) => on_job_lost::step(&mut cx, &it),
+        Fact::Defect(reason) => end_of_run::defect(&mut cx, &reason),
         Fact::TimerFired(timer) => on_timer_fired::step(&mut cx, timer),
         Fact::Continue => drive::drive(&mut cx),
         Fact::Stop(it) => on_stop::step(&mut cx, &it),

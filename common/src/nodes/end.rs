@@ -110,11 +110,14 @@ mod tests {
             {"variable": 1, "value_selector": "n.v", "value_type": "text"},
         ]}));
         assert!(read.is_none());
-        assert_eq!(found, [
-            "outputs[1].value_type: \"text\" is not a type of an output",
-            "outputs[1].variable: must be a text, not a number",
-            "outputs[1].value_selector: must be a list, not a text",
-        ]);
+        assert_eq!(
+            found,
+            [
+                "outputs[1].value_type: \"text\" is not a type of an output",
+                "outputs[1].variable: must be a text, not a number",
+                "outputs[1].value_selector: must be a list, not a text",
+            ]
+        );
     }
 
     #[test]

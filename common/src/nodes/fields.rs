@@ -132,7 +132,8 @@ mod tests {
         let data = json!({"l": ["a", 1, "b", null]});
         let read = required(data.as_object().expect("a mapping"), "l", &mut problems, selector);
         assert_eq!(read, None);
-        let found: Vec<String> = problems.into_vec().into_iter().map(|d| format!("{} {}", d.path, d.message)).collect();
+        let found: Vec<String> =
+            problems.into_vec().into_iter().map(|d| format!("{} {}", d.path, d.message)).collect();
         assert_eq!(found, ["l[1] must be a text, not a number", "l[3] must be a text, not null"]);
     }
 

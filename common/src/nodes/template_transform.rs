@@ -1,8 +1,8 @@
 //! Text from values.
 
+use super::NodeResult;
 use super::evaluate::{Deferred, EvaluationLimits};
 use super::fields::{list, mapping, named_values, required, selector, text};
-use super::NodeResult;
 use crate::dsl::Problems;
 use crate::failure::NodeFailure;
 use crate::value::jinja::{JinjaError, JinjaTemplate};
@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn missing_sources_are_none() {
         let variables = json!([variable("a", ["start", "name"]), variable("b", ["ghost", "output"])]);
-        let result = run(json!({"variables": variables, "template": "{{ a }} [{{ b }}]"}), &limits()).expect("fits");
+        let result =
+            run(json!({"variables": variables, "template": "{{ a }} [{{ b }}]"}), &limits()).expect("fits");
         assert_eq!(result.outputs, [("output".into(), Segment::string("Zoë [None]"))]);
         assert_eq!(result.inputs, [("a".into(), Segment::string("Zoë")), ("b".into(), Segment::none())]);
         assert_eq!(result.failure, None);
@@ -127,8 +128,12 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_inputs_and_has_no_type() {
         let variables = json!([variable("a", ["start", "n"])]);
-        for (template, message) in [("{{ a.b.c }}", "'None' has no attribute 'b'"), ("{% for x in %}", "Expected an expression, got 'end of statement block'")] {
-            let result = run(json!({"variables": variables, "template": template}), &limits()).expect("not deferred");
+        for (template, message) in [
+            ("{{ a.b.c }}", "'None' has no attribute 'b'"),
+            ("{% for x in %}", "Expected an expression, got 'end of statement block'"),
+        ] {
+            let result =
+                run(json!({"variables": variables, "template": template}), &limits()).expect("not deferred");
             assert_eq!(result.failure, Some(NodeFailure::new("", message)));
             assert_eq!(result.inputs.len(), 1);
         }

@@ -59,8 +59,9 @@ impl VariableAggregatorData {
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let mut result = NodeResult::default();
         let mut choose = |selectors: &[Selector]| {
-            let (selector, value) =
-                selectors.iter().find_map(|selector| Some((selector, variables.found(selector)?.into_owned())))?;
+            let (selector, value) = selectors
+                .iter()
+                .find_map(|selector| Some((selector, variables.found(selector)?.into_owned())))?;
             set(&mut result.inputs, &selector[1..].join("."), value.clone());
             Some(value)
         };
@@ -126,13 +127,16 @@ mod tests {
         (read, problems.into_vec().into_iter().map(|d| format!("{}: {}", d.path, d.message)).collect())
     }
     fn run(data: Json) -> NodeResult {
-        let pool = Pool::new(json!({"start": {"nul": null, "empty": "", "o": {"k": [1]}}, "b": {"text": "B"}}));
+        let pool =
+            Pool::new(json!({"start": {"nul": null, "empty": "", "o": {"k": [1]}}, "b": {"text": "B"}}));
         parse(data).0.expect("usable").evaluate(&pool)
     }
 
     #[test]
     fn null_is_present_and_what_is_missing_is_passed_over() {
-        let result = run(json!({"output_type": "string", "variables": [["start", "never"], ["start", "nul"], ["start", "empty"]]}));
+        let result = run(
+            json!({"output_type": "string", "variables": [["start", "never"], ["start", "nul"], ["start", "empty"]]}),
+        );
         assert_eq!(result.outputs, [("output".into(), Segment::none())]);
         assert_eq!(result.inputs, [("nul".into(), Segment::none())]);
         let nothing = run(json!({"output_type": "string", "variables": [["ghost", "x"], ["start"], []]}));
@@ -167,11 +171,14 @@ mod tests {
             "advanced_settings": {"groups": [{"group_name": "g", "output_type": "any", "variables": []}]},
         }));
         assert!(read.is_none());
-        assert_eq!(found, [
-            "output_type: the field output_type is required",
-            "variables[0][1]: must be a text, not a number",
-            "advanced_settings.group_enabled: the field group_enabled is required",
-            "advanced_settings.groups[0].output_type: \"any\" is not a type of a group",
-        ]);
+        assert_eq!(
+            found,
+            [
+                "output_type: the field output_type is required",
+                "variables[0][1]: must be a text, not a number",
+                "advanced_settings.group_enabled: the field group_enabled is required",
+                "advanced_settings.groups[0].output_type: \"any\" is not a type of a group",
+            ]
+        );
     }
 }

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "runtime")]
 pub mod contract;
+#[cfg(feature = "runtime")]
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
@@ -188,6 +189,9 @@ pub trait Runs: Send + Sync {
     async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError>;
     /// Events of a run behind an entry, oldest first, of at most `count` entries.
     async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError>;
+    /// A receiver that changes when the run may have new events. A hint only: look once a second in any case. Take it
+    /// before the first look, so that nothing falls between the two.
+    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64>;
     /// Returns when the run may have new events, or after `at_most`. Hints only: look in any case.
     async fn wait_for_events(&self, run: RunId, at_most: Duration);
     /// A graph document.
@@ -234,7 +238,7 @@ pub struct Claim {
     pub cursor: EntryId,
     /// Take-overs since the last commit, this one included.
     pub takeovers: u32,
-    /// Facts that an earlier owner was at when it went down.
+    /// Facts that were noted since the last progress, each as often as it was.
     pub trying: Vec<EntryId>,
 }
 
@@ -336,7 +340,8 @@ pub trait Shards: Send + Sync {
     ) -> Result<Vec<(Timestamp, String)>, StoreError>;
     /// When the earliest timer is due.
     async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError>;
-    /// Notes the facts that are about to be applied, after repeated take-overs without progress.
+    /// Notes facts that are about to be applied, beside those noted before: after repeated take-overs without progress.
+    /// A fact that is noted again and again brings its owners down.
     async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError>;
     /// Cuts the inbox below the stored cursor; only for the owner of this epoch.
     async fn trim_inbox(&self, shard: ShardId, epoch: u64) -> Result<(), StoreError>;

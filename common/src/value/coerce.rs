@@ -68,18 +68,21 @@ fn ascii_digits(text: &str) -> String {
 pub fn decimal_digit(c: char) -> Option<u8> {
     /// First characters of the runs of ten, in order.
     const ZEROS: [u32; 71] = [
-        0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50,
-        0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40,
-        0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30, 0x11066,
-        0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0, 0x11950,
-        0x11c50, 0x11d50, 0x11da0, 0x11f50, 0x16a60, 0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec,
-        0x1d7f6, 0x1e140, 0x1e2f0, 0x1e4f0, 0x1e950, 0x1fbf0, 0x10d40, 0x16d70, 0x1ccf0,
+        0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6,
+        0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0,
+        0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30,
+        0x11066, 0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0,
+        0x11950, 0x11c50, 0x11d50, 0x11da0, 0x11f50, 0x16a60, 0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2,
+        0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e4f0, 0x1e950, 0x1fbf0, 0x10d40, 0x16d70, 0x1ccf0,
     ];
     if c.is_ascii() {
         return c.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
     }
     let code = u32::from(c);
-    ZEROS.iter().find(|&&zero| (zero..zero + 10).contains(&code)).and_then(|zero| u8::try_from(code - zero).ok())
+    ZEROS
+        .iter()
+        .find(|&&zero| (zero..zero + 10).contains(&code))
+        .and_then(|zero| u8::try_from(code - zero).ok())
 }
 
 /// Whether a value may stand where the type is declared. As on Dify, truth values count as numbers and every item of
@@ -151,14 +154,9 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_read_as_python_reads_them() {
-        for (text, value) in [
-            ("7", 7),
-            (" -1_000\n", -1000),
-            ("+٣", 3),
-            ("\u{1f}5\u{a0}", 5),
-            ("００７", 7),
-            ("-0", 0),
-        ] {
+        for (text, value) in
+            [("7", 7), (" -1_000\n", -1000), ("+٣", 3), ("\u{1f}5\u{a0}", 5), ("００７", 7), ("-0", 0)]
+        {
             assert_eq!(parse_python_int(text), Ok(value), "{text:?}");
         }
         assert_eq!(parse_python_int(&"9".repeat(60)), Ok(i128::MAX));
@@ -173,9 +171,13 @@ mod tests {
 
     #[test]
     fn fractions_are_read_as_python_reads_them() {
-        for (text, value) in
-            [("1.", 1.0), (".5", 0.5), (" 1_0.5e-1_0 ", 1.05e-9), ("-Infinity", f64::NEG_INFINITY), ("١.٥", 1.5)]
-        {
+        for (text, value) in [
+            ("1.", 1.0),
+            (".5", 0.5),
+            (" 1_0.5e-1_0 ", 1.05e-9),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("١.٥", 1.5),
+        ] {
             assert_eq!(parse_python_float(text), Ok(value), "{text:?}");
         }
         assert!(parse_python_float("NaN").is_ok_and(f64::is_nan));

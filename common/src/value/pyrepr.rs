@@ -78,7 +78,8 @@ pub fn repr_text_into(out: &mut String, text: &str) {
     // The expression is asked only about the rare texts that have something else than plain ASCII.
     let plain = text.bytes().all(|b| (0x20..0x7f).contains(&b));
     let unprintable = |c: char, at: usize| {
-        c.is_ascii_control() || (!plain && !c.is_ascii() && UNPRINTABLE.is_match(&text[at..at + c.len_utf8()]))
+        c.is_ascii_control()
+            || (!plain && !c.is_ascii() && UNPRINTABLE.is_match(&text[at..at + c.len_utf8()]))
     };
     for (at, c) in text.char_indices() {
         match c {

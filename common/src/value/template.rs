@@ -189,7 +189,9 @@ pub(crate) mod tests {
 
     #[test]
     fn lengths_of_ids_and_names_are_bounded() {
-        let literal = |source: &str| matches!(Template::parse(source).parts(), [Part::Text(_) | Part::PerhapsVariable(_)]);
+        let literal = |source: &str| {
+            matches!(Template::parse(source).parts(), [Part::Text(_) | Part::PerhapsVariable(_)])
+        };
         assert!(!literal(&format!("{{{{#{}.{}#}}}}", "n".repeat(50), "v".repeat(30))));
         assert!(literal(&format!("{{{{#{}.v#}}}}", "n".repeat(51))));
         assert!(literal(&format!("{{{{#n.{}#}}}}", "v".repeat(31))));

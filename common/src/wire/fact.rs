@@ -155,6 +155,19 @@ pub fn stop_body(reason: &str) -> String {
     serde_json::json!({ "reason": reason }).to_string()
 }
 
+/// Reads the body of a `start` fact, which needs no graph.
+///
+/// # Errors
+/// A newer version, or fields that do not fit.
+pub fn parse_start(body: &str) -> Result<Fact, WireError> {
+    match read(WHAT, body)? {
+        Json::Object(map) => Ok(Fact::Start(Box::new(head_from_json(map)?))),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+            Err(WireError::malformed(WHAT, "its body is no object"))
+        }
+    }
+}
+
 /// Reads an entry of the inbox, as a fact of a run of this graph.
 ///
 /// # Errors
@@ -166,12 +179,12 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     if kind == kind::CONTINUE {
         return Ok(Fact::Continue);
     }
+    if kind == kind::START {
+        return parse_start(body);
+    }
     let Json::Object(mut map) = read(WHAT, body)? else {
         return Err(WireError::malformed(WHAT, "its body is no object"));
     };
-    if kind == kind::START {
-        return Ok(Fact::Start(Box::new(head_from_json(map)?)));
-    }
     if kind == kind::STOP {
         let reason = map.get("reason").and_then(Json::as_str).unwrap_or("User requested abort");
         return Ok(Fact::Stop(Stop { reason: reason.into() }));

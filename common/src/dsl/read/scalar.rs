@@ -61,8 +61,11 @@ fn integer(text: &str) -> Option<Size> {
     if let Some(digits) = text.strip_prefix("0x") {
         return in_base(digits, 16);
     }
-    if text == "0" {
+    if text.starts_with('0') && text[1..].bytes().all(|b| b == b'_') {
         return Some(Size::Exact(0));
+    }
+    if text.starts_with('_') {
+        return None;
     }
     if let Some(digits) = text.strip_prefix('0') {
         return in_base(digits, 8);
@@ -111,7 +114,8 @@ fn sexagesimal_float(text: &str) -> Option<f64> {
         return None;
     }
     let mut parts = whole.split(':');
-    let first = parts.next().filter(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
+    let digits = |part: &&str| part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
+    let first = parts.next().filter(digits).filter(|part| part.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut sum: f64 = first.replace('_', "").parse().ok()?;
     for part in parts {
         sum = sum * 60.0 + sixty(part)? as f64;
@@ -170,9 +174,12 @@ mod tests {
             ("08", json!("08")),
             ("0o17", json!("0o17")),
             ("_1", json!("_1")),
+            ("-_1", json!("-_1")),
+            ("0_", json!(0)),
             ("1:30", json!(90)),
             ("1:60", json!("1:60")),
             ("1:30.5", json!(90.5)),
+            ("9E9:7.", json!("9E9:7.")),
             ("18446744073709551615", json!(18446744073709551615u64)),
             ("-9223372036854775808", json!(i64::MIN)),
             ("18446744073709551616", json!(18446744073709551616.0)),

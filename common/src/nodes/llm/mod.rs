@@ -1,6 +1,6 @@
 //! A model call: its configuration and everything about it that needs no network.
 //!
-//! [`parse`] reads the node's `data`, [`prompt`] makes messages and parameters out of it and the run's variables,
+//! `parse` reads the node's `data`, [`prompt`] makes messages and parameters out of it and the run's variables,
 //! [`usage`] bills the tokens. The call itself is in the worker.
 
 pub mod context;
@@ -187,7 +187,7 @@ impl LlmData {
             mention(selector, into);
         }
         if self.memory.is_some() {
-            into.extend(["query", "conversation_id"].map(|name| ("sys".into(), name.into())));
+            into.extend(["query", "dialogue_count"].map(|name| ("sys".into(), name.into())));
         }
     }
 

@@ -1,7 +1,7 @@
 //! From configuration and variables to what is sent to a model: messages, parameters, and the record of what went in.
 //!
 //! The order of steps is Dify's, since the first failure decides what a workflow sees. What the node cannot do yet
-//! fails with `LLMNodeError` ([`super::unsupported`]), never silently.
+//! fails with `LLMNodeError` (`unsupported`), never silently.
 
 use serde_json::{Value as Json, json};
 

@@ -1,1 +1,167 @@
-//! TODO
+//! Runs in Redis: the one module that knows its commands.
+//!
+//! [`keys`] spells the keys, [`scripts`] holds what must decide by what it reads, [`commit`] writes a batch whole or not at
+//! all. [`runs`], [`shards`] and [`jobs`] are the three doors of the store.
+
+pub mod keys;
+pub mod scripts;
+
+mod check;
+mod commit;
+mod connection;
+mod jobs;
+mod pubsub;
+mod replies;
+mod runs;
+mod shards;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bb8_redis::{RedisConnectionManager, bb8};
+
+use super::StoreError;
+use crate::config::{Config, RedisConfig};
+use crate::ids::{BlobId, ShardId};
+use crate::limits;
+use connection::Connector;
+use keys::Keys;
+use pubsub::Ticks;
+use scripts::Scripts;
+
+/// Sizes and times that the store itself needs to know.
+#[derive(Debug, Clone)]
+pub struct StoreLimits {
+    /// Shards of a new namespace.
+    pub shards: u16,
+    /// Most entries in an inbox before new runs are refused.
+    pub inbox_max: u64,
+    /// Most entries kept of a run's event stream.
+    pub run_events_max: usize,
+    /// How long an ended run is kept, in seconds.
+    pub retention_seconds: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            shards: limits::SHARDS,
+            inbox_max: limits::INBOX_MAX,
+            run_events_max: limits::RUN_EVENTS_MAX,
+            retention_seconds: limits::RETENTION_SECONDS,
+        }
+    }
+}
+
+/// The store over one Redis server.
+pub struct RedisStore {
+    connector: Connector,
+    keys: Keys,
+    scripts: Scripts,
+    limits: StoreLimits,
+    /// Moves large values, so that they hold nobody else up.
+    blobs: bb8::Pool<RedisConnectionManager>,
+    ticks: Ticks,
+    /// Graphs that are known to lie on a shard: their documents need not be sent again.
+    stored_graphs: Mutex<HashSet<(ShardId, String)>>,
+    /// Where the next look for abandoned jobs of a stream goes on.
+    scan_from: Mutex<HashMap<String, String>>,
+}
+
+impl RedisStore {
+    /// A store for these settings. Connects when it is first used; see [`super::Runs::check`].
+    ///
+    /// # Errors
+    /// An address that is none.
+    pub fn new(config: &RedisConfig, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
+        let connector = Connector::new(config)?;
+        let manager = RedisConnectionManager::new(config.url.as_str())
+            .map_err(|e| StoreError::Unusable(format!("redis.url is no Redis address: {e}")))?;
+        let blobs = bb8::Pool::builder()
+            .max_size(config.blob_connections.max(1))
+            .connection_timeout(std::time::Duration::from_millis(config.timeout_ms))
+            .build_unchecked(manager);
+        Ok(Arc::new(Self {
+            ticks: Ticks::default(),
+            connector,
+            keys: Keys::new(&config.namespace),
+            scripts: Scripts::new(),
+            limits,
+            blobs,
+            stored_graphs: Mutex::default(),
+            scan_from: Mutex::default(),
+        }))
+    }
+
+    /// A store for the settings of a process.
+    ///
+    /// # Errors
+    /// An address that is none.
+    pub fn from_config(config: &Config) -> Result<Arc<Self>, StoreError> {
+        let limits = StoreLimits {
+            shards: config.scheduler.shards,
+            inbox_max: config.scheduler.inbox_max,
+            run_events_max: config.scheduler.run_events_max,
+            retention_seconds: config.scheduler.retention_seconds,
+        };
+        Self::new(&config.redis, limits)
+    }
+
+    /// The keys of its namespace, for tests and tools.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    async fn get_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        const DOING: &str = "loading a large value";
+        let mut connection = self.blob_connection(DOING).await?;
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.blob(shard, id));
+        command.query_async(&mut *connection).await.map_err(|e| self.connector.error(DOING, &e))
+    }
+
+    async fn set_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        const DOING: &str = "storing a large value";
+        const PIECE: usize = 1024 * 1024;
+        let key = self.keys.blob(shard, id);
+        let mut connection = self.blob_connection(DOING).await?;
+        let mut pieces = text.as_bytes().chunks(PIECE);
+        let mut first = redis::cmd("SET");
+        first.arg(&key).arg(pieces.next().unwrap_or_default()).arg("EX").arg(limits::BLOB_PENDING_SECONDS);
+        let done: Result<(), _> = first.query_async(&mut *connection).await;
+        done.map_err(|e| self.connector.error(DOING, &e))?;
+        // A value of many megabytes in one command would hold up everybody else at the server.
+        for piece in pieces {
+            let mut more = redis::cmd("APPEND");
+            more.arg(&key).arg(piece);
+            let done: Result<(), _> = more.query_async(&mut *connection).await;
+            done.map_err(|e| self.connector.error(DOING, &e))?;
+        }
+        Ok(())
+    }
+
+    async fn blob_connection(
+        &self,
+        doing: &'static str,
+    ) -> Result<bb8::PooledConnection<'_, RedisConnectionManager>, StoreError> {
+        self.blobs.get().await.map_err(|error| match error {
+            bb8::RunError::User(error) => self.connector.error(doing, &error),
+            bb8::RunError::TimedOut => StoreError::Unreachable {
+                address: self.connector.address.to_string(),
+                doing,
+                reason: "no connection in time; redis.blob_connections bounds them".into(),
+            },
+        })
+    }
+
+    async fn get_graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.graph(shard, hash));
+        let text: Option<String> = self.connector.ask("loading a workflow", &command).await?;
+        Ok(text.map(Into::into))
+    }
+
+    fn known_graphs(&self) -> std::sync::MutexGuard<'_, HashSet<(ShardId, String)>> {
+        self.stored_graphs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -29,6 +29,8 @@ pub(super) fn charge(state: &mut State, bytes: usize) -> Result<(), Error> {
 pub(super) fn width(value: i64) -> Result<usize, Error> {
     match usize::try_from(value.max(0)) {
         Ok(width) if width <= 1_000_000 => Ok(width),
-        Ok(_) | Err(_) => Err(Error::new(ErrorKind::InvalidOperation, format!("a width of {value} is too large"))),
+        Ok(_) | Err(_) => {
+            Err(Error::new(ErrorKind::InvalidOperation, format!("a width of {value} is too large")))
+        }
     }
 }

@@ -11,8 +11,10 @@ use super::show;
 /// The last part of an expression that minijinja calls undefined: `.name`, `["key"]`, `[0]`.
 #[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
 static LAST_STEP: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(?s)^(.*?)(?:\.([^\W\d]\w*)|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|(-?\d+)|\.\.\.)\])$"#)
-        .expect("the pattern is well formed")
+    Regex::new(
+        r#"(?s)^(.*?)(?:\.([^\W\d]\w*)|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|(-?\d+)|\.\.\.)\])$"#,
+    )
+    .expect("the pattern is well formed")
 });
 
 /// The message of the innermost cause. With the context, a failed look-up on an input is told by the input's type.
@@ -27,11 +29,13 @@ pub(super) fn message(error: &Error, context: Option<&Value>) -> String {
     }
     match innermost.kind() {
         ErrorKind::UndefinedError => "a value is undefined".into(),
-        ErrorKind::UnknownFilter => format!("No filter named '{}'.", named(detail)),
+        ErrorKind::UnknownFilter if !detail.is_empty() => format!("No filter named '{}'.", named(detail)),
         ErrorKind::UnknownTest => format!("No test named '{}'.", named(detail)),
         ErrorKind::UnknownFunction => format!("'{}' is undefined", detail.trim_end_matches(" is unknown")),
         ErrorKind::TemplateNotFound => "no loader for this environment specified".into(),
-        ErrorKind::SyntaxError => syntax(detail),
+        ErrorKind::SyntaxError => syntax(detail, innermost),
+        _ if detail == "number is not iterable" => "'int' object is not iterable".into(),
+        _ if detail == "bool is not iterable" => "'bool' object is not iterable".into(),
         _ if detail.is_empty() => innermost.kind().to_string(),
         _ => detail.into(),
     }
@@ -57,7 +61,9 @@ fn undefined(expression: &str, context: Option<&Value>) -> String {
     match (key, found.get(5)) {
         (Some(key), _) => format!("'{owner}' has no attribute '{}'", key.as_str()),
         // Only an integer is told without quotes; the owner of an index is a list unless known better.
-        (None, Some(index)) if owner == "dict object" => format!("list object has no element {}", index.as_str()),
+        (None, Some(index)) if owner == "dict object" => {
+            format!("list object has no element {}", index.as_str())
+        }
         (None, Some(index)) => format!("{owner} has no element {}", index.as_str()),
         (None, None) => format!("'{owner}' has no such attribute"),
     }
@@ -83,15 +89,31 @@ fn named(detail: &str) -> &str {
 }
 
 /// minijinja's complaint in the words of Jinja2, where the two have the same one.
-fn syntax(detail: &str) -> String {
+fn syntax(detail: &str, error: &Error) -> String {
     if let Some(name) = detail.strip_prefix("unknown statement ") {
         return format!("Encountered unknown tag '{}'.", name.trim_matches('`').trim_matches('\''));
     }
-    if let Some(rest) = detail.strip_prefix("unexpected end of block") {
-        return format!("Expected an expression, got 'end of statement block'{rest}");
+    let end = |name: &str| match name {
+        "end of block" => Some("end of statement block"),
+        "end of variable block" => Some("end of print statement"),
+        _ => None,
+    };
+    let Some((found, wanted)) =
+        detail.strip_prefix("unexpected ").map(|rest| rest.split_once(", expected ").unwrap_or((rest, "")))
+    else {
+        return detail.replace('`', "'");
+    };
+    if found == "end of input" {
+        return "Unexpected end of template.".into();
     }
-    if let Some(rest) = detail.strip_prefix("unexpected end of variable block") {
-        return format!("Expected an expression, got 'end of print statement'{rest}");
+    let token = error.range().zip(error.template_source()).and_then(|(range, source)| source.get(range));
+    let found = end(found).or(token).unwrap_or(found);
+    match (found, wanted) {
+        ("}" | "]" | ")", _) => format!("unexpected '{found}'"),
+        ("end of statement block" | "end of print statement", "") => {
+            format!("Expected an expression, got '{found}'")
+        }
+        (_, "") => format!("unexpected '{found}'"),
+        (_, wanted) => format!("expected token '{}', got '{found}'", end(wanted).unwrap_or(wanted)),
     }
-    detail.replace('`', "'")
 }

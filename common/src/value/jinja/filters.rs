@@ -2,131 +2,71 @@
 
 use std::sync::LazyLock;
 
-use minijinja::formatting::{FormatStyle, format as printf};
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, HtmlEscape, State};
 use regex::Regex;
 use serde_json::Value as Json;
 
+use super::arguments::{Arguments, given, text_of};
 use super::budget::{charge, width};
-use super::ops::{failure, undefined};
-use super::{convert, sequences, show};
+use super::ops::failure;
+use super::{convert, percent, sequences, show};
+use crate::value::coerce::is_python_space;
 use crate::value::pyrepr::{JsonLayout, json_into};
 
 /// Adds them.
 pub(super) fn add(env: &mut Environment<'static>) {
-    env.add_filter("string", |value: Value| show::text(&value));
+    env.add_filter("string", |state: &State, value: Value| text_of(state, &value));
     env.add_filter("e", escape);
     env.add_filter("escape", escape);
     env.add_filter("forceescape", escape);
-    env.add_filter("safe", |value: Value| value);
     env.add_filter("pprint", |value: Value| show::repr(&value));
     env.add_filter("tojson", tojson);
     env.add_filter("join", join);
     env.add_filter("replace", replace);
-    env.add_filter("format", |state: &mut State, text: String, args: Rest<Value>| {
-        check_widths(&text)?;
-        let text = printf(FormatStyle::Printf, &text, &plain(&args))?;
-        charge(state, text.len())?;
-        Ok::<_, Error>(text)
+    env.add_filter("format", percent::filter);
+    env.add_filter("wordcount", |state: &State, text: Value| {
+        let text = text_of(state, &text)?;
+        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        Ok::<_, Error>(words.filter(|word| !word.is_empty()).count())
     });
-    env.add_filter("center", |text: Value, to: Option<i64>| center(&show::text(&text), to.unwrap_or(80)));
-    env.add_filter("truncate", truncate);
-    env.add_filter("wordwrap", wordwrap);
-    env.add_filter("wordcount", |text: Value| {
-        show::text(&text).split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).count()
-    });
-    env.add_filter("indent", indent);
     env.add_filter("striptags", striptags);
     env.add_filter("xmlattr", xmlattr);
     env.add_filter("urlize", urlize);
-    env.add_filter("title", |text: Value| title(&show::text(&text)));
-    env.add_filter("capitalize", |text: Value| capitalize(&show::text(&text)));
-    env.add_filter("trim", |text: Value, chars: Option<String>| {
-        let text = show::text(&text);
-        match chars {
+    env.add_filter("default", default);
+    env.add_filter("d", default);
+    env.add_filter("urlencode", urlencode);
+    env.add_filter("title", |state: &State, text: Value| text_of(state, &text).map(|text| title(&text)));
+    env.add_filter("capitalize", |state: &State, text: Value| {
+        text_of(state, &text).map(|text| capitalize(&text))
+    });
+    env.add_filter("trim", |state: &State, text: Value, chars: Option<String>| {
+        let text = text_of(state, &text)?;
+        Ok::<_, Error>(match chars {
             Some(chars) => text.trim_matches(|c| chars.contains(c)).to_string(),
-            None => text.trim_matches(crate::value::coerce::is_python_space).to_string(),
-        }
+            None => text.trim_matches(is_python_space).to_string(),
+        })
     });
 }
 
-/// Arguments that may be given in order or by name.
-struct Arguments {
-    in_order: std::vec::IntoIter<Value>,
-    named: Kwargs,
+fn default(value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    let mut args = Arguments::of(args, named);
+    let instead = args.next("default_value")?;
+    let when_false = args.flag("boolean", false)?;
+    args.finish()?;
+    let wanted = value.is_undefined() || when_false && !value.is_true();
+    Ok(if wanted { instead.unwrap_or_else(|| Value::from("")) } else { value })
 }
 
-impl Arguments {
-    fn of(args: Rest<Value>) -> Result<Self, Error> {
-        let mut in_order = args.0;
-        let named = match in_order.pop_if(|last| last.is_kwargs()) {
-            Some(named) => Kwargs::try_from(named)?,
-            None => Kwargs::from_iter::<[(&str, Value); 0]>([]),
-        };
-        Ok(Self { in_order: in_order.into_iter(), named })
+fn escape(state: &State, value: Value) -> Result<Value, Error> {
+    if value.is_safe() {
+        return Ok(value);
     }
-    /// The next argument, or the one of this name; none also stands for null.
-    fn next(&mut self, name: &str) -> Result<Option<Value>, Error> {
-        let value = match self.in_order.next() {
-            Some(value) => Some(value),
-            None => self.named.get::<Option<Value>>(name)?,
-        };
-        Ok(value.filter(|value| !value.is_none()))
-    }
-    fn integer(&mut self, name: &str, default: i64) -> Result<i64, Error> {
-        self.next(name)?.map_or(Ok(default), i64::try_from)
-    }
-    fn flag(&mut self, name: &str, default: bool) -> Result<bool, Error> {
-        Ok(self.next(name)?.map_or(default, |value| value.is_true()))
-    }
-    fn text(&mut self, name: &str, default: &str) -> Result<String, Error> {
-        Ok(self.next(name)?.map_or_else(|| default.into(), |value| show::text(&value)))
-    }
-    fn finish(mut self) -> Result<(), Error> {
-        match self.in_order.next() {
-            Some(_) => Err(failure("too many arguments")),
-            None => self.named.assert_all_used(),
-        }
-    }
+    text_of(state, &value).map(|text| Value::from_safe_string(html(&text)))
 }
 
-/// `'%s and %d' % values`.
-///
-/// # Errors
-/// What Python says when text and values do not fit, or the result is too large.
-pub(super) fn percent(state: &mut State, text: &Value, values: &Value) -> Result<Value, Error> {
-    let text = text.as_str().unwrap_or_default();
-    check_widths(text)?;
-    let args = if values.is_tuple() { sequences::items(values)? } else { vec![values.clone()] };
-    let text = printf(FormatStyle::Printf, text, &plain(&args))?;
-    charge(state, text.len())?;
-    Ok(Value::from(text))
-}
-
-/// The values with those replaced by their text that minijinja would print differently.
-fn plain(values: &[Value]) -> Vec<Value> {
-    let plain = |value: &Value| match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable => Value::from(show::repr(value)),
-        _ => value.clone(),
-    };
-    values.iter().map(plain).collect()
-}
-
-/// Refuses formats that make more than a million characters out of nothing.
-pub(super) fn check_widths(format: &str) -> Result<(), Error> {
-    let long = format.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 6);
-    if long || format.contains('*') && format.contains('%') {
-        return Err(failure("the format has too large a width"));
-    }
-    Ok(())
-}
-
-fn escape(value: Value) -> String {
-    html(&show::text(&value))
-}
-
-fn html(text: &str) -> String {
+/// The text with the characters that mean something in HTML escaped, as Jinja2 escapes them.
+pub(super) fn html(text: &str) -> String {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return text.into();
     }
@@ -134,7 +74,10 @@ fn html(text: &str) -> String {
     escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;").replace("&#x2f;", "/")
 }
 
-fn tojson(state: &mut State, value: Value, indent: Option<i64>) -> Result<String, Error> {
+fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+    let mut args = Arguments::of(args, named);
+    let indent = args.next("indent")?.map(i64::try_from).transpose()?;
+    args.finish()?;
     if value.is_undefined() {
         return Err(failure("Object of type Undefined is not JSON serializable"));
     }
@@ -147,16 +90,17 @@ fn tojson(state: &mut State, value: Value, indent: Option<i64>) -> Result<String
     json_into(&mut out, &json, layout, true);
     charge(state, out.len())?;
     let escapes = [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\'', "\\u0027")];
-    Ok(escapes.iter().fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }))
+    Ok(escapes
+        .iter()
+        .fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }))
 }
 
-fn join(state: &mut State, value: Value, d: Option<Value>, options: Kwargs) -> Result<String, Error> {
-    let between = match d {
-        Some(between) => show::text(&between),
-        None => options.get::<Option<Value>>("d")?.map(|d| show::text(&d)).unwrap_or_default(),
-    };
-    let attribute: Option<Value> = options.get("attribute")?;
-    options.assert_all_used()?;
+fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+    given(state, &value)?;
+    let mut args = Arguments::of(args, named);
+    let between = args.text("d", "")?;
+    let attribute = args.next("attribute")?;
+    args.finish()?;
     let mut out = String::new();
     for (at, item) in sequences::items(&value)?.into_iter().enumerate() {
         let item = match &attribute {
@@ -173,158 +117,37 @@ fn join(state: &mut State, value: Value, d: Option<Value>, options: Kwargs) -> R
     Ok(out)
 }
 
-fn replace(state: &mut State, text: Value, old: Value, new: Value, count: Option<i64>) -> Result<String, Error> {
-    let (text, old, new) = (show::text(&text), show::text(&old), show::text(&new));
+fn replace(
+    state: &mut State,
+    text: Value,
+    old: Value,
+    new: Value,
+    count: Option<i64>,
+) -> Result<String, Error> {
+    let (text, old, new) = (text_of(state, &text)?, show::text(&old), show::text(&new));
     let most = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
     let found = text.matches(old.as_str()).count().min(most);
     charge(state, text.len().saturating_add(found.saturating_mul(new.len())))?;
     Ok(text.replacen(old.as_str(), &new, most))
 }
 
-/// `str.center`: an odd space more goes to the left when the width is odd.
-pub(super) fn center(text: &str, to: i64) -> Result<String, Error> {
-    let (to, length) = (width(to)?, text.chars().count());
-    let spaces = to.saturating_sub(length);
-    let left = spaces / 2 + (spaces & to & 1);
-    Ok(format!("{}{text}{}", " ".repeat(left), " ".repeat(spaces - left)))
-}
-
-fn truncate(text: Value, args: Rest<Value>) -> Result<String, Error> {
-    let text = show::text(&text);
-    let mut args = Arguments::of(args)?;
-    let length = args.integer("length", 255)?;
-    let killwords = args.flag("killwords", false)?;
-    let end = args.text("end", "...")?;
-    let leeway = args.integer("leeway", 5)?;
-    args.finish()?;
-    let end_length = i64::try_from(end.chars().count()).unwrap_or(i64::MAX);
-    if length < end_length {
-        return Err(failure(format!("expected length >= {end_length}, got {length}")));
-    }
-    if leeway < 0 {
-        return Err(failure(format!("expected leeway >= 0, got {leeway}")));
-    }
-    let count = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
-    if count <= length.saturating_add(leeway) {
-        return Ok(text);
-    }
-    let kept: String = text.chars().take(usize::try_from(length - end_length).unwrap_or(0)).collect();
-    match kept.rsplit_once(' ') {
-        Some((words, _)) if !killwords => Ok(format!("{words}{end}")),
-        Some(_) | None => Ok(kept + &end),
-    }
-}
-
-fn wordwrap(state: &mut State, text: Value, args: Rest<Value>) -> Result<String, Error> {
-    let mut args = Arguments::of(args)?;
-    let to = width(args.integer("width", 79)?)?;
-    let break_long = args.flag("break_long_words", true)?;
-    let with = args.text("wrapstring", "\n")?;
-    let hyphens = args.flag("break_on_hyphens", true)?;
-    args.finish()?;
-    if to == 0 {
-        return Err(failure("invalid width 0 (must be > 0)"));
-    }
-    let text = show::text(&text);
-    let lines = text.lines().map(|line| wrap(line, to, break_long, hyphens).join(&with));
-    let out = lines.collect::<Vec<_>>().join(&with);
-    charge(state, out.len())?;
-    Ok(out)
-}
-
-/// Python's `textwrap.wrap` with white space kept: lines of at most `to` characters, cut at spaces.
-fn wrap(line: &str, to: usize, break_long: bool, hyphens: bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut current = String::new();
-    let mut used = 0;
-    for chunk in chunks(line, hyphens) {
-        let blank = chunk.trim().is_empty();
-        let mut chunk = chunk.to_string();
-        if used + chunk.chars().count() > to {
-            if !current.is_empty() && chunk.chars().count() <= to || blank {
-                lines.push(std::mem::take(&mut current).trim_end().to_string());
-                used = 0;
-            } else if break_long {
-                while used + chunk.chars().count() > to {
-                    let cut: usize = chunk.chars().take(to - used).map(char::len_utf8).sum();
-                    current.push_str(&chunk[..cut]);
-                    lines.push(std::mem::take(&mut current));
-                    chunk.drain(..cut);
-                    used = 0;
-                }
-            } else if !current.is_empty() {
-                lines.push(std::mem::take(&mut current).trim_end().to_string());
-                used = 0;
-            }
-        }
-        if blank && used == 0 && !lines.is_empty() {
-            continue;
-        }
-        used += chunk.chars().count();
-        current.push_str(&chunk);
-    }
-    if !current.trim_end().is_empty() {
-        lines.push(current.trim_end().to_string());
-    }
-    lines
-}
-
-/// Words and the white space between them; words are also cut behind hyphens.
-fn chunks(line: &str, hyphens: bool) -> Vec<&str> {
-    let mut chunks = Vec::new();
-    let mut begin = 0;
-    let mut before: Option<char> = None;
-    for (at, c) in line.char_indices() {
-        let turns = before.is_some_and(|b| b.is_whitespace() != c.is_whitespace());
-        let behind_hyphen = hyphens
-            && c.is_alphabetic()
-            && line[begin..at].ends_with('-')
-            && line[begin..at].trim_end_matches('-').ends_with(char::is_alphabetic);
-        if turns || behind_hyphen {
-            chunks.push(&line[begin..at]);
-            begin = at;
-        }
-        before = Some(c);
-    }
-    if begin < line.len() {
-        chunks.push(&line[begin..]);
-    }
-    chunks
-}
-
-fn indent(state: &mut State, text: Value, args: Rest<Value>) -> Result<String, Error> {
-    let mut args = Arguments::of(args)?;
-    let by = args.next("width")?.unwrap_or_else(|| Value::from(4));
-    let first = args.flag("first", false)?;
-    let blank = args.flag("blank", false)?;
-    args.finish()?;
-    let by = match by.as_str() {
-        Some(text) => text.to_string(),
-        None => " ".repeat(width(by.as_i64().unwrap_or(4))?),
-    };
-    // Jinja2 adds a line end first, so that a last empty line is kept.
-    let text = show::text(&text);
-    charge(state, text.len().saturating_add(text.matches('\n').count().saturating_add(1).saturating_mul(by.len())))?;
-    let mut out = String::new();
-    for (at, line) in text.split('\n').enumerate() {
-        out.push_str(if at == 0 { "" } else { "\n" });
-        let wanted = if at == 0 { first } else { blank || !line.is_empty() };
-        out.push_str(if wanted { &by } else { "" });
-        out.push_str(line);
-    }
-    Ok(out)
-}
-
 #[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
-fn striptags(text: Value) -> String {
+fn striptags(state: &State, text: Value) -> Result<String, Error> {
     static TAG: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?s)<!--.*?-->|<[^>]*>").expect("the pattern is well formed"));
-    let text = show::text(&text);
+    let text = text_of(state, &text)?;
     let bare = TAG.replace_all(&text, "");
     let words: Vec<&str> = bare.split_whitespace().collect();
-    let entities =
-        [("&lt;", "<"), ("&gt;", ">"), ("&#34;", "\""), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", "\u{a0}"), ("&amp;", "&")];
-    entities.iter().fold(words.join(" "), |text, (entity, plain)| text.replace(entity, plain))
+    let entities = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&#34;", "\""),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&nbsp;", "\u{a0}"),
+        ("&amp;", "&"),
+    ];
+    Ok(entities.iter().fold(words.join(" "), |text, (entity, plain)| text.replace(entity, plain)))
 }
 
 fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
@@ -336,7 +159,10 @@ fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
             continue;
         }
         if key.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '>' | '=')) {
-            return Err(failure(format!("Invalid character in attribute name: {}", crate::value::pyrepr::repr_text(&key))));
+            return Err(failure(format!(
+                "Invalid character in attribute name: {}",
+                crate::value::pyrepr::repr_text(&key)
+            )));
         }
         out.push(format!("{}=\"{}\"", html(&key), html(&show::text(&item))));
     }
@@ -345,22 +171,23 @@ fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
 }
 
 #[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
-fn urlize(text: Value, trim: Option<i64>, nofollow: Option<bool>, options: Kwargs) -> Result<String, Error> {
+fn urlize(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
     static LINK: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)^(https?://|www\.)?[^\s<>&'\x22]+$").expect("the pattern is well formed")
     });
-    let trim: Option<i64> = trim.or(options.get("trim_url_limit")?);
-    let nofollow = nofollow.or(options.get("nofollow")?).unwrap_or(false);
-    let target: Option<String> = options.get("target")?;
-    let rel: Option<String> = options.get("rel")?;
-    options.assert_all_used()?;
+    let mut args = Arguments::of(args, named);
+    let trim = args.next("trim_url_limit")?.map(i64::try_from).transpose()?;
+    let nofollow = args.flag("nofollow", false)?;
+    let target = args.next("target")?.map(|target| show::text(&target));
+    let rel = args.next("rel")?.map(|rel| show::text(&rel));
+    args.finish()?;
     let mut rels: Vec<String> = rel.iter().flat_map(|rel| rel.split_whitespace()).map(String::from).collect();
     rels.push("noopener".into());
     rels.extend(nofollow.then(|| "nofollow".into()));
     rels.sort();
     rels.dedup();
     let target = target.map(|target| format!(" target=\"{}\"", html(&target))).unwrap_or_default();
-    let text = html(&show::text(&text));
+    let text = html(&text_of(state, &text)?);
     let link = |word: &str| {
         let begin = word.len() - word.trim_start_matches(['(', '<']).len();
         let middle = &word[begin..];
@@ -374,16 +201,54 @@ fn urlize(text: Value, trim: Option<i64>, nofollow: Option<bool>, options: Kwarg
             return word.to_string();
         }
         let shown = match trim.and_then(|limit| usize::try_from(limit).ok()) {
-            Some(limit) if end.chars().count() > limit => end.chars().take(limit).chain("...".chars()).collect(),
+            Some(limit) if end.chars().count() > limit => {
+                end.chars().take(limit).chain("...".chars()).collect()
+            }
             Some(_) | None => end.to_string(),
         };
         let scheme = if web { "" } else { "https://" };
-        format!("{}<a href=\"{scheme}{end}\" rel=\"{}\"{target}>{shown}</a>{tail}", &word[..begin], rels.join(" "))
+        format!(
+            "{}<a href=\"{scheme}{end}\" rel=\"{}\"{target}>{shown}</a>{tail}",
+            &word[..begin],
+            rels.join(" ")
+        )
     };
-    Ok(text.split_inclusive(char::is_whitespace).map(|word| {
-        let bare = word.trim_end();
-        format!("{}{}", link(bare), &word[bare.len()..])
-    }).collect())
+    Ok(text
+        .split_inclusive(char::is_whitespace)
+        .map(|word| {
+            let bare = word.trim_end();
+            format!("{}{}", link(bare), &word[bare.len()..])
+        })
+        .collect())
+}
+
+/// Percent-encoding: of a text with its slashes kept, or of pairs as a query.
+fn urlencode(state: &State, value: Value) -> Result<String, Error> {
+    let encode = |text: &str, keep: &str, space: &str| {
+        let mut out = String::new();
+        for c in text.chars() {
+            match c {
+                ' ' => out.push_str(space),
+                c if c.is_ascii_alphanumeric() || "_.-~".contains(c) || keep.contains(c) => out.push(c),
+                c => {
+                    c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| out.push_str(&format!("%{byte:02X}")))
+                }
+            }
+        }
+        out
+    };
+    let pairs = match value.kind() {
+        ValueKind::Map => value.as_object().and_then(|o| o.try_iter_pairs()).into_iter().flatten().collect(),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let pair = |item: Value| Ok((item.get_item_by_index(0)?, item.get_item_by_index(1)?));
+            sequences::items(&value)?.into_iter().map(pair).collect::<Result<Vec<_>, Error>>()?
+        }
+        _ => return text_of(state, &value).map(|text| encode(&text, "/", "%20")),
+    };
+    let query = pairs.iter().map(|(key, item)| {
+        format!("{}={}", encode(&show::text(key), "", "+"), encode(&show::text(item), "", "+"))
+    });
+    Ok(query.collect::<Vec<_>>().join("&"))
 }
 
 /// Every word with a large first letter; words begin behind spaces, hyphens and brackets.
@@ -391,7 +256,11 @@ fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut begins = true;
     for c in text.chars() {
-        if begins { out.extend(c.to_uppercase()) } else { out.extend(c.to_lowercase()) }
+        if begins {
+            out.extend(c.to_uppercase())
+        } else {
+            out.extend(c.to_lowercase())
+        }
         begins = c.is_whitespace() || matches!(c, '-' | '(' | '{' | '[' | '<');
     }
     out
@@ -402,9 +271,4 @@ pub(super) fn capitalize(text: &str) -> String {
     let mut chars = text.chars();
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
     first + &chars.as_str().to_lowercase()
-}
-
-/// The failure for an undefined value where a filter needs one.
-pub(super) fn defined(value: &Value) -> Result<(), Error> {
-    if value.is_undefined() { Err(undefined(value)) } else { Ok(()) }
 }

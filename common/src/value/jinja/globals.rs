@@ -25,6 +25,11 @@ fn cycler(items: Vec<Value>) -> Result<Value, Error> {
     Ok(Value::from_object(objects::Cycler::new(items)))
 }
 
+/// What a cycler holds, when the value is one.
+pub(super) fn cycler_items(value: &Value) -> Option<&[Value]> {
+    value.downcast_object_ref::<objects::Cycler>().map(objects::Cycler::items)
+}
+
 fn joiner(between: String) -> Value {
     Value::from_object(objects::Joiner::new(between))
 }
@@ -32,7 +37,8 @@ fn joiner(between: String) -> Value {
 fn lipsum(n: Option<i64>, html: Option<bool>, options: Kwargs) -> Result<String, Error> {
     let paragraphs = width(n.or(options.get("n")?).unwrap_or(5))?.min(1000);
     let html = html.or(options.get("html")?).unwrap_or(true);
-    let words = usize::try_from(options.get::<Option<i64>>("max")?.unwrap_or(100).clamp(1, 1000)).unwrap_or(100);
+    let words =
+        usize::try_from(options.get::<Option<i64>>("max")?.unwrap_or(100).clamp(1, 1000)).unwrap_or(100);
     let _: Option<i64> = options.get("min")?;
     options.assert_all_used()?;
     let text: Vec<&str> = WORDS.split_whitespace().cycle().take(words).collect();
@@ -58,6 +64,9 @@ mod objects {
     impl Cycler {
         pub(super) fn new(items: Vec<Value>) -> Self {
             Self { items, at: AtomicUsize::new(0) }
+        }
+        pub(super) fn items(&self) -> &[Value] {
+            &self.items
         }
         fn item(&self, at: usize) -> Value {
             self.items.get(at % self.items.len()).cloned().unwrap_or_default()

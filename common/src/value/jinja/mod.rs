@@ -1,25 +1,34 @@
 //! Jinja templates as Dify renders them: Jinja2 3.1, on top of minijinja.
 //!
-//! minijinja parses the statements and runs them. What Python does differently is ours: arithmetic and `~`
-//! ([`rewrite`] turns them into calls of [`ops`]), printing ([`show`]), lists that can be changed ([`mutable`]), filters
-//! ([`filters`]), methods ([`methods`]) and the wording of errors ([`errors`]).
+//! minijinja parses the statements and runs them. What Python does differently is ours: arithmetic and `~` (`rewrite`
+//! turns them into calls of `ops`), printing (`show`), lists that methods change (`mutable`), filters (`filters`,
+//! `layout`, `numbers`, `percent`, `sequences`, `sorting`), methods (`methods`) and the wording of errors (`errors`).
 //!
-//! A template is bounded in work (fuel), in the bytes it makes ([`budget`]) and in depth, so that it cannot take the
-//! process down. Known differences to Jinja2: comparisons of unlike types have an order instead of being errors,
-//! integers have 128 bits, and printing a lazy filter's result shows its items instead of a generator.
+//! A template is bounded in work (fuel), in the bytes it makes (`budget`) and in depth, so that it cannot take the
+//! process down.
+//!
+//! Known differences to Jinja2: comparisons of unlike types outside of `sort` have an order instead of being errors;
+//! integers have 128 bits; a `for` over null is empty; a lazy filter's result prints its items instead of a generator;
+//! `do` works; macros have no `varargs`; there are no attributes such as `__class__`; `random` and `lipsum` always
+//! choose the same, since a node that runs again must find what it found before.
 
+mod arguments;
 mod budget;
 mod convert;
 mod errors;
 mod filters;
 mod globals;
+mod layout;
 mod methods;
 mod mutable;
 mod numbers;
 mod ops;
+mod percent;
 mod rewrite;
 mod sequences;
 mod show;
+mod sorting;
+mod tokens;
 
 use std::fmt;
 use std::io;
@@ -50,8 +59,12 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     globals::add(&mut env);
     ops::add(&mut env);
     filters::add(&mut env);
+    layout::add(&mut env);
     numbers::add(&mut env);
     sequences::add(&mut env);
+    sorting::add(&mut env);
+    env.add_test("callable", show::is_callable);
+    env.add_test("sequence", show::is_sequence);
     env
 });
 
@@ -86,13 +99,7 @@ impl JinjaTemplate {
         // Jinja2 reads every kind of line end as one, and drops the last.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let mutable = rewrite::changes_values(&source);
-        let rewritten = rewrite::rewrite(&source, mutable);
-        let mut env = BASE.clone();
-        let compiled = match env.add_template_owned(NAME, rewritten) {
-            Ok(()) => Ok(env),
-            Err(error) => Err(errors::message(&error, None)),
-        };
-        Self { compiled: Arc::new(compiled), mutable }
+        Self { compiled: Arc::new(compile(&source, mutable)), mutable }
     }
 
     /// What is wrong with the template's syntax.
@@ -140,7 +147,9 @@ impl JinjaTemplate {
         });
         let template = env.get_template(NAME).map_err(|error| failed(&error.to_string()))?;
         let context = Value::from_pairs(
-            inputs.iter().map(|(name, segment)| (name.as_str(), convert::value(&segment.value, self.mutable))),
+            inputs
+                .iter()
+                .map(|(name, segment)| (name.as_str(), convert::value(&segment.value, self.mutable))),
         );
         let mut writer = Writer { text: Vec::new(), bytes_max, full: false };
         let rendered = template.render_captured_to(context.clone(), &mut writer).map(drop);
@@ -154,6 +163,15 @@ impl JinjaTemplate {
             Err(error) => Err(JinjaError::Failed(errors::message(&error, Some(&context)))),
         }
     }
+}
+
+fn compile(source: &str, mutable: bool) -> Result<Environment<'static>, String> {
+    let rewritten = rewrite::rewrite(source, mutable).map_err(
+        |rewrite::TooLong| "an expression of the template is too long; use `set` to take it apart",
+    )?;
+    let mut env = BASE.clone();
+    env.add_template_owned(NAME, rewritten).map_err(|error| errors::message(&error, None))?;
+    Ok(env)
 }
 
 /// Collects the text and stops rendering when there is too much of it.

@@ -11,10 +11,10 @@ use minijinja::{Error, ErrorKind, State};
 
 use super::budget::charge;
 use super::ops::failure;
-use super::{sequences, show};
+use super::{globals, sequences, show};
 
-/// How deep containers may nest for a value to be put into another.
-const DEPTH_MAX: usize = 64;
+/// How deep values may nest to be kept. JSON of 128 levels comes in, and a template may put some around it.
+const DEPTH_MAX: usize = 160;
 
 /// A list that can be changed.
 pub(super) fn list(items: Vec<Value>) -> Value {
@@ -50,7 +50,12 @@ impl Object for List {
     fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
         Some(lock(&self.0).len())
     }
-    fn call_method(self: &Arc<Self>, state: &mut State, method: &str, args: &[Value]) -> Result<Value, Error> {
+    fn call_method(
+        self: &Arc<Self>,
+        state: &mut State,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
         let this = Arc::as_ptr(self).cast::<()>();
         match method {
             "append" => {
@@ -80,7 +85,8 @@ impl Object for List {
                 if items.is_empty() {
                     return Err(failure("pop from empty list"));
                 }
-                let at = place(at.unwrap_or(-1), items.len()).ok_or_else(|| failure("pop index out of range"))?;
+                let at =
+                    place(at.unwrap_or(-1), items.len()).ok_or_else(|| failure("pop index out of range"))?;
                 return Ok(items.remove(at));
             }
             "remove" => {
@@ -121,7 +127,12 @@ impl Object for Dict {
     fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
         Some(lock(&self.0).len())
     }
-    fn call_method(self: &Arc<Self>, state: &mut State, method: &str, args: &[Value]) -> Result<Value, Error> {
+    fn call_method(
+        self: &Arc<Self>,
+        state: &mut State,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
         let this = Arc::as_ptr(self).cast::<()>();
         match method {
             "update" => {
@@ -163,7 +174,11 @@ impl Object for Dict {
 
 /// The place that an index names, counted from the end when it is negative.
 fn place(at: i64, length: usize) -> Option<usize> {
-    let at = if at < 0 { length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)? } else { usize::try_from(at).ok()? };
+    let at = if at < 0 {
+        length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)?
+    } else {
+        usize::try_from(at).ok()?
+    };
     (at < length).then_some(at)
 }
 
@@ -175,29 +190,69 @@ fn check_key(key: &Value) -> Result<(), Error> {
     Ok(())
 }
 
+/// A value that is kept under a name: a lazy one is worked out, and one that nests too deep is refused. A loop that
+/// wraps a value once a round would otherwise build one so deep that freeing it takes all stack.
+///
+/// # Errors
+/// When it nests too deep.
+pub(super) fn keep(value: Value) -> Result<Value, Error> {
+    let value = match value.as_object().map(DynObject::repr) {
+        Some(ObjectRepr::Iterable) => Value::from(sequences::items(&value)?),
+        Some(_) | None => value,
+    };
+    refuse(!is_sound(&Rule { container: std::ptr::null(), namespaces: true }, &value, 0))?;
+    Ok(value)
+}
+
+/// As [`keep`], for the attribute of a namespace, which must not come to hold itself.
+///
+/// # Errors
+/// When it nests too deep, or holds a namespace.
+pub(super) fn put(value: Value) -> Result<Value, Error> {
+    let value = keep(value)?;
+    check(std::ptr::null(), &value)?;
+    Ok(value)
+}
+
 /// Refuses to put a value into a container that it contains, or that would nest too deep.
 fn check(container: *const (), value: &Value) -> Result<(), Error> {
-    fn free(container: *const (), value: &Value, depth: usize) -> bool {
-        let Some(object) = value.as_object() else { return true };
-        let same = value.downcast_object_ref::<List>().map(|list| std::ptr::from_ref(list).cast::<()>())
-            == Some(container)
-            || value.downcast_object_ref::<Dict>().map(|dict| std::ptr::from_ref(dict).cast::<()>())
-                == Some(container);
-        if same || depth > DEPTH_MAX {
-            return false;
-        }
-        match object.repr() {
-            ObjectRepr::Map => {
-                object.try_iter_pairs().into_iter().flatten().all(|(_, item)| free(container, &item, depth + 1))
-            }
-            ObjectRepr::Seq | ObjectRepr::Iterable => {
-                object.try_iter().into_iter().flatten().all(|item| free(container, &item, depth + 1))
-            }
-            _ => true,
-        }
+    refuse(!is_sound(&Rule { container, namespaces: false }, value, 0))
+}
+
+fn refuse(refused: bool) -> Result<(), Error> {
+    if refused { Err(failure("a value cannot be put into itself, nor nest without end")) } else { Ok(()) }
+}
+
+/// What a value must not hold.
+struct Rule {
+    /// The list or object that it is to be put into.
+    container: *const (),
+    /// Whether it may hold namespaces. They can be changed behind everyone's back, so that none goes into a value that
+    /// can be changed as well.
+    namespaces: bool,
+}
+
+fn is_sound(rule: &Rule, value: &Value, depth: usize) -> bool {
+    let Some(object) = value.as_object() else { return true };
+    let list = value.downcast_object_ref::<List>().map(|list| std::ptr::from_ref(list).cast::<()>());
+    let dict = value.downcast_object_ref::<Dict>().map(|dict| std::ptr::from_ref(dict).cast::<()>());
+    if depth > DEPTH_MAX || [list, dict].contains(&Some(rule.container)) || show::is_loop(value) {
+        return false;
     }
-    if free(container, value, 0) {
-        return Ok(());
+    if !rule.namespaces && show::type_name(value) == "Namespace" {
+        return false;
     }
-    Err(failure("a value cannot be put into itself, nor nest without end"))
+    let free = |item: &Value| is_sound(rule, item, depth + 1);
+    if let Some(items) = globals::cycler_items(value) {
+        return items.iter().all(free);
+    }
+    match object.repr() {
+        ObjectRepr::Map => {
+            object.try_iter_pairs().into_iter().flatten().all(|(key, item)| free(&key) && free(&item))
+        }
+        ObjectRepr::Seq | ObjectRepr::Iterable => {
+            object.try_iter().into_iter().flatten().all(|item| free(&item))
+        }
+        _ => true,
+    }
 }

@@ -3,7 +3,7 @@
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error};
 
-use super::filters::defined;
+use super::arguments::defined;
 use super::ops::{failure, whole_value};
 use super::show;
 use crate::value::coerce::{parse_python_float, parse_python_int};

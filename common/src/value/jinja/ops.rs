@@ -4,14 +4,22 @@ use minijinja::value::{Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
 
 use super::budget::charge;
-use super::{filters, mutable, show};
+use super::{mutable, percent, show};
 
 /// Adds the calls that [`super::rewrite`] makes.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_function("__cat", concatenate);
-    env.add_function("__sum", |state: &mut State, signs: &str, values: Rest<Value>| chain(state, signs, &values));
-    env.add_function("__prod", |state: &mut State, signs: &str, values: Rest<Value>| chain(state, signs, &values));
-    env.add_function("__pow", |state: &mut State, signs: &str, values: Rest<Value>| chain(state, signs, &values));
+    env.add_function("__sum", |state: &mut State, signs: &str, values: Rest<Value>| {
+        chain(state, signs, &values)
+    });
+    env.add_function("__prod", |state: &mut State, signs: &str, values: Rest<Value>| {
+        chain(state, signs, &values)
+    });
+    env.add_function("__pow", |state: &mut State, signs: &str, values: Rest<Value>| {
+        chain(state, signs, &values)
+    });
+    env.add_function("__keep", mutable::keep);
+    env.add_function("__put", mutable::put);
     env.add_function("__list", |state: &mut State, value: Value| {
         let items = super::sequences::items(&value)?;
         charge(state, items.len() * size_of::<Value>())?;
@@ -95,10 +103,13 @@ pub(super) fn operate(state: &mut State, sign: &str, left: &Value, right: &Value
         (Some(Number::Whole(left)), Some(Number::Whole(right))) => whole(sign, left, right),
         (Some(left), Some(right)) => fraction(sign, left.fraction(), right.fraction()),
         (left_number, right_number) => match (sign, left_number, right_number) {
-            ("+", None, None) => add_sequences(state, left, right),
+            ("+", None, _) => add_sequences(state, left, right),
             ("*", None, Some(Number::Whole(times))) => repeat(state, left, times),
             ("*", Some(Number::Whole(times)), None) => repeat(state, right, times),
-            ("%", None, _) if left.as_str().is_some() => filters::percent(state, left, right),
+            ("%", None, _) => match left.as_str() {
+                Some(text) => percent::operator(state, text, right),
+                None => Err(unsupported(sign, left, right)),
+            },
             _ => Err(unsupported(sign, left, right)),
         },
     }
@@ -117,10 +128,12 @@ fn whole(sign: &str, left: i128, right: i128) -> Result<Value, Error> {
             let inexact = left % right != 0;
             quotient - i128::from(inexact && (left < 0) != (right < 0))
         }),
-        "%" => left.checked_rem(right).map(|rest| {
-            if rest != 0 && (rest < 0) != (right < 0) { rest + right } else { rest }
-        }),
-        _ if right < 0 => return fraction("**", Number::Whole(left).fraction(), Number::Whole(right).fraction()),
+        "%" => left
+            .checked_rem(right)
+            .map(|rest| if rest != 0 && (rest < 0) != (right < 0) { rest + right } else { rest }),
+        _ if right < 0 => {
+            return fraction("**", Number::Whole(left).fraction(), Number::Whole(right).fraction());
+        }
         _ => u32::try_from(right).ok().and_then(|power| left.checked_pow(power)),
     };
     value.map(whole_value).ok_or_else(|| failure("the number is too large"))
@@ -229,7 +242,9 @@ fn unsupported(sign: &str, left: &Value, right: &Value) -> Error {
         "*" if other != "int" && [left, right].iter().any(|v| v.as_str().is_some()) => {
             failure(format!("can't multiply sequence by non-int of type '{other}'"))
         }
-        "**" => failure(format!("unsupported operand type(s) for ** or pow(): '{left_type}' and '{right_type}'")),
+        "**" => {
+            failure(format!("unsupported operand type(s) for ** or pow(): '{left_type}' and '{right_type}'"))
+        }
         _ => failure(format!("unsupported operand type(s) for {sign}: '{left_type}' and '{right_type}'")),
     }
 }

@@ -1,13 +1,15 @@
 //! Turns arithmetic into calls, before minijinja reads a template: `a ~ b` becomes `__cat(a,b)`.
 //!
 //! minijinja's own operators know no `'%s' % x`, print fractions differently and can double a text without anyone
-//! counting. With calls, [`super::ops`] decides. Where a template's methods change values, list and object literals
-//! become calls too, of [`super::mutable`].
+//! counting. With calls, `ops` decides. Where a template's methods change values, list and object literals
+//! become calls too, of `mutable`.
 //!
 //! The pass reads only as much as it must. What it does not understand stays as it is, and minijinja says what is
 //! wrong with it.
 
 use std::borrow::Cow;
+
+use super::tokens::{CHAIN_MAX, Kind, Token, next_tag, raw_block, tokens};
 
 /// How deep brackets may nest for the pass to follow them; minijinja refuses deeper ones anyway.
 const DEPTH_MAX: usize = 60;
@@ -15,8 +17,17 @@ const DEPTH_MAX: usize = 60;
 const WORDS: [&str; 8] = ["if", "else", "elif", "and", "or", "not", "in", "is"];
 /// Methods that change what they are called on.
 const CHANGES: [&str; 11] = [
-    ".append(", ".extend(", ".insert(", ".pop(", ".remove(", ".clear(", ".update(", ".setdefault(", ".popitem(",
-    ".sort(", ".reverse(",
+    ".append(",
+    ".extend(",
+    ".insert(",
+    ".pop(",
+    ".remove(",
+    ".clear(",
+    ".update(",
+    ".setdefault(",
+    ".popitem(",
+    ".sort(",
+    ".reverse(",
 ];
 
 /// Whether the template calls methods that change lists or objects.
@@ -24,12 +35,23 @@ pub(super) fn changes_values(source: &str) -> bool {
     CHANGES.iter().any(|method| source.contains(method))
 }
 
+/// An expression is longer than minijinja's compiler, which goes as deep as a chain is long, has stack for.
+pub(super) struct TooLong;
+
 /// The template with its arithmetic as calls and, when asked, its literals as values that can be changed.
-pub(super) fn rewrite(source: &str, wrap_literals: bool) -> String {
-    rewritten(source, wrap_literals).unwrap_or_else(|| source.into())
+///
+/// # Errors
+/// [`TooLong`]; such a template must not be compiled.
+pub(super) fn rewrite(source: &str, wrap_literals: bool) -> Result<String, TooLong> {
+    if source.matches("elif").count() > CHAIN_MAX {
+        return Err(TooLong);
+    }
+    let mut too_long = false;
+    let rewritten = rewritten(source, wrap_literals, &mut too_long);
+    if too_long { Err(TooLong) } else { Ok(rewritten.unwrap_or_else(|| source.into())) }
 }
 
-fn rewritten(source: &str, wrap_literals: bool) -> Option<String> {
+fn rewritten(source: &str, wrap_literals: bool, too_long: &mut bool) -> Option<String> {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(at) = next_tag(rest) {
@@ -45,8 +67,8 @@ fn rewritten(source: &str, wrap_literals: bool) -> Option<String> {
                 out.push_str(&rest[..length]);
                 length
             }
-            None if rest.as_bytes()[1] == b'%' => tag(rest, "%}", wrap_literals, &mut out)?,
-            None => tag(rest, "}}", wrap_literals, &mut out)?,
+            None if rest.as_bytes()[1] == b'%' => tag(rest, "%}", wrap_literals, &mut out, too_long)?,
+            None => tag(rest, "}}", wrap_literals, &mut out, too_long)?,
         };
         rest = &rest[length..];
     }
@@ -54,39 +76,20 @@ fn rewritten(source: &str, wrap_literals: bool) -> Option<String> {
     Some(out)
 }
 
-/// Where the next `{{`, `{%` or `{#` begins.
-fn next_tag(text: &str) -> Option<usize> {
-    text.match_indices('{').map(|(at, _)| at).find(|at| matches!(text.as_bytes().get(at + 1), Some(b'{' | b'%' | b'#')))
-}
-
-/// The length of a whole raw block, when one begins here.
-fn raw_block(text: &str) -> Option<usize> {
-    let inner = text.strip_prefix("{%")?;
-    let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner).trim_start().strip_prefix("raw")?;
-    let inner = inner.trim_start();
-    let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner).strip_prefix("%}")?;
-    let mut at = text.len() - inner.len();
-    loop {
-        at += text[at..].find("{%")? + 2;
-        let end = text[at..].trim_start_matches(['-', '+']).trim_start();
-        if let Some(end) = end.strip_prefix("endraw") {
-            let end = end.trim_start();
-            let end = end.strip_prefix(['-', '+']).unwrap_or(end).strip_prefix("%}")?;
-            return Some(text.len() - end.len());
-        }
-    }
-}
-
 /// Rewrites one tag into `out` and gives its length.
-fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String) -> Option<usize> {
+fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String, too_long: &mut bool) -> Option<usize> {
     let begin = if text[2..].starts_with(['-', '+']) { 3 } else { 2 };
-    let (tokens, length) = tokens(&text[begin..], end)?;
+    let (tokens, length) = tokens(&text[begin..], end, too_long)?;
     out.push_str(&text[..begin]);
-    let mut pass = Pass { tokens: &tokens, at: 0, depth: 0, wrap_literals };
+    let mut pass = Pass { tokens: &tokens, at: 0, depth: 0, top_level_comma: false, wrap_literals };
     let mut inner = String::new();
     if end == "%}" {
-        // The word that says which statement this is.
-        inner.push_str(&pass.take()?);
+        // The word that says which statement this is. A raw block that comes here has no end.
+        let word = pass.take().filter(|word| word.trim() != "raw")?;
+        inner.push_str(&word);
+        if word.trim() == "set" {
+            inner.push_str(&pass.assignment()?);
+        }
     }
     inner.push_str(&pass.items()?);
     if pass.at < tokens.len() {
@@ -99,95 +102,13 @@ fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String) -> Option<u
     Some(begin + length)
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Text,
-    Number,
-    Name,
-    Open,
-    Close,
-    Sign,
-}
-
-#[derive(Clone, Copy)]
-struct Token<'s> {
-    kind: Kind,
-    /// White space in front.
-    space: &'s str,
-    text: &'s str,
-    /// Where it ends, from the beginning of the tag's inside.
-    end: usize,
-}
-
-/// The tokens up to the end of the tag, and the length up to behind that end.
-fn tokens<'s>(text: &'s str, end: &str) -> Option<(Vec<Token<'s>>, usize)> {
-    let mut tokens = Vec::new();
-    let mut open = 0_usize;
-    let mut at = 0;
-    loop {
-        let space_length = text[at..].len() - text[at..].trim_start().len();
-        let (space, rest) = text[at..].split_at(space_length);
-        if open == 0 && (rest.starts_with(end) || rest.strip_prefix(['-', '+']).is_some_and(|r| r.starts_with(end))) {
-            let mark = usize::from(!rest.starts_with(end));
-            return Some((tokens, at + space_length + mark + end.len()));
-        }
-        let first = rest.chars().next()?;
-        let (kind, length) = match first {
-            '"' | '\'' => (Kind::Text, text_length(rest, first)?),
-            '0'..='9' => (Kind::Number, number_length(rest)),
-            '(' | '[' | '{' => (Kind::Open, 1),
-            ')' | ']' | '}' => (Kind::Close, 1),
-            c if c == '_' || c.is_alphanumeric() => {
-                (Kind::Name, rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(rest.len()))
-            }
-            _ => {
-                let double = ["**", "//", "==", "!=", "<=", ">="].iter().any(|sign| rest.starts_with(sign));
-                (Kind::Sign, if double { 2 } else { first.len_utf8() })
-            }
-        };
-        open = match kind {
-            Kind::Open => open + 1,
-            Kind::Close => open.checked_sub(1)?,
-            Kind::Text | Kind::Number | Kind::Name | Kind::Sign => open,
-        };
-        at += space_length + length;
-        tokens.push(Token { kind, space, text: &rest[..length], end: at });
-    }
-}
-
-fn text_length(text: &str, quote: char) -> Option<usize> {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return Some(at + 1),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn number_length(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() {
-        let digit_next = bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-        match bytes[at] {
-            b'.' if digit_next => at += 1,
-            b'+' | b'-' if matches!(bytes[at - 1], b'e' | b'E') && digit_next && !text.starts_with("0x") => at += 1,
-            b if b.is_ascii_alphanumeric() || b == b'_' => at += 1,
-            _ => break,
-        }
-    }
-    at
-}
-
 /// Walks over tokens as Jinja2's parser does; nothing means that it lost its way.
 struct Pass<'t, 's> {
     tokens: &'t [Token<'s>],
     at: usize,
     depth: usize,
+    /// Whether a comma stood outside of brackets: what was read is a tuple.
+    top_level_comma: bool,
     wrap_literals: bool,
 }
 
@@ -214,7 +135,33 @@ impl<'s> Pass<'_, 's> {
                 Kind::Text | Kind::Number | Kind::Name | Kind::Open => out.push_str(&self.sum()?),
                 Kind::Sign if matches!(token.text, "-" | "+") => out.push_str(&self.sum()?),
                 // `*args` and `**kwargs` of a call, commas, comparisons, `=`.
-                Kind::Sign => out.push_str(&self.take()?),
+                Kind::Sign => {
+                    self.top_level_comma |= token.text == "," && self.depth == 0;
+                    out.push_str(&self.take()?);
+                }
+            }
+        }
+        Some(out)
+    }
+
+    /// What follows `set`: the value goes through `__keep`, or `__put` when it becomes an attribute; they see to it that
+    /// values do not grow ever deeper. The form with a block has no value, and its text no depth.
+    fn assignment(&mut self) -> Option<String> {
+        let mut out = String::new();
+        let mut call = "__keep";
+        while let Some(token) = self.peek() {
+            match token.text {
+                "|" => return Some(out),
+                "." => call = "__put",
+                _ => {}
+            }
+            out.push_str(&self.take()?);
+            if token.text == "=" && token.kind == Kind::Sign {
+                let value = self.items()?;
+                // A tuple may stand here without brackets; behind a comma nothing can follow but its end.
+                let tuple = if self.top_level_comma { "((" } else { "(" };
+                let end = if self.top_level_comma { "))" } else { ")" };
+                out.push_str(&format!(" {call}{tuple}{value}{end}"));
             }
         }
         Some(out)
@@ -372,33 +319,81 @@ mod tests {
             ("{{ '%s' % x|upper }}", "{{ __prod('%', '%s', x|upper) }}"),
             ("{{ -5|abs }}", "{{ -5|abs }}"),
             ("{{ (a + b)[1:n-1] }}", "{{ ( __sum('+',a, b))[1: __sum('-',n,1)] }}"),
-            ("{{ 1 if a is divisibleby 3 and b is not none else c + 1 }}", "{{ 1 if a is divisibleby 3 and b is not none else __sum('+', c, 1) }}"),
-            ("{%- set x = a+1 -%}", "{%- set x = __sum('+',a,1) -%}"),
-            ("{% for k, v in d.items() if v > 1 + 2 recursive %}", "{% for k, v in d.items() if v > __sum('+', 1, 2) recursive %}"),
+            (
+                "{{ 1 if a is divisibleby 3 and b is not none else c + 1 }}",
+                "{{ 1 if a is divisibleby 3 and b is not none else __sum('+', c, 1) }}",
+            ),
+            ("{%- set x = a+1 -%}", "{%- set x = __keep( __sum('+',a,1)) -%}"),
+            (
+                "{% for k, v in d.items() if v > 1 + 2 recursive %}",
+                "{% for k, v in d.items() if v > __sum('+', 1, 2) recursive %}",
+            ),
             ("{{ {'a': {}}['a'] }}", "{{ {'a': {}}['a'] }}"),
-            ("{% raw %}{{ a + b }}{% endraw %}{{ a+b }}", "{% raw %}{{ a + b }}{% endraw %}{{ __sum('+', a,b) }}"),
+            (
+                "{% raw %}{{ a + b }}{% endraw %}{{ a+b }}",
+                "{% raw %}{{ a + b }}{% endraw %}{{ __sum('+', a,b) }}",
+            ),
             ("{# {{ a + b }} #}", "{# {{ a + b }} #}"),
             ("{{ f(*a, **b) }}", "{{ f(*a, **b) }}"),
             ("{{ 'a' 'b' }}", "{{ __cat('~', 'a','b') }}"),
         ] {
-            assert_eq!(squeeze(&rewrite(source, false)), squeeze(rewritten), "{source}");
+            assert_eq!(squeeze(&done(source, false)), squeeze(rewritten), "{source}");
         }
     }
 
     #[test]
     fn literals_become_calls_only_when_values_change() {
         assert!(changes_values("{% set _ = l.append(1) %}"));
-        assert_eq!(squeeze(&rewrite("{% set l = [1, {}] %}", true)), squeeze("{% set l = __list( [1, __dict( {})]) %}"));
-        assert_eq!(rewrite("{% set l = [1, {}] %}", false), "{% set l = [1, {}] %}");
+        assert_eq!(
+            squeeze(&done("{% set l = [1, {}] %}", true)),
+            squeeze("{% set l = __keep( __list( [1, __dict( {})])) %}")
+        );
+        assert_eq!(done("{{ [1, {}] }}", false), "{{ [1, {}] }}");
     }
 
     #[test]
     fn what_is_not_understood_stays() {
-        for source in ["{{ a + }}", "{{ 'open }}", "{{ a } }}", "{% %}", "{{", "{# x", "{% raw %}{{ a + b }}", "{{ a + (b }}"] {
-            assert_eq!(rewrite(source, true), source);
+        for source in [
+            "{{ a + }}",
+            "{{ 'open }}",
+            "{{ a } }}",
+            "{% %}",
+            "{{",
+            "{# x",
+            "{% raw %}{{ a + b }}",
+            "{{ a + (b }}",
+        ] {
+            assert_eq!(done(source, true), source);
         }
         let deep = format!("{{{{ {}1 + 1{} }}}}", "(".repeat(100), ")".repeat(100));
-        assert_eq!(rewrite(&deep, false), deep);
+        assert_eq!(done(&deep, false), deep);
+    }
+
+    #[test]
+    fn values_are_watched_where_they_are_kept() {
+        for (source, rewritten) in [
+            ("{% set ns.a = [ns.a] %}", "{% set ns.a = __put([ns.a]) %}"),
+            ("{% set a, b = 1, 2 %}", "{% set a, b = __keep((1, 2)) %}"),
+            ("{% set a = (1, 2) %}", "{% set a = __keep((1, 2)) %}"),
+            ("{% set a %}", "{% set a %}"),
+            ("{% set a | indent(1 + 1) %}", "{% set a | indent( __sum('+',1, 1)) %}"),
+        ] {
+            assert_eq!(squeeze(&done(source, false)), squeeze(rewritten), "{source}");
+        }
+    }
+
+    #[test]
+    fn chains_have_a_longest_length_and_lists_have_not() {
+        assert!(rewrite(&format!("{{{{ a{} }}}}", "|e".repeat(1000)), false).is_err());
+        assert!(rewrite(&format!("{{{{ a{} }}}}", " and a".repeat(1000)), false).is_err());
+        assert!(
+            rewrite(&format!("{{% if a %}}{}{{% endif %}}", "{% elif b %}".repeat(1000)), false).is_err()
+        );
+        assert!(rewrite(&format!("{{{{ [1{}] }}}}", ", 2".repeat(10_000)), false).is_ok());
+    }
+
+    fn done(source: &str, wrap_literals: bool) -> String {
+        rewrite(source, wrap_literals).ok().expect("not too long")
     }
 
     fn squeeze(text: &str) -> String {

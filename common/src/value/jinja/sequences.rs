@@ -3,29 +3,44 @@
 use minijinja::value::{Kwargs, Tuple, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 
+use super::arguments::given;
 use super::budget::{charge, width};
 use super::ops::{failure, undefined};
 use super::show;
 
 /// Adds them.
 pub(super) fn add(env: &mut Environment<'static>) {
+    let length = |state: &State, value: Value| {
+        given(state, &value)?;
+        let length = if value.is_undefined() { Some(0) } else { value.len() };
+        let none = || failure(format!("object of type '{}' has no len()", show::type_name(&value)));
+        length.filter(|_| !value.is_none()).ok_or_else(none)
+    };
+    env.add_filter("length", length);
+    env.add_filter("count", length);
     env.add_filter("list", |state: &mut State, value: Value| {
+        given(state, &value)?;
         let items = items(&value)?;
         charge(state, items.len() * size_of::<Value>())?;
         Ok::<_, Error>(Value::from(items))
     });
-    env.add_filter("random", |value: Value| items(&value).map(|items| items.into_iter().next().unwrap_or_default()));
+    // A run that is repeated must find the same text again, so that the choice cannot be left to chance.
+    env.add_filter("random", |value: Value| {
+        items(&value).map(|items| items.into_iter().next().unwrap_or_default())
+    });
     env.add_filter("sum", sum);
-    env.add_filter("groupby", groupby);
     env.add_filter("slice", slice);
     env.add_filter("batch", batch);
     env.add_filter("items", |value: Value| {
         if value.is_undefined() {
             return Ok(Value::from(Vec::<Value>::new()));
         }
-        let pairs = value.as_object().filter(|_| value.kind() == ValueKind::Map).and_then(|o| o.try_iter_pairs());
+        let pairs =
+            value.as_object().filter(|_| value.kind() == ValueKind::Map).and_then(|o| o.try_iter_pairs());
         let pairs = pairs.ok_or_else(|| failure("Can only get item pairs from a mapping."))?;
-        Ok::<_, Error>(pairs.map(|(key, item)| Value::from(Tuple::from([key, item]))).collect::<Vec<_>>().into())
+        Ok::<_, Error>(
+            pairs.map(|(key, item)| Value::from(Tuple::from([key, item]))).collect::<Vec<_>>().into(),
+        )
     });
 }
 
@@ -87,55 +102,6 @@ fn sum(
         total = super::ops::operate(state, "+", &total, &item)?;
     }
     Ok(total)
-}
-
-fn groupby(value: Value, path: Value, default: Option<Value>, options: Kwargs) -> Result<Value, Error> {
-    let default: Option<Value> = default.or(options.get("default")?);
-    let case_sensitive = options.get::<Option<bool>>("case_sensitive")?.unwrap_or(false);
-    options.assert_all_used()?;
-    let mut keyed = Vec::new();
-    for item in items(&value)? {
-        let found = attribute(&item, &path)?;
-        let key = if found.is_undefined() { default.clone().unwrap_or(found) } else { found };
-        let folded = match key.as_str() {
-            Some(text) if !case_sensitive => Value::from(text.to_lowercase()),
-            Some(_) | None => key.clone(),
-        };
-        keyed.push((folded, key, item));
-    }
-    keyed.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-    let groups = keyed.chunk_by(|(a, ..), (b, ..)| a == b).map(|group| {
-        let members: Vec<Value> = group.iter().map(|(.., item)| item.clone()).collect();
-        group_value(group[0].1.clone(), members)
-    });
-    Ok(groups.collect::<Vec<_>>().into())
-}
-
-/// One group: a pair that also has the names `grouper` and `list`.
-fn group_value(grouper: Value, members: Vec<Value>) -> Value {
-    Value::from_object(Group { grouper, list: Value::from(members) })
-}
-
-#[derive(Debug)]
-struct Group {
-    grouper: Value,
-    list: Value,
-}
-
-impl minijinja::value::Object for Group {
-    fn repr(self: &std::sync::Arc<Self>) -> minijinja::value::ObjectRepr {
-        minijinja::value::ObjectRepr::Seq
-    }
-    fn get_value(self: &std::sync::Arc<Self>, key: &Value) -> Option<Value> {
-        match (key.as_str(), key.as_usize()) {
-            (Some("grouper"), _) | (_, Some(0)) => Some(self.grouper.clone()),
-            (Some("list"), _) | (_, Some(1)) => Some(self.list.clone()),
-            _ => None,
-        }
-    }
-    fn enumerate(self: &std::sync::Arc<Self>) -> minijinja::value::Enumerator {
-        minijinja::value::Enumerator::Seq(2)
-    }
 }
 
 fn slice(state: &mut State, value: Value, count: i64, fill: Option<Value>) -> Result<Value, Error> {

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use minijinja::value::{Value, ValueKind};
-use minijinja::{Error, Output, State};
+use minijinja::{AutoEscape, Error, Output, State};
 
 use super::budget;
+use super::filters::html;
 use crate::value::pyrepr::{float_repr, repr_text_into};
 
 /// How deep a printed value may nest; below that it is cut, as Python cuts a list that holds itself.
@@ -13,6 +14,11 @@ const DEPTH_MAX: usize = 100;
 
 /// Writes the value of `{{ … }}`. Undefined values arrive only where they are allowed, and are nothing.
 pub(super) fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    if *state.auto_escape() != AutoEscape::None && !value.is_safe() {
+        let text = html(&text(value));
+        budget::charge(state, text.len())?;
+        return Ok(out.write_str(&text)?);
+    }
     if let Some(text) = value.as_str() {
         budget::charge(state, text.len())?;
         return Ok(out.write_str(text)?);
@@ -60,8 +66,9 @@ fn repr_into(out: &mut String, value: &Value, depth: usize) {
             out.push_str(if value.is_tuple() && count == 1 { "," } else { "" });
             out.push(close);
         }
-        ValueKind::Map if type_name(value) == "dict" => {
-            out.push('{');
+        ValueKind::Map if matches!(type_name(value), "dict" | "Namespace") => {
+            let namespace = type_name(value) == "Namespace";
+            out.push_str(if namespace { "<Namespace {" } else { "{" });
             let pairs = value.as_object().and_then(|object| object.try_iter_pairs());
             for (at, (key, item)) in pairs.into_iter().flatten().enumerate() {
                 out.push_str(if at == 0 { "" } else { ", " });
@@ -69,7 +76,7 @@ fn repr_into(out: &mut String, value: &Value, depth: usize) {
                 out.push_str(": ");
                 repr_into(out, &item, depth + 1);
             }
-            out.push('}');
+            out.push_str(if namespace { "}>" } else { "}" });
         }
         _ => {
             // Writing to a String cannot fail.
@@ -91,8 +98,27 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         ValueKind::Seq if value.is_tuple() => "tuple",
         ValueKind::Seq | ValueKind::Iterable => "list",
         ValueKind::Map if value.as_object().is_some_and(|o| o.type_name().contains("acro_object")) => "Macro",
-        ValueKind::Map if value.as_object().is_some_and(|o| o.type_name().contains("amespace")) => "Namespace",
+        ValueKind::Map if value.as_object().is_some_and(|o| o.type_name().contains("amespace")) => {
+            "Namespace"
+        }
         ValueKind::Map => "dict",
         _ => "object",
     }
+}
+
+/// The test `sequence`: what has a length and items, texts and mappings included.
+pub(super) fn is_sequence(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map)
+        && !matches!(type_name(value), "Macro" | "Namespace")
+}
+
+/// Whether the value is the `loop` of a loop.
+pub(super) fn is_loop(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| object.type_name().contains("loop_object"))
+}
+
+/// The test `callable`: macros and functions.
+pub(super) fn is_callable(value: &Value) -> bool {
+    // Undefined values take calls, and fail in them; Jinja2 therefore counts them in.
+    value.is_undefined() || value.kind() == ValueKind::Plain || type_name(value) == "Macro"
 }

@@ -1,6 +1,6 @@
 //! A client of the OpenAI-compatible chat API, `POST {base}/chat/completions`, always streaming.
 //!
-//! [`body`] writes the request, [`reply`] reads the stream; here is the conversation between the two: time-outs, tries,
+//! `body` writes the request, `reply` reads the stream; here is the conversation between the two: time-outs, tries,
 //! and the classes of what goes wrong on the way.
 
 mod body;

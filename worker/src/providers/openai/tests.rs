@@ -60,7 +60,7 @@ fn client(base_url: String, retries_max: u32) -> OpenAi {
         base_url,
         api_key: Some("sk-secret".into()),
         headers: HeaderMap::new(),
-        read_timeout: Duration::from_millis(400),
+        read_timeout: Duration::from_millis(1000),
         retries_max,
         stream_usage: true,
     };
@@ -184,7 +184,7 @@ async fn silence_ends_the_call() {
     let (pieces, reply) = ask_once(vec![begun, SILENCE.into()]).await;
     let error = reply.unwrap_err();
     assert_eq!((pieces.concat().as_str(), error.class), ("part", ErrorClass::Connection));
-    assert!(error.message.contains("within 400 ms (read_timeout_ms)"), "{error}");
+    assert!(error.message.contains("within 1000 ms (read_timeout_ms)"), "{error}");
 }
 
 #[tokio::test]
@@ -228,6 +228,6 @@ async fn dropping_the_call_closes_the_connection() {
     let call = tokio::spawn(async move { ask(&client(base_url, 0)).await });
     seen.await.unwrap();
     call.abort();
-    let read = tokio::time::timeout(Duration::from_millis(300), server).await;
+    let read = tokio::time::timeout(Duration::from_millis(800), server).await;
     assert_eq!(read.expect("the connection was closed at once").unwrap(), 0);
 }

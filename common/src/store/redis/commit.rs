@@ -1,0 +1,255 @@
+//! A batch as one transaction under WATCH of the fence: cursor, changed fields, jobs, timers, events; or nothing.
+//!
+//! Behind each EXEC go, in the same write, the next WATCH and a read of the fence, whose answer must be what the next
+//! commit builds on: so the guard costs no round trip. The connection belongs to the shard and never reconnects: a
+//! silent reconnect would lose the WATCH, and the next EXEC would pass unguarded.
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisResult, Value};
+
+use super::RedisStore;
+use super::connection::Connector;
+use super::keys::Keys;
+use super::replies::{array, text};
+use crate::limits;
+use crate::machine::run::RunStatus;
+use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
+use crate::wire::commit::RunWrite;
+
+/// A day more than the retention: the net below the sweep.
+const TTL_NET_SECONDS: u64 = 24 * 3600;
+
+/// The owner's side of a shard.
+pub(super) struct RedisOwner {
+    claim: Claim,
+    holder: String,
+    /// The number of the last commit that went through.
+    last: u64,
+    connection: MultiplexedConnection,
+    connector: Connector,
+    keys: Keys,
+    run_events_max: usize,
+    ttl_seconds: u64,
+}
+
+impl RedisOwner {
+    /// Opens the connection and begins to watch the fence; none when the shard was lost meanwhile.
+    pub(super) async fn open(
+        store: &RedisStore,
+        claim: Claim,
+        holder: &str,
+    ) -> Result<Option<Self>, StoreError> {
+        let connection = store.connector.open(std::time::Duration::ZERO).await?;
+        let mut owner = Self {
+            last: claim.commit,
+            holder: holder.to_string(),
+            connection,
+            connector: store.connector.clone(),
+            keys: store.keys.clone(),
+            run_events_max: store.limits.run_events_max,
+            ttl_seconds: store.limits.retention_seconds + TTL_NET_SECONDS,
+            claim,
+        };
+        let mut pipe = redis::pipe();
+        owner.watch(&mut pipe);
+        let answer: RedisResult<Vec<Value>> = pipe.query_async(&mut owner.connection).await;
+        let mut answer = answer.map_err(|e| owner.connector.error("watching a shard", &e))?;
+        let is_ours = answer.pop().is_some_and(|fence| owner.is_ours(fence, owner.last));
+        Ok(is_ours.then_some(owner))
+    }
+
+    fn watch(&self, pipe: &mut Pipeline) {
+        let fence = self.keys.fence(self.claim.shard);
+        pipe.cmd("WATCH").arg(&fence);
+        pipe.cmd("HMGET").arg(&fence).arg("epoch").arg("holder").arg("commit");
+    }
+
+    fn is_ours(&self, fence: Value, commit: u64) -> bool {
+        let want = [self.claim.epoch.to_string(), self.holder.clone(), commit.to_string()];
+        array(fence).is_some_and(|f| f.into_iter().map(text).eq(want.into_iter().map(Some)))
+    }
+
+    fn pipe(&self, commit: &Commit) -> Pipeline {
+        let shard = self.claim.shard;
+        let mut pipe = Pipeline::with_capacity(8 + commit.writes.len() * 8);
+        pipe.ignore_errors();
+        pipe.cmd("MULTI");
+        pipe.cmd("HSET").arg(self.keys.fence(shard)).arg("commit").arg(commit.number);
+        if let Some(cursor) = commit.cursor {
+            pipe.arg("cursor").arg(cursor.to_string());
+        }
+        for write in &commit.writes {
+            self.write_run(&mut pipe, write, commit.number);
+        }
+        for member in &commit.timers_cleared {
+            pipe.cmd("ZREM").arg(self.keys.timers(shard)).arg(member);
+        }
+        for dead in &commit.dead {
+            pipe.cmd("XADD").arg(self.keys.dead(shard)).arg("MAXLEN").arg("~").arg(limits::DEAD_MAX).arg("*");
+            pipe.arg("what").arg(dead.what).arg("run").arg(&dead.run).arg("reason").arg(&dead.reason);
+            pipe.arg("content").arg(&dead.content);
+        }
+        self.publish(&mut pipe, commit);
+        pipe.cmd("EXEC");
+        self.watch(&mut pipe);
+        pipe
+    }
+
+    fn write_run(&self, pipe: &mut Pipeline, write: &RunWrite, number: u64) {
+        let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
+        for (id, content) in &write.blobs {
+            pipe.cmd("SET").arg(keys.blob(shard, id)).arg(content);
+            pipe.cmd("HSET").arg(keys.blobs(run)).arg(id.as_str()).arg(content.len());
+        }
+        if !write.fields.is_empty() {
+            pipe.cmd("HSET").arg(keys.run(run));
+            for (field, value) in &write.fields {
+                pipe.arg(*field).arg(value);
+            }
+        }
+        self.write_state(pipe, write);
+        for (index, entry) in write.entries.iter().enumerate() {
+            pipe.cmd("XADD").arg(keys.events(run)).arg("MAXLEN").arg("~").arg(self.run_events_max);
+            pipe.arg(format!("{number}-{index}"));
+            for (kind, data) in entry {
+                pipe.arg(*kind).arg(data);
+            }
+        }
+        for job in &write.jobs {
+            pipe.cmd("XADD").arg(keys.jobs(shard, &job.queue)).arg(job.entry.to_string());
+            pipe.arg("run").arg(job.run.to_string()).arg("job").arg(&job.body);
+        }
+        for job in &write.taken_back {
+            let (stream, entry) = (keys.jobs(shard, &job.queue), job.entry.to_string());
+            pipe.cmd("XACK").arg(&stream).arg(super::keys::GROUP).arg(&entry);
+            pipe.cmd("XDEL").arg(&stream).arg(&entry);
+        }
+        for member in &write.timers_cleared {
+            pipe.cmd("ZREM").arg(keys.timers(shard)).arg(member);
+        }
+        for (due, member) in &write.timers_set {
+            pipe.cmd("ZADD").arg(keys.timers(shard)).arg(due.millis()).arg(member);
+        }
+        if write.go_on {
+            pipe.cmd("XADD").arg(keys.inbox(shard)).arg("*");
+            pipe.arg("kind").arg("continue").arg("run").arg(run.to_string()).arg("fact").arg("{}");
+        }
+        self.move_in_index(pipe, write);
+    }
+
+    fn write_state(&self, pipe: &mut Pipeline, write: &RunWrite) {
+        let (state, held) = (self.keys.state(write.run), self.keys.held(write.run));
+        let set = || write.state.iter().filter_map(|(field, value)| Some((field, value.as_ref()?)));
+        if set().next().is_some() {
+            pipe.cmd("HSET").arg(&state);
+            for (field, value) in set() {
+                pipe.arg(field).arg(value);
+            }
+        }
+        for (field, _) in write.state.iter().filter(|(_, value)| value.is_none()) {
+            pipe.cmd("HDEL").arg(&state).arg(field);
+        }
+        if write.held_cleared {
+            pipe.cmd("UNLINK").arg(&held);
+        }
+        if !write.held.is_empty() {
+            pipe.cmd("RPUSH").arg(&held).arg(&write.held);
+        }
+    }
+
+    fn move_in_index(&self, pipe: &mut Pipeline, write: &RunWrite) {
+        let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
+        let Some((from, to)) = write.status else { return };
+        let id = run.to_string();
+        if from != to {
+            pipe.cmd("ZREM").arg(keys.runs_of(shard, from)).arg(&id);
+            pipe.cmd("ZADD").arg(keys.runs_of(shard, to)).arg(write.created_at.micros()).arg(&id);
+        }
+        if from == RunStatus::Scheduled && to.is_over() {
+            // Began and ended within one commit: it never was on the list of running ones.
+            pipe.cmd("ZREM").arg(keys.runs_of(shard, RunStatus::Running)).arg(&id);
+        }
+        if let Some(at) = write.ended_at {
+            pipe.cmd("ZADD").arg(keys.ended(shard)).arg(at.micros()).arg(&id);
+            for key in [keys.run(run), keys.state(run), keys.events(run), keys.held(run), keys.blobs(run)] {
+                pipe.cmd("EXPIRE").arg(key).arg(self.ttl_seconds);
+            }
+        }
+    }
+
+    fn publish(&self, pipe: &mut Pipeline, commit: &Commit) {
+        let shard = self.claim.shard;
+        let mut touched = String::new();
+        for write in commit.writes.iter().filter(|w| !w.entries.is_empty()) {
+            if !touched.is_empty() {
+                touched.push(' ');
+            }
+            // Writing to a string cannot fail.
+            let _ = write!(touched, "{}", write.run);
+        }
+        if !touched.is_empty() {
+            pipe.cmd("PUBLISH").arg(self.keys.tick(shard)).arg(touched);
+        }
+        let stop: Vec<String> =
+            commit.writes.iter().flat_map(|w| &w.taken_back).map(|j| j.execution.to_string()).collect();
+        if !stop.is_empty() {
+            pipe.cmd("PUBLISH").arg(self.keys.cancel(shard)).arg(stop.join(" "));
+        }
+    }
+}
+
+#[async_trait]
+impl Owner for RedisOwner {
+    fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    async fn commit(&mut self, commit: &Commit) -> Result<(), CommitError> {
+        const DOING: &str = "committing";
+        let pipe = self.pipe(commit);
+        let answer: RedisResult<Vec<RedisResult<Value>>> = pipe.query_async(&mut self.connection).await;
+        let mut answer = answer.map_err(|e| CommitError::Unknown(self.connector.error(DOING, &e)))?;
+        let (fence, watch, exec) = (answer.pop(), answer.pop(), answer.pop());
+        let missing = |what: &str| {
+            CommitError::Unknown(StoreError::Unexpected {
+                doing: DOING,
+                reason: format!("no answer to {what}"),
+            })
+        };
+        let (Some(fence), Some(Ok(_)), Some(exec)) = (fence, watch, exec) else {
+            return Err(missing("EXEC"));
+        };
+        let fence = fence.map_err(|e| CommitError::Unknown(self.connector.error(DOING, &e)))?;
+        match exec {
+            Ok(Value::Array(results)) => {
+                if let Some(Value::ServerError(error)) =
+                    results.iter().find(|r| matches!(r, Value::ServerError(_)))
+                {
+                    // Neither MULTI nor Lua rolls back: something has the wrong type, and a part was not written.
+                    let reason = format!("{error:?}");
+                    return Err(CommitError::Unknown(StoreError::Unexpected { doing: DOING, reason }));
+                }
+                if !self.is_ours(fence, commit.number) {
+                    return Err(CommitError::Lost(self.claim.shard));
+                }
+                self.last = commit.number;
+                Ok(())
+            }
+            Ok(Value::Nil) => Err(CommitError::Lost(self.claim.shard)),
+            Ok(other) => {
+                let reason = format!("EXEC answered {other:?}");
+                Err(CommitError::Unknown(StoreError::Unexpected { doing: DOING, reason }))
+            }
+            Err(error) => match self.connector.error(DOING, &error) {
+                // Refused whole, and watched again: the same commit may be sent again.
+                refused @ StoreError::Refused { .. } if self.is_ours(fence, self.last) => {
+                    Err(CommitError::NotDone(refused))
+                }
+                other => Err(CommitError::Unknown(other)),
+            },
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Connections: one shared for short requests, made anew when it breaks; others for whoever blocks or must not
+//! reconnect silently. Errors of the library become errors that say what to do.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, Script};
+
+use super::StoreError;
+use crate::config::{RedisConfig, masked_url};
+
+/// Makes connections to one server.
+#[derive(Clone)]
+pub(super) struct Connector {
+    client: Client,
+    shared: Arc<Mutex<Option<MultiplexedConnection>>>,
+    timeout: Duration,
+    /// For messages; without a password.
+    pub(super) address: Arc<str>,
+}
+
+impl Connector {
+    pub(super) fn new(config: &RedisConfig) -> Result<Self, StoreError> {
+        let address = masked_url(&config.url);
+        let client = Client::open(config.url.as_str()).map_err(|e| {
+            StoreError::Unusable(format!(
+                "redis.url {address} is no Redis address: {e}; it looks like redis://127.0.0.1:6379"
+            ))
+        })?;
+        Ok(Self {
+            client,
+            shared: Arc::default(),
+            timeout: Duration::from_millis(config.timeout_ms),
+            address: address.into(),
+        })
+    }
+
+    /// A connection of one's own. `blocks` is the longest time a command on it blocks at the server.
+    pub(super) async fn open(&self, blocks: Duration) -> Result<MultiplexedConnection, StoreError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            // A second beyond what the server waits: a half-open connection must not block for ever.
+            .set_response_timeout(Some(self.timeout + blocks));
+        let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
+        opened.map_err(|e| self.error("connecting", &e))
+    }
+
+    /// A connection for subscriptions.
+    pub(super) async fn open_pubsub(&self) -> Result<PubSub, StoreError> {
+        match tokio::time::timeout(self.timeout, self.client.get_async_pubsub()).await {
+            Ok(opened) => opened.map_err(|e| self.error("connecting", &e)),
+            Err(_) => Err(StoreError::Unreachable {
+                address: self.address.to_string(),
+                doing: "connecting",
+                reason: "no answer in time".into(),
+            }),
+        }
+    }
+
+    /// The shared connection.
+    pub(super) async fn shared(&self) -> Result<MultiplexedConnection, StoreError> {
+        if let Some(connection) = self.lock().as_ref() {
+            return Ok(connection.clone());
+        }
+        let connection = self.open(Duration::ZERO).await?;
+        *self.lock() = Some(connection.clone());
+        Ok(connection)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<MultiplexedConnection>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a command over the shared connection.
+    pub(super) async fn ask<T: FromRedisValue>(
+        &self,
+        doing: &'static str,
+        command: &Cmd,
+    ) -> Result<T, StoreError> {
+        let mut connection = self.shared().await?;
+        let answer = command.query_async(&mut connection).await;
+        self.settle(doing, answer)
+    }
+
+    /// Sends several commands at once over the shared connection.
+    pub(super) async fn ask_all<T: FromRedisValue>(
+        &self,
+        doing: &'static str,
+        pipe: &Pipeline,
+    ) -> Result<T, StoreError> {
+        let mut connection = self.shared().await?;
+        let answer = pipe.query_async(&mut connection).await;
+        self.settle(doing, answer)
+    }
+
+    /// Runs a script over the shared connection.
+    pub(super) async fn run<T: FromRedisValue>(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        keys: &[String],
+        args: &[Arg<'_>],
+    ) -> Result<T, StoreError> {
+        let mut connection = self.shared().await?;
+        let mut call = script.prepare_invoke();
+        keys.iter().for_each(|key| {
+            call.key(key);
+        });
+        args.iter().for_each(|arg| match arg {
+            Arg::Text(text) => {
+                call.arg(*text);
+            }
+            Arg::Owned(text) => {
+                call.arg(text);
+            }
+        });
+        let answer = call.invoke_async(&mut connection).await;
+        self.settle(doing, answer)
+    }
+
+    fn settle<T>(&self, doing: &'static str, answer: Result<T, RedisError>) -> Result<T, StoreError> {
+        answer.map_err(|error| {
+            let error = self.error(doing, &error);
+            if matches!(error, StoreError::Unreachable { .. }) {
+                // The next one connects anew.
+                *self.lock() = None;
+            }
+            error
+        })
+    }
+
+    pub(super) fn error(&self, doing: &'static str, error: &RedisError) -> StoreError {
+        let reason = error.to_string();
+        match error.code() {
+            Some(
+                "OOM" | "EXECABORT" | "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "MISCONF"
+                | "NOREPLICAS" | "CLUSTERDOWN",
+            ) => StoreError::Refused { doing, reason },
+            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => StoreError::Unusable(format!(
+                "Redis at {} refuses this user while {doing}: {reason}; check the user, the password and its ACL in redis.url",
+                self.address
+            )),
+            _ if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() => {
+                StoreError::Unreachable { address: self.address.to_string(), doing, reason }
+            }
+            _ => StoreError::Unexpected { doing, reason },
+        }
+    }
+}
+
+/// An argument of a script.
+pub(super) enum Arg<'a> {
+    Text(&'a str),
+    Owned(String),
+}
+impl<'a> From<&'a str> for Arg<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+impl<'a> From<&'a String> for Arg<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(text)
+    }
+}
+impl From<String> for Arg<'_> {
+    fn from(text: String) -> Self {
+        Self::Owned(text)
+    }
+}
+macro_rules! number_args {
+    ($($ty:ty)*) => { $(impl From<$ty> for Arg<'_> {
+        fn from(number: $ty) -> Self {
+            Self::Owned(number.to_string())
+        }
+    })* };
+}
+number_args!(u16 u32 u64 i64 usize u128);
+
+/// Arguments of a script, of different types.
+macro_rules! args {
+    ($($arg:expr),* $(,)?) => { vec![$($crate::store::redis::connection::Arg::from($arg)),*] };
+}
+pub(super) use args;

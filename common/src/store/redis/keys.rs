@@ -1,0 +1,182 @@
+//! Every key, spelled here and nowhere else. `docs/redis.md` has a row for each.
+//!
+//! `{n}` is the shard's hash tag: one commit touches one slot, and the same code runs where slots are spread.
+
+use crate::ids::{BlobId, RunId, ShardId};
+use crate::machine::run::RunStatus;
+
+/// The consumer group of every jobs stream.
+pub const GROUP: &str = "workers";
+
+/// Spells the keys of one namespace.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    namespace: String,
+}
+
+impl Keys {
+    /// Keys that begin with this name.
+    pub fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.to_string() }
+    }
+    fn global(&self, rest: &str) -> String {
+        format!("{}:{rest}", self.namespace)
+    }
+    fn shard(&self, shard: ShardId, rest: &str) -> String {
+        format!("{}:{{{shard}}}:{rest}", self.namespace)
+    }
+
+    // ---- the namespace
+
+    /// hash: `v`, `shards`, `shards_first`
+    pub fn meta(&self) -> String {
+        self.global("meta")
+    }
+    /// zset: live schedulers by their last sign of life (server time, ms)
+    pub fn schedulers(&self) -> String {
+        self.global("schedulers")
+    }
+    /// zset: live workers by their last sign of life (server time, ms)
+    pub fn workers(&self) -> String {
+        self.global("workers")
+    }
+    /// hash: a registered app
+    pub fn app(&self, id: &str) -> String {
+        self.global(&format!("app:{id}"))
+    }
+    /// set: ids of apps
+    pub fn apps(&self) -> String {
+        self.global("apps")
+    }
+    /// string: the app that a key opens, by the key's SHA-256
+    pub fn api_key(&self, hash: &str) -> String {
+        self.global(&format!("key:{hash}"))
+    }
+    /// string: written to see whether the server takes writes
+    pub fn probe(&self) -> String {
+        self.global("probe")
+    }
+
+    // ---- a shard
+
+    /// string PX: the owner's id; the lease
+    pub fn owner(&self, shard: ShardId) -> String {
+        self.shard(shard, "owner")
+    }
+    /// hash: `epoch`, `holder`, `commit`, `cursor`, `claimed`, `takeovers`
+    pub fn fence(&self, shard: ShardId) -> String {
+        self.shard(shard, "fence")
+    }
+    /// list: facts that an owner was about to apply. Apart from the fence, which the owner's connection watches.
+    pub fn trying(&self, shard: ShardId) -> String {
+        self.shard(shard, "trying")
+    }
+    /// stream: facts
+    pub fn inbox(&self, shard: ShardId) -> String {
+        self.shard(shard, "inbox")
+    }
+    /// stream: jobs of a queue
+    pub fn jobs(&self, shard: ShardId, queue: &str) -> String {
+        self.shard(shard, &format!("jobs:{queue}"))
+    }
+    /// channel: runs that a commit touched
+    pub fn tick(&self, shard: ShardId) -> String {
+        self.shard(shard, "tick")
+    }
+    /// pattern of all tick channels
+    pub fn ticks(&self) -> String {
+        self.global("{*}:tick")
+    }
+    /// channel: executions to stop
+    pub fn cancel(&self, shard: ShardId) -> String {
+        self.shard(shard, "cancel")
+    }
+    /// pattern of all cancel channels
+    pub fn cancels(&self) -> String {
+        self.global("{*}:cancel")
+    }
+    /// zset: due time (ms) → what to do
+    pub fn timers(&self, shard: ShardId) -> String {
+        self.shard(shard, "timers")
+    }
+    /// stream: what was given up on
+    pub fn dead(&self, shard: ShardId) -> String {
+        self.shard(shard, "dead")
+    }
+    /// string EX: an idempotency key's run and the hash of its request
+    pub fn idempotency(&self, shard: ShardId, hash: &str) -> String {
+        self.shard(shard, &format!("idem:{hash}"))
+    }
+    /// zset: run ids by creation (us)
+    pub fn runs(&self, shard: ShardId) -> String {
+        self.shard(shard, "runs")
+    }
+    /// zset: run ids of one status by creation (us)
+    pub fn runs_of(&self, shard: ShardId, status: RunStatus) -> String {
+        self.shard(shard, &format!("runs:{}", status.name()))
+    }
+    /// zset: ended runs by their end (us)
+    pub fn ended(&self, shard: ShardId) -> String {
+        self.shard(shard, "ended")
+    }
+    /// string: a graph document
+    pub fn graph(&self, shard: ShardId, hash: &str) -> String {
+        self.shard(shard, &format!("graph:{hash}"))
+    }
+    /// hash: how many runs use a graph
+    pub fn graphs(&self, shard: ShardId) -> String {
+        self.shard(shard, "graphs")
+    }
+    /// string: a large value
+    pub fn blob(&self, shard: ShardId, id: &BlobId) -> String {
+        self.shard(shard, &format!("blob:{id}"))
+    }
+    /// never there: scripts that must run in a full server begin by unlinking it
+    pub fn nothing(&self, shard: ShardId) -> String {
+        self.shard(shard, "nothing")
+    }
+
+    // ---- a run
+
+    /// hash: the run
+    pub fn run(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}"))
+    }
+    /// hash: its state
+    pub fn state(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}:state"))
+    }
+    /// list: chunks whose turn has not come
+    pub fn held(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}:held"))
+    }
+    /// stream: its events
+    pub fn events(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}:events"))
+    }
+    /// hash: its blobs and their sizes
+    pub fn blobs(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}:blobs"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_of_a_shard_carries_its_hash_tag() {
+        let (keys, shard) = (Keys::new("tm"), ShardId(3));
+        let run = RunId::new(1, 2, shard);
+        for key in [
+            keys.owner(shard),
+            keys.fence(shard),
+            keys.jobs(shard, "gpu"),
+            keys.blob(shard, &"b".into()),
+            keys.run(run),
+            keys.events(run),
+        ] {
+            assert!(key.starts_with("tm:{3}:"), "{key}");
+        }
+    }
+}

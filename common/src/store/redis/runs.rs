@@ -1,0 +1,291 @@
+//! The store's door for whoever submits, asks and follows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Value;
+
+use super::RedisStore;
+use super::connection::{Arg, args};
+use super::replies::{array, entry, pairs, text, unexpected};
+use crate::clock::Timestamp;
+use crate::ids::{BlobId, EntryId, RunId, ShardId};
+use crate::limits;
+use crate::machine::run::RunStatus;
+use crate::store::{App, Created, ListRuns, Meta, NewRun, Reserved, Runs, Sent, ServerReport, StoreError};
+use crate::wire::event::{EventRecord, decode, last_seq};
+use crate::wire::state::AtRest;
+
+#[async_trait]
+impl Runs for RedisStore {
+    async fn check(&self) -> Result<ServerReport, StoreError> {
+        super::check::check(self).await
+    }
+
+    async fn meta(&self) -> Result<Meta, StoreError> {
+        const DOING: &str = "reading the namespace's settings";
+        let key = self.keys.meta();
+        let shards = self.limits.shards;
+        let mut pipe = redis::pipe();
+        pipe.cmd("HSETNX").arg(&key).arg("v").arg(1).ignore();
+        pipe.cmd("HSETNX").arg(&key).arg("shards").arg(shards).ignore();
+        pipe.cmd("HSETNX").arg(&key).arg("shards_first").arg(shards).ignore();
+        pipe.cmd("HMGET").arg(&key).arg("v").arg("shards").arg("shards_first");
+        let ((version, shards, shards_first),): ((u64, u16, u16),) =
+            self.connector.ask_all(DOING, &pipe).await?;
+        if version > u64::from(crate::wire::VERSION) {
+            return Err(StoreError::Unusable(format!(
+                "{key} says that this namespace is written in version {version}; this process knows version {}, upgrade it",
+                crate::wire::VERSION
+            )));
+        }
+        if shards == 0 || shards > ShardId::COUNT_MAX {
+            return Err(unexpected(DOING, format!("{key} says shards {shards}")));
+        }
+        Ok(Meta { shards, shards_first })
+    }
+
+    async fn time(&self) -> Result<Timestamp, StoreError> {
+        let (seconds, micros): (i64, i64) =
+            self.connector.ask("asking for the time", &redis::cmd("TIME")).await?;
+        Ok(Timestamp::from_micros(seconds * 1_000_000 + micros))
+    }
+
+    async fn writable(&self) -> Result<(), StoreError> {
+        let mut command = redis::cmd("SET");
+        command.arg(self.keys.probe()).arg(1).arg("EX").arg(60);
+        self.connector.ask("writing a probe", &command).await
+    }
+
+    async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
+        let shard = new.id.shard();
+        let known = (shard, new.graph.0.clone());
+        let assumed = self.known_graphs().contains(&known);
+        let mut word = self.create(new, assumed).await?;
+        if word == "NOGRAPH" {
+            // It was swept with its last run since we stored it.
+            self.known_graphs().remove(&known);
+            word = self.create(new, false).await?;
+        }
+        match word.as_str() {
+            "CREATED" => {
+                self.known_graphs().insert(known);
+                Ok(Created::Created)
+            }
+            "EXISTS" => Ok(Created::Exists),
+            "BUSY" => Ok(Created::Busy),
+            "NOBLOB" => Ok(Created::BlobMissing),
+            other => Err(unexpected("creating a run", other)),
+        }
+    }
+
+    async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.run(run));
+        let fields: HashMap<String, String> = self.connector.ask("reading a run", &command).await?;
+        Ok((!fields.is_empty()).then_some(fields))
+    }
+
+    async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        self.at_rest(run).await
+    }
+
+    async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
+        const DOING: &str = "listing runs";
+        let meta = Runs::meta(self).await?;
+        let before = query.before.map_or("+inf".to_string(), |t| format!("({}", t.micros()));
+        let mut pipe = redis::pipe();
+        for shard in (0..meta.shards).map(ShardId) {
+            let key = match query.status {
+                Some(status) => self.keys.runs_of(shard, status),
+                None => self.keys.runs(shard),
+            };
+            pipe.cmd("ZREVRANGEBYSCORE").arg(key).arg(&before).arg("-inf").arg("WITHSCORES");
+            pipe.arg("LIMIT").arg(0).arg(query.limit);
+        }
+        let shards: Vec<Vec<(String, f64)>> = self.connector.ask_all(DOING, &pipe).await?;
+        let mut runs: Vec<(f64, RunId)> =
+            shards.into_iter().flatten().filter_map(|(id, score)| Some((score, id.parse().ok()?))).collect();
+        runs.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+        runs.truncate(query.limit);
+        Ok(runs.into_iter().map(|(_, id)| id).collect())
+    }
+
+    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError> {
+        const DOING: &str = "sending a command";
+        let keys = [self.keys.run(run), self.keys.inbox(run.shard())];
+        let args = args![run.to_string(), kind, body];
+        let word: String = self.connector.run(DOING, &self.scripts.send_command, &keys, &args).await?;
+        match word.as_str() {
+            "SENT" => Ok(Sent::Accepted),
+            "NOTFOUND" => Ok(Sent::NotFound),
+            status => RunStatus::from_name(status).map(Sent::Over).ok_or_else(|| unexpected(DOING, status)),
+        }
+    }
+
+    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+        const DOING: &str = "reading events";
+        let mut command = redis::cmd("XRANGE");
+        command.arg(self.keys.events(run)).arg(format!("({after}")).arg("+").arg("COUNT").arg(count);
+        let value: Value = self.connector.ask(DOING, &command).await?;
+        let entries = array(value).ok_or_else(|| unexpected(DOING, "no list"))?;
+        let mut events = Vec::with_capacity(entries.len() * 2);
+        for (id, fields) in entries.into_iter().filter_map(entry) {
+            events.extend(decode(id, fields).map_err(|e| unexpected(DOING, e.to_string()))?);
+        }
+        Ok(events)
+    }
+
+    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64> {
+        self.ticks.follow(&self.connector, self.keys.ticks(), run)
+    }
+
+    async fn wait_for_events(&self, run: RunId, at_most: Duration) {
+        let mut ticks = self.follow(run);
+        // A time-out is as good an answer as a tick: the caller looks in any case.
+        drop(tokio::time::timeout(at_most, ticks.changed()).await);
+    }
+
+    async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        self.get_graph(shard, hash).await
+    }
+
+    async fn blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        self.get_blob(shard, id).await
+    }
+
+    async fn put_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.set_blob(shard, id, text).await
+    }
+
+    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError> {
+        let mut pipe = redis::pipe();
+        pipe.cmd("HSET").arg(self.keys.app(&app.id));
+        for (field, value) in [
+            ("name", app.name.as_str()),
+            ("mode", &app.mode),
+            ("version", &app.version),
+            ("document", &app.document),
+            ("created_at", &app.created_at_ms.to_string()),
+        ] {
+            pipe.arg(field).arg(value);
+        }
+        pipe.ignore();
+        pipe.cmd("SADD").arg(self.keys.apps()).arg(&app.id).ignore();
+        if let Some(hash) = key_hash {
+            pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(&app.id).ignore();
+        }
+        self.connector.ask_all("registering an app", &pipe).await
+    }
+
+    async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.app(id));
+        let mut fields: HashMap<String, String> = self.connector.ask("reading an app", &command).await?;
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let mut take = |name: &str| fields.remove(name).unwrap_or_default();
+        Ok(Some(App {
+            id: id.to_string(),
+            name: take("name"),
+            mode: take("mode"),
+            version: take("version"),
+            document: take("document"),
+            created_at_ms: take("created_at").parse().unwrap_or(0),
+        }))
+    }
+
+    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.api_key(key_hash));
+        self.connector.ask("looking a key up", &command).await
+    }
+
+    async fn apps(&self) -> Result<Vec<String>, StoreError> {
+        let mut command = redis::cmd("SMEMBERS");
+        command.arg(self.keys.apps());
+        let mut ids: Vec<String> = self.connector.ask("listing apps", &command).await?;
+        ids.sort();
+        Ok(ids)
+    }
+
+    async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
+        const DOING: &str = "reserving an idempotency key";
+        let first = Runs::meta(self).await?.shards_first.max(1);
+        let number = u64::from_str_radix(key_hash.get(..8).unwrap_or("0"), 16).unwrap_or(0);
+        let shard = ShardId(u16::try_from(number % u64::from(first)).unwrap_or(0));
+        let key = self.keys.idempotency(shard, key_hash);
+        let mut pipe = redis::pipe();
+        pipe.cmd("SET").arg(&key).arg(format!("{run} {request}")).arg("NX").arg("EX");
+        pipe.arg(limits::IDEMPOTENCY_SECONDS).ignore();
+        pipe.cmd("GET").arg(&key);
+        let (held,): (Option<String>,) = self.connector.ask_all(DOING, &pipe).await?;
+        let held = held.ok_or_else(|| unexpected(DOING, "the key vanished"))?;
+        match held.split_once(' ') {
+            Some((id, same)) if same == request => {
+                let id: RunId = id.parse().map_err(|_| unexpected(DOING, "no run id"))?;
+                Ok(if id == run { Reserved::Ours } else { Reserved::Same(id) })
+            }
+            _ => Ok(Reserved::Other),
+        }
+    }
+}
+
+impl RedisStore {
+    async fn create(&self, new: &NewRun, graph_known: bool) -> Result<String, StoreError> {
+        let (keys, shard, (hash, document)) = (&self.keys, new.id.shard(), &new.graph);
+        let mut script_keys = vec![
+            keys.run(new.id),
+            keys.inbox(shard),
+            keys.runs(shard),
+            keys.runs_of(shard, RunStatus::Scheduled),
+            keys.graph(shard, hash),
+            keys.graphs(shard),
+            keys.blobs(new.id),
+        ];
+        script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
+        let document: &str = if graph_known { "" } else { document };
+        let mut list = args![
+            self.limits.inbox_max,
+            new.id.to_string(),
+            new.created_at.micros(),
+            hash,
+            document,
+            &new.start,
+            new.fields.len(),
+        ];
+        for (field, value) in &new.fields {
+            list.extend([Arg::from(*field), Arg::from(value)]);
+        }
+        for (id, size) in &new.blobs {
+            list.extend([Arg::from(id.as_str()), Arg::from(*size)]);
+        }
+        self.connector.run("creating a run", &self.scripts.create_run, &script_keys, &list).await
+    }
+
+    /// Everything of a run; read in one go, so that it is of one moment.
+    pub(super) async fn at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        const DOING: &str = "loading a run";
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        pipe.cmd("HGETALL").arg(self.keys.run(run));
+        pipe.cmd("HGETALL").arg(self.keys.state(run));
+        pipe.cmd("LRANGE").arg(self.keys.held(run)).arg(0).arg(-1);
+        pipe.cmd("XREVRANGE").arg(self.keys.events(run)).arg("+").arg("-").arg("COUNT").arg(1);
+        let (fields, state, held, last): (HashMap<String, String>, Value, Vec<String>, Value) =
+            self.connector.ask_all(DOING, &pipe).await?;
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let state = match state {
+            Value::Map(map) => map.into_iter().filter_map(|(k, v)| Some((text(k)?, text(v)?))).collect(),
+            list => pairs(list).ok_or_else(|| unexpected(DOING, "the state is no hash"))?,
+        };
+        let last = array(last).and_then(|mut entries| entry(entries.pop()?));
+        let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
+        Ok(Some(AtRest { run: fields, state, held, seq }))
+    }
+}

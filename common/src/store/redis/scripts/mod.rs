@@ -1,0 +1,50 @@
+//! The scripts: one file each, listed here. A script is for what must decide by what it reads; what only writes is a
+//! transaction (the commit). All keys are declared, none is built inside Lua, the answer is a word.
+
+use ::redis::Script;
+
+/// A script and what is known of it.
+pub struct ScriptFile {
+    /// The file's name without its ending.
+    pub name: &'static str,
+    /// Its text.
+    pub source: &'static str,
+}
+
+macro_rules! scripts {
+    ($($field:ident)*) => {
+        /// Every script.
+        pub const SCRIPTS: &[ScriptFile] = &[
+            $(ScriptFile { name: stringify!($field), source: include_str!(concat!(stringify!($field), ".lua")) },)*
+        ];
+        /// The scripts, ready to be called.
+        pub(super) struct Scripts { $(pub(super) $field: Script,)* }
+        impl Scripts {
+            pub(super) fn new() -> Self {
+                Self { $($field: Script::new(include_str!(concat!(stringify!($field), ".lua"))),)* }
+            }
+        }
+    };
+}
+
+scripts! {
+    create_run send_command claim_shard renew_shard release_shard trim_inbox complete_jobs heartbeat take_over
+    hand_back drop_consumers sweep_run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SCRIPTS;
+
+    #[test]
+    fn every_script_says_what_it_takes_and_gives() {
+        for script in SCRIPTS {
+            assert!(script.source.starts_with(&format!("-- {}: ", script.name)), "{}", script.name);
+            for part in ["-- KEYS ", "-- ARGV ", "-- RETURNS ", "-- CALLER "] {
+                assert!(script.source.contains(part), "{} lacks {part}", script.name);
+            }
+            let code: String = script.source.lines().filter(|l| !l.starts_with("--")).collect();
+            assert!(!code.contains("..\":") && !code.contains(".. ':"), "{} builds a key", script.name);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The store's door for whoever owns shards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+
+use super::RedisStore;
+use super::commit::RedisOwner;
+use super::connection::{Arg, Connector, args};
+use super::replies::{array, streams, take, text, unexpected};
+use crate::clock::Timestamp;
+use crate::ids::{BlobId, EntryId, RunId, ShardId};
+use crate::machine::run::RunStatus;
+use crate::store::{Claim, FactReader, Owner, RawFact, Shards, StoreError};
+use crate::wire::state::AtRest;
+
+/// Blobs that one call of the sweep removes at most.
+const SWEEP_BLOBS: usize = 100;
+/// Facts being tried that are remembered.
+const TRYING_MAX: isize = 64;
+
+#[async_trait]
+impl Shards for RedisStore {
+    async fn announce_scheduler(&self, id: &str, ttl: Duration) -> Result<Vec<String>, StoreError> {
+        self.announce(&self.keys.schedulers(), id, ttl).await
+    }
+
+    async fn retire_scheduler(&self, id: &str) -> Result<(), StoreError> {
+        let mut command = redis::cmd("ZREM");
+        command.arg(self.keys.schedulers()).arg(id);
+        self.connector.ask("leaving the list of schedulers", &command).await
+    }
+
+    async fn holder(&self, shard: ShardId) -> Result<Option<String>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.owner(shard));
+        self.connector.ask("asking who owns a shard", &command).await
+    }
+
+    async fn claim(
+        &self,
+        shard: ShardId,
+        id: &str,
+        lease: Duration,
+    ) -> Result<Option<Box<dyn Owner>>, StoreError> {
+        const DOING: &str = "taking a shard";
+        let k = &self.keys;
+        let keys = [k.nothing(shard), k.owner(shard), k.fence(shard), k.inbox(shard), k.trying(shard)];
+        let args = args![id, lease.as_millis()];
+        let answer: Vec<String> = self.connector.run(DOING, &self.scripts.claim_shard, &keys, &args).await?;
+        if answer.first().map(String::as_str) != Some("TAKEN") {
+            return Ok(None);
+        }
+        let part = |at: usize| answer.get(at).map(String::as_str).unwrap_or("");
+        let number = |at: usize| part(at).parse::<u64>().map_err(|_| unexpected(DOING, "no number"));
+        let claim = Claim {
+            shard,
+            epoch: number(1)?,
+            commit: number(2)?,
+            cursor: part(3).parse().map_err(|_| unexpected(DOING, "the cursor is no entry id"))?,
+            takeovers: u32::try_from(number(4)?).unwrap_or(u32::MAX),
+            trying: answer.iter().skip(5).filter_map(|e| e.parse().ok()).collect(),
+        };
+        let owner = RedisOwner::open(self, claim, id).await?;
+        Ok(owner.map(|owner| Box::new(owner) as Box<dyn Owner>))
+    }
+
+    async fn renew(&self, shards: &[ShardId], id: &str, lease: Duration) -> Result<Vec<ShardId>, StoreError> {
+        let mut lost = Vec::new();
+        for &shard in shards {
+            let keys = [self.keys.nothing(shard), self.keys.owner(shard)];
+            let args = args![id, lease.as_millis()];
+            let word: String =
+                self.connector.run("renewing a lease", &self.scripts.renew_shard, &keys, &args).await?;
+            if word != "KEPT" {
+                lost.push(shard);
+            }
+        }
+        Ok(lost)
+    }
+
+    async fn release(&self, shard: ShardId, id: &str) -> Result<(), StoreError> {
+        let keys = [self.keys.owner(shard)];
+        let _: String =
+            self.connector.run("giving a shard up", &self.scripts.release_shard, &keys, &args![id]).await?;
+        Ok(())
+    }
+
+    async fn reader(&self, shard: ShardId) -> Result<Box<dyn FactReader>, StoreError> {
+        let longest = Duration::from_secs(10);
+        Ok(Box::new(InboxReader {
+            connection: self.connector.open(longest).await?,
+            connector: self.connector.clone(),
+            key: self.keys.inbox(shard),
+        }))
+    }
+
+    async fn load_run(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        self.at_rest(run).await
+    }
+
+    async fn load_graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        self.get_graph(shard, hash).await
+    }
+
+    async fn due_timers(
+        &self,
+        shard: ShardId,
+        now: Timestamp,
+        count: usize,
+    ) -> Result<Vec<(Timestamp, String)>, StoreError> {
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command.arg(self.keys.timers(shard)).arg("-inf").arg(now.millis()).arg("WITHSCORES");
+        command.arg("LIMIT").arg(0).arg(count);
+        let due: Vec<(String, f64)> = self.connector.ask("reading due timers", &command).await?;
+        Ok(due.into_iter().map(|(member, at)| (from_score(at), member)).collect())
+    }
+
+    async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError> {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(self.keys.timers(shard)).arg(0).arg(0).arg("WITHSCORES");
+        let first: Vec<(String, f64)> = self.connector.ask("reading the next timer", &command).await?;
+        Ok(first.first().map(|(_, at)| from_score(*at)))
+    }
+
+    async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError> {
+        let key = self.keys.trying(shard);
+        let mut pipe = redis::pipe();
+        for fact in facts {
+            pipe.cmd("RPUSH").arg(&key).arg(fact.to_string()).ignore();
+        }
+        pipe.cmd("LTRIM").arg(&key).arg(-TRYING_MAX).arg(-1).ignore();
+        self.connector.ask_all("noting a fact", &pipe).await
+    }
+
+    async fn trim_inbox(&self, shard: ShardId, epoch: u64) -> Result<(), StoreError> {
+        let k = &self.keys;
+        let keys = [k.nothing(shard), k.fence(shard), k.inbox(shard)];
+        let _: String =
+            self.connector.run("trimming an inbox", &self.scripts.trim_inbox, &keys, &args![epoch]).await?;
+        Ok(())
+    }
+
+    async fn open_runs(
+        &self,
+        shard: ShardId,
+        from: usize,
+        count: usize,
+    ) -> Result<(Vec<RunId>, Option<usize>), StoreError> {
+        const DOING: &str = "listing open runs";
+        let open = [RunStatus::Running, RunStatus::Paused, RunStatus::Scheduled];
+        let keys = open.map(|status| self.keys.runs_of(shard, status));
+        let mut pipe = redis::pipe();
+        keys.iter().for_each(|key| {
+            pipe.cmd("ZCARD").arg(key);
+        });
+        let lengths: Vec<usize> = self.connector.ask_all(DOING, &pipe).await?;
+        // The indexes count as one long list.
+        let (mut ids, mut skip): (Vec<String>, usize) = (Vec::new(), from);
+        for (key, length) in keys.iter().zip(lengths) {
+            if skip >= length || ids.len() >= count {
+                skip = skip.saturating_sub(length);
+                continue;
+            }
+            let mut command = redis::cmd("ZRANGE");
+            command.arg(key).arg(skip).arg(skip + count - ids.len() - 1);
+            ids.extend(self.connector.ask::<Vec<String>>(DOING, &command).await?);
+            skip = 0;
+        }
+        let next = (ids.len() == count).then_some(from + count);
+        Ok((ids.iter().filter_map(|id| id.parse().ok()).collect(), next))
+    }
+
+    async fn lost_jobs(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = self.keys.jobs(shard, queue);
+        let mut pipe = redis::pipe();
+        for entry in entries {
+            pipe.cmd("XRANGE").arg(&key).arg(entry.to_string()).arg(entry.to_string());
+        }
+        let found: Vec<Value> = self.connector.ask_all("looking for lost jobs", &pipe).await?;
+        let gone = |value: Value| array(value).is_none_or(|entries| entries.is_empty());
+        Ok(entries.iter().zip(found).filter_map(|(entry, value)| gone(value).then_some(*entry)).collect())
+    }
+
+    async fn sweep(
+        &self,
+        shard: ShardId,
+        epoch: u64,
+        ended_before: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError> {
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command.arg(self.keys.ended(shard)).arg("-inf").arg(format!("({}", ended_before.micros()));
+        command.arg("LIMIT").arg(0).arg(count);
+        let due: Vec<String> = self.connector.ask("looking for runs to remove", &command).await?;
+        let mut swept = 0;
+        for id in &due {
+            match id.parse() {
+                Ok(run) => {
+                    if !self.sweep_run(run, epoch).await? {
+                        break;
+                    }
+                    swept += 1;
+                }
+                Err(_) => tracing::warn!(%shard, id, "the index of ended runs holds what is no run id"),
+            }
+        }
+        Ok(swept)
+    }
+
+    async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError> {
+        let mut command = redis::cmd("XLEN");
+        command.arg(self.keys.inbox(shard));
+        self.connector.ask("measuring an inbox", &command).await
+    }
+}
+
+fn from_score(score: f64) -> Timestamp {
+    // Milliseconds, far below the 53 bits that a score keeps exactly.
+    Timestamp::from_millis(score as i64)
+}
+
+impl RedisStore {
+    /// Puts an id on a list of live processes, by the server's time; answers who is on it.
+    pub(super) async fn announce(
+        &self,
+        key: &str,
+        id: &str,
+        ttl: Duration,
+    ) -> Result<Vec<String>, StoreError> {
+        let now = crate::store::Runs::time(self).await?.millis();
+        let oldest = now - i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+        let mut pipe = redis::pipe();
+        pipe.cmd("ZADD").arg(key).arg(now).arg(id).ignore();
+        pipe.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(format!("({oldest}")).ignore();
+        pipe.cmd("ZRANGE").arg(key).arg(0).arg(-1);
+        let (mut live,): (Vec<String>,) = self.connector.ask_all("telling that we live", &pipe).await?;
+        live.sort();
+        Ok(live)
+    }
+
+    /// Removes one run, its blobs in bounded pieces; false when the shard is no longer ours.
+    async fn sweep_run(&self, run: RunId, epoch: u64) -> Result<bool, StoreError> {
+        let (k, shard) = (&self.keys, run.shard());
+        let mut head = redis::cmd("HMGET");
+        head.arg(k.run(run)).arg("version").arg("status");
+        let (version, status): (Option<String>, Option<String>) =
+            self.connector.ask("reading a run to remove", &head).await?;
+        let hash = version.unwrap_or_default();
+        let status = status.and_then(|s| RunStatus::from_name(&s)).unwrap_or(RunStatus::Succeeded);
+        loop {
+            let mut names = redis::cmd("HSCAN");
+            names.arg(k.blobs(run)).arg(0).arg("COUNT").arg(SWEEP_BLOBS);
+            let (_, pairs): (String, Vec<String>) =
+                self.connector.ask("listing blobs to remove", &names).await?;
+            let names: Vec<BlobId> = pairs.iter().step_by(2).map(|n| BlobId::from(n.as_str())).collect();
+            let last = names.len() < SWEEP_BLOBS;
+            let mut keys = vec![
+                k.nothing(shard),
+                k.fence(shard),
+                k.ended(shard),
+                k.runs(shard),
+                k.runs_of(shard, status),
+                k.graphs(shard),
+                k.graph(shard, &hash),
+                k.run(run),
+                k.state(run),
+                k.held(run),
+                k.events(run),
+                k.blobs(run),
+            ];
+            keys.extend(names.iter().map(|name| k.blob(shard, name)));
+            let mut list = args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }];
+            list.extend(names.iter().map(|name| Arg::from(name.as_str())));
+            let word: String =
+                self.connector.run("removing a run", &self.scripts.sweep_run, &keys, &list).await?;
+            match word.as_str() {
+                "SWEPT" => {
+                    self.known_graphs().remove(&(shard, hash));
+                    return Ok(true);
+                }
+                "STALE" => return Ok(false),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Reads an inbox by cursor; no consumer group, since the owner is its only reader.
+struct InboxReader {
+    connection: MultiplexedConnection,
+    connector: Connector,
+    key: String,
+}
+
+#[async_trait]
+impl FactReader for InboxReader {
+    async fn read(
+        &mut self,
+        after: EntryId,
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<RawFact>, StoreError> {
+        const DOING: &str = "reading facts";
+        let mut command = redis::cmd("XREAD");
+        command.arg("COUNT").arg(count);
+        if !block.is_zero() {
+            command.arg("BLOCK").arg(block.as_millis().max(1) as u64);
+        }
+        command.arg("STREAMS").arg(&self.key).arg(after.to_string());
+        let value: Value =
+            command.query_async(&mut self.connection).await.map_err(|e| self.connector.error(DOING, &e))?;
+        let streams = streams(value).ok_or_else(|| unexpected(DOING, "no streams"))?;
+        Ok(streams
+            .into_iter()
+            .flat_map(|(_, entries)| entries)
+            .map(|(entry, mut fields)| RawFact {
+                entry,
+                kind: take(&mut fields, "kind"),
+                run: take(&mut fields, "run"),
+                body: take(&mut fields, "fact"),
+            })
+            .collect())
+    }
+}
+
+/// A word of a reply, for scripts that answer lists of mixed values.
+pub(super) fn word(value: Value) -> String {
+    text(value).unwrap_or_default()
+}

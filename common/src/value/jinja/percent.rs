@@ -1,0 +1,153 @@
+//! `'%s and %.2f' % values`: printf as Python does it, one conversion at a time.
+
+use minijinja::formatting::{FormatStyle, format as printf};
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::{Error, State};
+
+use super::budget::charge;
+use super::ops::{failure, whole_value};
+use super::{sequences, show};
+
+/// The operator: a tuple gives one value for each conversion, a mapping gives values by name, anything else is one.
+///
+/// # Errors
+/// What Python says when text and values do not fit; when the result is too large.
+pub(super) fn operator(state: &mut State, text: &str, values: &Value) -> Result<Value, Error> {
+    let single = [values.clone()];
+    let tuple = if values.is_tuple() { sequences::items(values)? } else { Vec::new() };
+    let in_order: &[Value] = if values.is_tuple() { &tuple } else { &single };
+    let mapping = (values.kind() == ValueKind::Map).then_some(values);
+    format(state, text, in_order, mapping).map(Value::from)
+}
+
+/// The filter: values in order or by name.
+///
+/// # Errors
+/// As [`operator`].
+pub(super) fn filter(
+    state: &mut State,
+    text: Value,
+    args: Rest<Value>,
+    named: Kwargs,
+) -> Result<String, Error> {
+    let text = super::arguments::text_of(state, &text)?;
+    let by_name = named.args().next().is_some();
+    let mapping = Value::from(named);
+    format(state, &text, &args.0, by_name.then_some(&mapping))
+}
+
+fn format(
+    state: &mut State,
+    text: &str,
+    in_order: &[Value],
+    mapping: Option<&Value>,
+) -> Result<String, Error> {
+    let mut out = String::new();
+    let mut rest = text;
+    let mut values = in_order.iter();
+    while let Some((before, behind)) = rest.split_once('%') {
+        out.push_str(before);
+        let spec = Spec::read(behind)?;
+        rest = &behind[spec.length..];
+        if spec.conversion == '%' {
+            out.push('%');
+            continue;
+        }
+        let value = match (spec.key, mapping) {
+            (Some(key), Some(mapping)) => {
+                let value = mapping.get_attr(key)?;
+                if value.is_undefined() {
+                    return Err(failure(crate::value::pyrepr::repr_text(key)));
+                }
+                value
+            }
+            (Some(_), None) => return Err(failure("format requires a mapping")),
+            (None, _) => {
+                values.next().cloned().ok_or_else(|| failure("not enough arguments for format string"))?
+            }
+        };
+        out.push_str(&spec.apply(value)?);
+        charge(state, out.len().min(1024))?;
+    }
+    out.push_str(rest);
+    if values.next().is_some() && mapping.is_none() {
+        return Err(failure("not all arguments converted during string formatting"));
+    }
+    charge(state, out.len())?;
+    Ok(out)
+}
+
+/// One conversion: `%(key)-5.2f`.
+struct Spec<'s> {
+    key: Option<&'s str>,
+    /// Flags, width and precision.
+    options: &'s str,
+    conversion: char,
+    /// Bytes behind the `%`.
+    length: usize,
+}
+
+impl<'s> Spec<'s> {
+    fn read(text: &'s str) -> Result<Self, Error> {
+        let incomplete = || failure("incomplete format");
+        let (key, at) = match text.strip_prefix('(') {
+            Some(inner) => {
+                let end = inner.find(')').ok_or_else(|| failure("incomplete format key"))?;
+                (Some(&inner[..end]), end + 2)
+            }
+            None => (None, 0),
+        };
+        let options_end = text[at..].find(|c: char| !"#0- +.123456789".contains(c)).ok_or_else(incomplete)?;
+        let options = &text[at..at + options_end];
+        let tail = text[at + options_end..].trim_start_matches(['h', 'l', 'L']);
+        let conversion = tail.chars().next().ok_or_else(incomplete)?;
+        if options.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 6) {
+            return Err(failure("the format has too large a width"));
+        }
+        Ok(Self { key, options, conversion, length: text.len() - tail.len() + conversion.len_utf8() })
+    }
+
+    fn apply(&self, value: Value) -> Result<String, Error> {
+        let found = show::type_name(&value);
+        let numeric = matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
+        let (conversion, value) = match self.conversion {
+            's' => ('s', Value::from(show::text(&value))),
+            'r' | 'a' => ('s', Value::from(show::repr(&value))),
+            'd' | 'i' | 'u' if numeric => ('d', whole(&value)),
+            'd' | 'i' | 'u' => {
+                let conversion = self.conversion;
+                return Err(failure(format!("%{conversion} format: a real number is required, not {found}")));
+            }
+            'x' | 'X' | 'o' if !numeric || found == "float" => {
+                let conversion = self.conversion;
+                return Err(failure(format!("%{conversion} format: an integer is required, not {found}")));
+            }
+            'x' | 'X' | 'o' => (self.conversion, whole(&value)),
+            'e' | 'E' | 'f' | 'F' | 'g' | 'G' if numeric => (
+                self.conversion,
+                Value::from(f64::try_from(value.clone()).unwrap_or(f64::from(u8::from(value.is_true())))),
+            ),
+            'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
+                return Err(failure(format!("must be real number, not {found}")));
+            }
+            'c' => ('c', value),
+            other => {
+                let code = u32::from(other);
+                return Err(failure(format!(
+                    "unsupported format character '{other}' ({code:#x}) at index 0"
+                )));
+            }
+        };
+        printf(FormatStyle::Printf, &format!("%{}{conversion}", self.options), &[value])
+    }
+}
+
+/// The whole number, the fraction cut off.
+fn whole(value: &Value) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "as Python, which cuts the fraction off")]
+    match value.kind() {
+        ValueKind::Bool => Value::from(i64::from(value.is_true())),
+        _ if value.is_integer() => value.clone(),
+        _ => whole_value(f64::try_from(value.clone()).map_or(0, |number| number as i128)),
+    }
+}

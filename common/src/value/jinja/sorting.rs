@@ -1,0 +1,167 @@
+//! Filters that put things in order: `sort`, `unique`, `dictsort`, `groupby`. Texts without regard to case, unless
+//! asked otherwise.
+
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Tuple, Value, ValueKind};
+use minijinja::{Environment, Error, State};
+
+use super::arguments::{Arguments, given};
+use super::ops::failure;
+use super::sequences::{attribute, items};
+use super::show;
+
+/// Adds them.
+pub(super) fn add(env: &mut Environment<'static>) {
+    env.add_filter("sort", sort);
+    env.add_filter("unique", unique);
+    env.add_filter("dictsort", dictsort);
+    env.add_filter("groupby", groupby);
+}
+
+fn sort(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    given(state, &value)?;
+    let mut args = Arguments::of(args, named);
+    let backwards = args.flag("reverse", false)?;
+    let case_sensitive = args.flag("case_sensitive", false)?;
+    let path = args.next("attribute")?;
+    args.finish()?;
+    let mut keyed = Vec::new();
+    for item in items(&value)? {
+        keyed.push((sort_key(&item, path.as_ref(), case_sensitive)?, item));
+    }
+    in_order(&mut keyed, backwards)?;
+    Ok(keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>().into())
+}
+
+/// What an item is sorted by: itself, an attribute, or several with commas between.
+fn sort_key(item: &Value, path: Option<&Value>, case_sensitive: bool) -> Result<Vec<Value>, Error> {
+    let Some(path) = path else { return Ok(vec![fold(item.clone(), case_sensitive)]) };
+    let Some(paths) = path.as_str() else { return Ok(vec![fold(attribute(item, path)?, case_sensitive)]) };
+    let one = |path: &str| Ok(fold(attribute(item, &Value::from(path.trim()))?, case_sensitive));
+    paths.split(',').map(one).collect()
+}
+
+/// A text in small letters, unless case counts.
+fn fold(value: Value, case_sensitive: bool) -> Value {
+    match value.as_str() {
+        Some(text) if !case_sensitive => Value::from(text.to_lowercase()),
+        Some(_) | None => value,
+    }
+}
+
+/// Sorts by the keys, equal ones as they stand. Keys of different kinds have no order, as in Python.
+fn in_order<T>(keyed: &mut [(Vec<Value>, T)], backwards: bool) -> Result<(), Error> {
+    for pair in keyed.windows(2) {
+        for (left, right) in pair[0].0.iter().zip(&pair[1].0) {
+            comparable(left, right)?;
+        }
+    }
+    keyed.sort_by(|(a, _), (b, _)| if backwards { b.cmp(a) } else { a.cmp(b) });
+    Ok(())
+}
+
+fn comparable(left: &Value, right: &Value) -> Result<(), Error> {
+    let class = |value: &Value| match value.kind() {
+        ValueKind::Bool | ValueKind::Number => 1,
+        ValueKind::String => 2,
+        ValueKind::Seq | ValueKind::Iterable => 3,
+        _ => 0,
+    };
+    if left.is_undefined() || right.is_undefined() {
+        return Err(super::ops::undefined(if right.is_undefined() { right } else { left }));
+    }
+    if class(left) != class(right) || class(left) == 0 {
+        let (left, right) = (show::type_name(left), show::type_name(right));
+        return Err(failure(format!("'<' not supported between instances of '{right}' and '{left}'")));
+    }
+    Ok(())
+}
+
+fn unique(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    given(state, &value)?;
+    let mut args = Arguments::of(args, named);
+    let case_sensitive = args.flag("case_sensitive", false)?;
+    let path = args.next("attribute")?;
+    args.finish()?;
+    let mut seen = std::collections::HashSet::new();
+    let mut kept = Vec::new();
+    for item in items(&value)? {
+        let key = match &path {
+            Some(path) => attribute(&item, path)?,
+            None => item.clone(),
+        };
+        if seen.insert(fold(key, case_sensitive)) {
+            kept.push(item);
+        }
+    }
+    Ok(kept.into())
+}
+
+fn dictsort(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    given(state, &value)?;
+    let mut args = Arguments::of(args, named);
+    let case_sensitive = args.flag("case_sensitive", false)?;
+    let by = args.text("by", "key")?;
+    let backwards = args.flag("reverse", false)?;
+    args.finish()?;
+    if !matches!(by.as_str(), "key" | "value") {
+        return Err(failure("You can only sort by either \"key\" or \"value\""));
+    }
+    let pairs = value.as_object().and_then(|object| object.try_iter_pairs());
+    let mut keyed: Vec<_> = pairs
+        .into_iter()
+        .flatten()
+        .map(|(key, item)| {
+            let sort_by = if by == "key" { key.clone() } else { item.clone() };
+            (vec![fold(sort_by, case_sensitive)], Value::from(Tuple::from([key, item])))
+        })
+        .collect();
+    in_order(&mut keyed, backwards)?;
+    Ok(keyed.into_iter().map(|(_, pair)| pair).collect::<Vec<_>>().into())
+}
+
+fn groupby(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    given(state, &value)?;
+    let mut args = Arguments::of(args, named);
+    let path = args.next("attribute")?.ok_or_else(|| failure("groupby needs an attribute"))?;
+    let default = args.next("default")?;
+    let case_sensitive = args.flag("case_sensitive", false)?;
+    args.finish()?;
+    let mut keyed = Vec::new();
+    for item in items(&value)? {
+        let found = attribute(&item, &path)?;
+        let key = if found.is_undefined() { default.clone().unwrap_or(found) } else { found };
+        keyed.push((vec![fold(key.clone(), case_sensitive)], (key, item)));
+    }
+    in_order(&mut keyed, false)?;
+    let groups = keyed.chunk_by(|(a, _), (b, _)| a == b).map(|group| {
+        let members: Vec<Value> = group.iter().map(|(_, (_, item))| item.clone()).collect();
+        let grouper = group.first().map(|(_, (key, _))| key.clone()).unwrap_or_default();
+        Value::from_object(Group { grouper, list: Value::from(members) })
+    });
+    Ok(groups.collect::<Vec<_>>().into())
+}
+
+/// A pair of key and members that also has the names `grouper` and `list`.
+#[derive(Debug)]
+struct Group {
+    grouper: Value,
+    list: Value,
+}
+
+impl Object for Group {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match (key.as_str(), key.as_usize()) {
+            (Some("grouper"), _) | (_, Some(0)) => Some(self.grouper.clone()),
+            (Some("list"), _) | (_, Some(1)) => Some(self.list.clone()),
+            _ => None,
+        }
+    }
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(2)
+    }
+}

@@ -1,0 +1,162 @@
+//! The scheduler as a whole: what starts, in which order, and how it stops.
+//!
+//! Three threads: the API's runtime (the caller's), one for the loops of the shards, one for their leases. Each has a
+//! store of its own, since a connection lives on the runtime that made it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidemill_common::config::Config;
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::store::redis::RedisStore;
+use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::telemetry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::api::{self, ApiState};
+use crate::cache::Graphs;
+use crate::lease::Lease;
+use crate::pulse::Pulse;
+use crate::shards::ShardKeeper;
+
+/// Why a scheduler cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store cannot be used or does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The API's address cannot be listened on.
+    #[error("cannot listen on {address} (scheduler.listen): {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A scheduler that runs.
+pub struct Scheduler {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    lease: Arc<Lease>,
+    api: tokio::task::JoinHandle<()>,
+    shards: JoinHandle<()>,
+    leases: JoinHandle<()>,
+    grace: Duration,
+}
+
+/// Starts a scheduler: looks at the server, listens, takes shards.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
+    let store = RedisStore::from_config(config)?;
+    let report = store.check().await?;
+    for warning in &report.warnings {
+        tracing::warn!(redis = report.version, "{warning}");
+    }
+    store.meta().await?;
+    crate::metrics::describe();
+    let metrics = telemetry::start_metrics();
+
+    let address = config.scheduler.listen.clone();
+    let listen = |source| StartError::Listen { address: address.clone(), source };
+    let listener = TcpListener::bind(&address).await.map_err(listen)?;
+    let bound = listener.local_addr().map_err(listen)?;
+
+    let id: Arc<str> = new_id().into();
+    let pulse = Arc::new(Pulse::default());
+    let (stop, stopped) = watch::channel(false);
+    let lease = Arc::new(Lease::new(
+        id.clone(),
+        config.scheduler.shard_lease_ms,
+        config.scheduler.shard_renew_ms,
+    ));
+    let key = Some(config.scheduler.secret_key.as_str()).filter(|k| !k.is_empty());
+    let keeper = ShardKeeper {
+        id: id.clone(),
+        store: RedisStore::from_config(config)?,
+        config: config.scheduler.clone(),
+        graphs: Arc::new(Graphs::new(key.map(SealingKey::from_passphrase))),
+        pulse: pulse.clone(),
+        lease: lease.clone(),
+    };
+    let shards_stop = stopped.clone();
+    let shards = on_own_thread("shards", async move { keeper.run(shards_stop).await })?;
+    let (leases_of, lease_store) = (lease.clone(), RedisStore::from_config(config)?);
+    let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
+
+    let state = ApiState::new(store, Arc::new(config.clone()), metrics, pulse, stopped.clone());
+    let app = api::router(state);
+    let api = tokio::spawn(async move {
+        let mut stopped = stopped;
+        let until = async move {
+            while !*stopped.borrow() {
+                if stopped.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(until).await {
+            tracing::error!(%error, "the API ended");
+        }
+    });
+    tracing::info!(id = &*id, address = %bound, redis = report.version, "scheduler started");
+    let grace = Duration::from_secs(config.scheduler.grace_seconds);
+    Ok(Scheduler { address: bound, stop, lease, api, shards, leases, grace })
+}
+
+impl Scheduler {
+    /// Where the API listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops: shards are given up at once, open requests get the grace period.
+    pub async fn stop(self) {
+        drop(self.stop.send(true));
+        let Self { shards, leases, lease, api, grace, .. } = self;
+        let given_up = tokio::task::spawn_blocking(move || {
+            if shards.join().is_err() {
+                tracing::error!("the thread of the shards panicked");
+            }
+            lease.stop();
+            if leases.join().is_err() {
+                tracing::error!("the thread of the leases panicked");
+            }
+        });
+        if given_up.await.is_err() {
+            tracing::error!("stopping the shards failed");
+        }
+        if tokio::time::timeout(grace, api).await.is_err() {
+            tracing::warn!("requests were still open when the grace period ended");
+        }
+        tracing::info!("scheduler stopped");
+    }
+}
+
+/// A runtime on a thread of its own, for one future.
+fn on_own_thread(
+    name: &str,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+    std::thread::Builder::new()
+        .name(name.to_string())
+        .spawn(move || runtime.block_on(work))
+        .map_err(StartError::Thread)
+}
+
+/// An id that no other incarnation has.
+fn new_id() -> String {
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    format!("s-{}-{}", std::process::id(), &random[..8])
+}

@@ -1,0 +1,243 @@
+//! Facts and due timers in, one commit out. Deciding only: nothing is written here.
+//!
+//! A step that panics must not take the shard with it: the batch is thrown away and done again fact by fact, and the
+//! fact that panics fails its own run.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tidemill_common::clock::Timestamp;
+use tidemill_common::ids::{EntryId, RunId};
+use tidemill_common::machine::changes::Changes;
+use tidemill_common::machine::fact::JobLost;
+use tidemill_common::machine::{Fact, Moment, RunState, step};
+use tidemill_common::store::{Commit, Dead, RawFact};
+use tidemill_common::wire;
+use tidemill_common::wire::commit::{RunWrite, timer_from_member, timer_run};
+use tidemill_common::wire::state::AtRest;
+
+use crate::cache::RunCache;
+
+/// Something to apply.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// An entry of the inbox.
+    Fact(RawFact),
+    /// A member of the timers set whose time has come.
+    Timer(String),
+    /// A job that is gone.
+    Lost(RunId, JobLost),
+}
+
+impl Input {
+    /// The run it is about; none when it names none.
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Fact(fact) => fact.run.parse().ok(),
+            Self::Timer(member) => timer_run(member),
+            Self::Lost(run, _) => Some(*run),
+        }
+    }
+    /// The inbox entry it is.
+    pub fn entry(&self) -> Option<EntryId> {
+        match self {
+            Self::Fact(fact) => Some(fact.entry),
+            Self::Timer(_) | Self::Lost(..) => None,
+        }
+    }
+    /// About how many bytes it is.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Fact(fact) => fact.body.len() + 64,
+            Self::Timer(member) => member.len(),
+            Self::Lost(..) => 64,
+        }
+    }
+}
+
+/// A run that cannot be worked on, with what the store has of it.
+#[derive(Debug, Clone)]
+pub struct Gone {
+    /// Why.
+    pub reason: String,
+    /// What is stored of it.
+    pub rest: AtRest,
+}
+
+/// A commit, and whose changes are in it.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// What to write.
+    pub commit: Commit,
+    /// Runs that it touches.
+    pub touched: Vec<RunId>,
+    /// Runs that end with it.
+    pub ended: Vec<RunId>,
+    /// How many inputs it applies.
+    pub inputs: usize,
+}
+
+/// A step panicked; the states of these runs must be thrown away, and the inputs applied one by one.
+#[derive(Debug)]
+pub struct Panicked {
+    /// Runs whose states are spoilt.
+    pub touched: Vec<RunId>,
+    /// What the panic said.
+    pub reason: String,
+}
+
+/// Applies inputs to the runs in the cache. Every run that an input is about has been loaded before, or is in `gone`
+/// with the reason why it cannot be.
+///
+/// # Errors
+/// A step panicked.
+pub fn decide(
+    inputs: &[Input],
+    cache: &mut RunCache,
+    gone: &HashMap<RunId, Gone>,
+    number: u64,
+    now: Timestamp,
+) -> Result<Batch, Panicked> {
+    let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
+    let mut changes: HashMap<RunId, Changes> = HashMap::new();
+    let mut jobs = 0;
+    for input in inputs {
+        batch.inputs += 1;
+        if let Some(entry) = input.entry() {
+            batch.commit.cursor = Some(entry);
+        }
+        let Some(id) = input.run() else {
+            give_up(&mut batch, input, "it names no run");
+            continue;
+        };
+        let Some(run) = cache.get_mut(&id) else {
+            pass_over(&mut batch, input, gone.get(&id).map(|gone| (id, gone)), now);
+            continue;
+        };
+        let fact = match fact_of(input, run) {
+            Ok(Some(fact)) => fact,
+            Ok(None) => continue,
+            Err(reason) => {
+                give_up(&mut batch, input, &reason);
+                continue;
+            }
+        };
+        let moment = Moment { now, commit: number, jobs };
+        let stepped = catch_unwind(AssertUnwindSafe(|| step(run, fact, moment)));
+        let ordered = stepped.map_err(|panic| {
+            let mut touched: Vec<RunId> = changes.keys().copied().collect();
+            touched.push(id);
+            Panicked { touched, reason: panic_text(&*panic) }
+        })?;
+        jobs += ordered.jobs.len() as u64;
+        keep_timer(&mut batch, input, &ordered);
+        if !ordered.is_empty() {
+            if !changes.contains_key(&id) {
+                batch.touched.push(id);
+            }
+            changes.entry(id).or_default().append(ordered);
+        }
+    }
+    for id in &batch.touched {
+        let (Some(run), Some(ordered)) = (cache.get(id), changes.remove(id)) else { continue };
+        if run.status.is_over() {
+            batch.ended.push(*id);
+        }
+        batch.commit.writes.push(RunWrite::new(run, ordered));
+    }
+    Ok(batch)
+}
+
+/// A timer that its run did not clear by itself is cleared all the same: its time has come and gone.
+fn keep_timer(batch: &mut Batch, input: &Input, ordered: &Changes) {
+    if let Input::Timer(member) = input
+        && ordered.timers.is_empty()
+    {
+        batch.commit.timers_cleared.push(member.clone());
+    }
+}
+
+fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
+    match input {
+        Input::Fact(fact) => {
+            wire::fact::parse(&fact.kind, &fact.body, &run.graph).map(Some).map_err(|e| e.to_string())
+        }
+        Input::Timer(member) => Ok(timer_from_member(run, member).map(Fact::TimerFired)),
+        Input::Lost(_, lost) => Ok(Some(Fact::JobLost(lost.clone()))),
+    }
+}
+
+/// The run is over or swept: what is said of it means nothing any more. One that cannot be read is ended, and the fact
+/// kept.
+fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now: Timestamp) {
+    if let Some((id, gone)) = gone {
+        give_up(batch, input, &gone.reason);
+        if !batch.ended.contains(&id)
+            && let Ok(write) = RunWrite::unreadable(id, &gone.rest, &gone.reason, now)
+        {
+            batch.commit.writes.push(write);
+            batch.ended.push(id);
+        }
+    }
+    if let Input::Timer(member) = input {
+        batch.commit.timers_cleared.push(member.clone());
+    }
+}
+
+fn give_up(batch: &mut Batch, input: &Input, reason: &str) {
+    let (what, run, content) = match input {
+        Input::Fact(fact) => ("fact", fact.run.clone(), format!("{} {}", fact.kind, fact.body)),
+        Input::Timer(member) => {
+            batch.commit.timers_cleared.push(member.clone());
+            ("timer", String::new(), member.clone())
+        }
+        Input::Lost(run, lost) => ("job", run.to_string(), lost.entry.to_string()),
+    };
+    // An end of a run's own result is kept as well, but not megabytes of it.
+    let content = content.chars().take(4096).collect();
+    tracing::error!(what, run, reason, "given up on");
+    metrics::counter!(crate::metrics::DEAD.name).increment(1);
+    batch.commit.dead.push(Dead { what, run, reason: reason.to_string(), content });
+}
+
+/// The commit that ends a run whose step panics, and keeps the fact.
+pub fn end_by_defect(
+    input: &Input,
+    cache: &mut RunCache,
+    reason: &str,
+    number: u64,
+    now: Timestamp,
+) -> Batch {
+    let mut batch = Batch { commit: Commit { number, ..Commit::default() }, inputs: 1, ..Batch::default() };
+    batch.commit.cursor = input.entry();
+    give_up(&mut batch, input, reason);
+    let Some(id) = input.run() else { return batch };
+    let Some(run) = cache.get_mut(&id) else { return batch };
+    let moment = Moment { now, commit: number, jobs: 0 };
+    let stepped = catch_unwind(AssertUnwindSafe(|| step(run, Fact::Defect(reason.into()), moment)));
+    match stepped {
+        Ok(ordered) => {
+            batch.touched.push(id);
+            if run.status.is_over() {
+                batch.ended.push(id);
+            }
+            batch.commit.writes.push(RunWrite::new(run, ordered));
+        }
+        Err(_) => cache.remove(&id),
+    }
+    batch
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a step panicked".into())
+}
+
+/// The runs that inputs are about and the cache lacks, each once.
+pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId> {
+    inputs
+        .iter()
+        .filter_map(Input::run)
+        .filter(|id| cache.get(id).is_none() && !cache.has_ended(id))
+        .collect()
+}

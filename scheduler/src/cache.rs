@@ -1,0 +1,225 @@
+//! The run states and graphs that a scheduler keeps in memory. Everything in here is a cache: losing it costs a reload.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidemill_common::dsl::{Document, SealingKey};
+use tidemill_common::graph::{self, Graph, GraphHash};
+use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::machine::RunState;
+use tidemill_common::store::{Shards, StoreError};
+use tidemill_common::wire::state;
+
+/// Ended runs that are remembered, so that late facts of theirs cost no reload.
+const ENDED_MAX: usize = 10_000;
+/// Graphs kept at most.
+const GRAPHS_MAX: usize = 500;
+
+/// Why a run cannot be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no such run (any more).
+    #[error("there is no run {0}")]
+    NoRun(RunId),
+    /// What is stored cannot be used.
+    #[error("run {run} cannot be loaded: {reason}")]
+    Unreadable {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Graphs by hash, shared by the shards of a process.
+pub struct Graphs {
+    known: Mutex<HashMap<GraphHash, Arc<Graph>>>,
+    key: Option<SealingKey>,
+}
+
+impl Graphs {
+    /// No graphs yet; `key` opens the secrets of their documents.
+    pub fn new(key: Option<SealingKey>) -> Self {
+        Self { known: Mutex::default(), key }
+    }
+
+    /// A graph that lies on a shard.
+    ///
+    /// # Errors
+    /// It is not there, cannot be read, or its secrets cannot be opened.
+    pub async fn get(
+        &self,
+        store: &dyn Shards,
+        shard: ShardId,
+        hash: &GraphHash,
+        run: RunId,
+    ) -> Result<Arc<Graph>, LoadError> {
+        if let Some(graph) = self.lock().get(hash) {
+            return Ok(graph.clone());
+        }
+        let unreadable = |reason: String| LoadError::Unreadable { run, reason };
+        let text = store.load_graph(shard, &hash.0).await?;
+        let text =
+            text.ok_or_else(|| unreadable(format!("its workflow {hash} is not stored on shard {shard}")))?;
+        let graph = Arc::new(self.build(&text, hash).map_err(unreadable)?);
+        let mut known = self.lock();
+        if known.len() >= GRAPHS_MAX {
+            known.clear();
+        }
+        known.insert(hash.clone(), graph.clone());
+        Ok(graph)
+    }
+
+    fn build(&self, text: &str, hash: &GraphHash) -> Result<Graph, String> {
+        let mut document = Document::from_stored(text).map_err(|d| d.to_string())?;
+        document.open(self.key.as_ref()).map_err(|e| e.to_string())?;
+        let (graph, problems) = graph::build(&document, hash.clone());
+        graph.ok_or_else(|| problems.first().map_or_else(|| "it has no graph".into(), ToString::to_string))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GraphHash, Arc<Graph>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Cached {
+    run: RunState,
+    bytes: usize,
+    used: u64,
+}
+
+/// The runs of one shard, bounded in bytes.
+pub struct RunCache {
+    runs: HashMap<RunId, Cached>,
+    bytes: usize,
+    bytes_max: usize,
+    clock: u64,
+    ended: HashSet<RunId>,
+    ended_order: VecDeque<RunId>,
+}
+
+impl RunCache {
+    /// An empty cache.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            runs: HashMap::new(),
+            bytes: 0,
+            bytes_max,
+            clock: 0,
+            ended: HashSet::new(),
+            ended_order: VecDeque::new(),
+        }
+    }
+
+    /// A run, if it is here.
+    pub fn get_mut(&mut self, run: &RunId) -> Option<&mut RunState> {
+        self.clock += 1;
+        let cached = self.runs.get_mut(run)?;
+        cached.used = self.clock;
+        Some(&mut cached.run)
+    }
+
+    /// A run to look at, if it is here.
+    pub fn get(&self, run: &RunId) -> Option<&RunState> {
+        self.runs.get(run).map(|cached| &cached.run)
+    }
+
+    /// All runs in here.
+    pub fn iter(&self) -> impl Iterator<Item = &RunState> {
+        self.runs.values().map(|cached| &cached.run)
+    }
+
+    /// Takes a run in.
+    pub fn insert(&mut self, run: RunState) {
+        self.clock += 1;
+        let bytes = run.size_estimate();
+        self.bytes += bytes;
+        if let Some(old) = self.runs.insert(run.id, Cached { bytes, used: self.clock, run }) {
+            self.bytes -= old.bytes;
+        }
+    }
+
+    /// Lets go of a run.
+    pub fn remove(&mut self, run: &RunId) {
+        if let Some(old) = self.runs.remove(run) {
+            self.bytes -= old.bytes;
+        }
+    }
+
+    /// A run has ended and its end is committed.
+    pub fn end(&mut self, run: RunId) {
+        self.remove(&run);
+        if self.ended.insert(run) {
+            self.ended_order.push_back(run);
+        }
+        if self.ended_order.len() > ENDED_MAX
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+    }
+
+    /// Whether a run is known to have ended.
+    pub fn has_ended(&self, run: &RunId) -> bool {
+        self.ended.contains(run)
+    }
+
+    /// Measures the runs that a commit touched, and lets go of those that were not used for longest until the bound is
+    /// kept. `busy` are runs with changes that are not committed: they stay.
+    pub fn settle(&mut self, touched: &[RunId], busy: &HashSet<RunId>) {
+        for id in touched {
+            if let Some(cached) = self.runs.get_mut(id) {
+                let bytes = cached.run.size_estimate();
+                self.bytes = self.bytes + bytes - cached.bytes;
+                cached.bytes = bytes;
+            }
+        }
+        if self.bytes <= self.bytes_max {
+            return;
+        }
+        let mut by_use: Vec<(u64, RunId)> =
+            self.runs.iter().filter(|(id, _)| !busy.contains(id)).map(|(id, c)| (c.used, *id)).collect();
+        by_use.sort_unstable();
+        // A tenth below the bound, so that this is not done for every commit.
+        let aim = self.bytes_max - self.bytes_max / 10;
+        for (_, id) in by_use {
+            if self.bytes <= aim {
+                break;
+            }
+            self.remove(&id);
+        }
+    }
+
+    /// Bytes in use, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    /// Runs in here.
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+    /// True when no run is in here.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+    /// Lets go of everything.
+    pub fn clear(&mut self) {
+        self.runs.clear();
+        self.bytes = 0;
+    }
+}
+
+/// Loads a run from the store.
+///
+/// # Errors
+/// See [`LoadError`].
+pub async fn load(store: &dyn Shards, graphs: &Graphs, run: RunId) -> Result<RunState, LoadError> {
+    let rest = store.load_run(run).await?.ok_or(LoadError::NoRun(run))?;
+    let unreadable = |reason: String| LoadError::Unreadable { run, reason };
+    let head = state::head_from_fields(&rest.run).map_err(|e| unreadable(e.to_string()))?;
+    let graph = graphs.get(store, run.shard(), &head.graph, run).await?;
+    state::load(run, graph, rest).map_err(|e| unreadable(e.to_string()))
+}

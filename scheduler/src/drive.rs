@@ -1,0 +1,480 @@
+//! The wheel of one shard: facts in, step, commit. While a commit is under way the next one is computed.
+//!
+//! Facts come before timers: a timer that is due at T is applied when everything that was in the inbox at T has been.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::ids::{EntryId, RunId, ShardId};
+use tidemill_common::limits;
+use tidemill_common::machine::{Fact, RunState};
+use tidemill_common::store::{
+    Claim, Commit, CommitError, FactReader, Owner, RawFact, Runs, Shards, StoreError,
+};
+use tidemill_common::wire;
+use tokio::sync::watch;
+
+use crate::batch::{self, Batch, Gone, Input};
+use crate::cache::{self, Graphs, LoadError, RunCache};
+use crate::metrics as names;
+use crate::pulse::Pulse;
+use crate::repair::Repair;
+
+/// Longest wait for facts: how often the loop turns when nothing happens.
+const READ_BLOCK: Duration = Duration::from_millis(1000);
+/// Facts that wait in memory before reading pauses.
+const QUEUE_MAX: usize = 512;
+/// Due timers looked at in one go.
+const TIMERS_MAX: usize = 64;
+/// Facts after which the inbox is trimmed.
+const TRIM_EVERY: usize = 1000;
+/// Take-overs without progress after which each fact is noted before it is touched.
+const CAREFUL_AFTER: u32 = 3;
+/// Times a fact may bring its owner down.
+const TRIES_MAX: usize = 3;
+
+/// What a shard's loop needs.
+pub struct Drive {
+    /// The store.
+    pub store: Arc<dyn ShardStore>,
+    /// Graphs of the process.
+    pub graphs: Arc<Graphs>,
+    /// Bytes of run states for this shard.
+    pub cache_bytes: usize,
+    /// Beaten at every turn.
+    pub pulse: Arc<Pulse>,
+    /// How often the shard is looked through for lost jobs.
+    pub repair_every: Duration,
+    /// How long ended runs are kept.
+    pub retention: Duration,
+}
+
+/// The doors of the store that a shard's loop goes through.
+pub trait ShardStore: Shards + Runs {}
+impl<T: Shards + Runs> ShardStore for T {}
+
+/// Why a loop ended.
+#[derive(Debug)]
+pub enum End {
+    /// It was told to.
+    Stopped,
+    /// Another scheduler has the shard.
+    Lost,
+    /// The shard must be taken anew: it is unknown what was written, or the store went away.
+    Retake(StoreError),
+}
+
+impl Drive {
+    /// Turns the wheel of a shard until it is told to stop or loses the shard.
+    pub async fn run(&self, owner: Box<dyn Owner>, stop: watch::Receiver<bool>) -> End {
+        let claim = owner.claim().clone();
+        match Wheel::new(self, owner, &claim).await {
+            Ok(mut wheel) => wheel.turn(stop).await,
+            Err(error) => End::Retake(error),
+        }
+    }
+}
+
+type Reading = BoxFuture<'static, (Box<dyn FactReader>, Result<Vec<RawFact>, StoreError>)>;
+type Committing = BoxFuture<'static, (Box<dyn Owner>, Commit, Result<(), CommitError>)>;
+
+struct Wheel<'a> {
+    drive: &'a Drive,
+    shard: ShardId,
+    epoch: u64,
+    /// The number of the last commit that was computed.
+    number: u64,
+    /// The last fact that was read.
+    read_to: EntryId,
+    /// How far Redis's clock is ahead of ours, in microseconds.
+    ahead_us: i64,
+    cache: RunCache,
+    queue: VecDeque<Input>,
+    owner: Option<Box<dyn Owner>>,
+    reader: Option<Box<dyn FactReader>>,
+    reading: Option<(Timestamp, Reading)>,
+    /// Everything that was in the inbox at this moment has been read.
+    read_all_at: Timestamp,
+    committing: Option<(Instant, Batch, Committing)>,
+    /// Computed, not sent.
+    next: Option<Batch>,
+    next_timer: Option<Timestamp>,
+    since_trim: usize,
+    /// Apply facts one by one, since a batch has failed.
+    singly: usize,
+    careful: bool,
+    tried: HashMap<EntryId, usize>,
+    repair: Repair,
+    housekeeping: Option<BoxFuture<'static, Result<usize, StoreError>>>,
+    swept_at: Instant,
+}
+
+impl<'a> Wheel<'a> {
+    async fn new(drive: &'a Drive, owner: Box<dyn Owner>, claim: &Claim) -> Result<Self, StoreError> {
+        let local = SystemClock.now();
+        let ahead_us = drive.store.time().await?.micros() - local.micros();
+        let mut tried = HashMap::new();
+        for fact in &claim.trying {
+            *tried.entry(*fact).or_insert(0) += 1;
+        }
+        let careful = claim.takeovers > CAREFUL_AFTER;
+        if careful {
+            tracing::warn!(shard = %claim.shard, takeovers = claim.takeovers, "taken again and again without progress: facts are applied one by one");
+        }
+        Ok(Self {
+            shard: claim.shard,
+            epoch: claim.epoch,
+            number: claim.commit,
+            read_to: claim.cursor,
+            ahead_us,
+            cache: RunCache::new(drive.cache_bytes),
+            queue: VecDeque::new(),
+            owner: Some(owner),
+            reader: Some(drive.store.reader(claim.shard).await?),
+            reading: None,
+            read_all_at: Timestamp::default(),
+            committing: None,
+            next: None,
+            next_timer: drive.store.next_timer(claim.shard).await?,
+            since_trim: 0,
+            singly: 0,
+            careful,
+            tried,
+            repair: Repair::new(drive.repair_every),
+            housekeeping: None,
+            swept_at: Instant::now(),
+            drive,
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(SystemClock.now().micros() + self.ahead_us)
+    }
+
+    async fn turn(&mut self, mut stop: watch::Receiver<bool>) -> End {
+        loop {
+            self.drive.pulse.beat(SystemClock.now().millis().unsigned_abs());
+            if *stop.borrow() && self.committing.is_none() {
+                return End::Stopped;
+            }
+            if !*stop.borrow()
+                && let Err(end) = self.prepare().await
+            {
+                return end;
+            }
+            self.send();
+            self.read();
+            self.keep_house();
+            let waits_for_timer = self.timer_wait();
+            let happened = tokio::select! {
+                biased;
+                _ = stop.changed() => Ok(()),
+                done = poll(&mut self.committing) => self.committed(done),
+                done = poll_reading(&mut self.reading) => self.facts_came(done),
+                done = poll_house(&mut self.housekeeping) => { self.house_kept(done); Ok(()) }
+                () = tokio::time::sleep(waits_for_timer) => Ok(()),
+            };
+            if let Err(end) = happened {
+                return end;
+            }
+        }
+    }
+
+    /// Computes the next commit, unless one is computed already.
+    async fn prepare(&mut self) -> Result<(), End> {
+        if self.next.is_some() {
+            return Ok(());
+        }
+        self.take_due_timers().await.map_err(End::Retake)?;
+        let inputs = self.take_inputs();
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        if self.careful
+            && let Some(batch) = self.try_carefully(&inputs).await?
+        {
+            self.next = Some(batch);
+            return Ok(());
+        }
+        let gone = self.load_missing(&inputs).await?;
+        let (number, now) = (self.number + 1, self.now());
+        match batch::decide(&inputs, &mut self.cache, &gone, number, now) {
+            Ok(batch) => {
+                self.number = number;
+                self.next = (batch.commit.cursor.is_some()
+                    || !batch.commit.writes.is_empty()
+                    || !batch.commit.timers_cleared.is_empty())
+                .then_some(batch);
+                Ok(())
+            }
+            Err(panicked) => self.after_panic(inputs, panicked).await,
+        }
+    }
+
+    /// A bounded number of inputs, by count and by bytes.
+    fn take_inputs(&mut self) -> Vec<Input> {
+        let most = if self.singly > 0 || self.careful { 1 } else { limits::COMMIT_FACTS_MAX };
+        self.singly = self.singly.saturating_sub(1);
+        let mut inputs = Vec::with_capacity(most.min(self.queue.len()));
+        let mut bytes = 0;
+        while inputs.len() < most && bytes < limits::COMMIT_BYTES_MAX {
+            let Some(input) = self.queue.pop_front() else { break };
+            bytes += input.size();
+            inputs.push(input);
+        }
+        inputs
+    }
+
+    /// Loads the runs that inputs are about. What cannot be loaded for good is answered with the reason.
+    async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, Gone>, End> {
+        let mut gone = HashMap::new();
+        for id in batch::missing(inputs, &self.cache) {
+            let loaded = match start_of(inputs, id) {
+                Some(head) => {
+                    let graph = self.drive.graphs.get(&*self.drive.store, self.shard, &head.graph, id).await;
+                    graph.map(|graph| RunState::new(id, graph, *head))
+                }
+                None => cache::load(&*self.drive.store, &self.drive.graphs, id).await,
+            };
+            match loaded {
+                Ok(run) if run.status.is_over() => self.cache.end(id),
+                Ok(run) => self.cache.insert(run),
+                Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
+                // Swept, or never there: whatever is said of it means nothing any more.
+                Err(LoadError::NoRun(_)) => {}
+                Err(error) => {
+                    let rest = self.drive.store.load_run(id).await.map_err(End::Retake)?;
+                    let rest = rest.unwrap_or_default();
+                    gone.insert(id, Gone { reason: error.to_string(), rest });
+                }
+            }
+        }
+        Ok(gone)
+    }
+
+    /// A step panicked: its batch is done again one by one, and the one input that panics alone ends its run.
+    async fn after_panic(&mut self, inputs: Vec<Input>, panicked: batch::Panicked) -> Result<(), End> {
+        metrics::counter!(names::PANICS.name).increment(1);
+        tracing::error!(shard = %self.shard, reason = panicked.reason, "a step panicked");
+        // What is under way must be written before the spoilt states can be loaded again.
+        while self.committing.is_some() || self.next.is_some() {
+            self.send();
+            let done = poll(&mut self.committing).await;
+            self.committed(done)?;
+        }
+        for run in &panicked.touched {
+            self.cache.remove(run);
+        }
+        let [only] = inputs.as_slice() else {
+            self.singly = inputs.len();
+            inputs.into_iter().rev().for_each(|input| self.queue.push_front(input));
+            return Ok(());
+        };
+        self.load_missing(&inputs).await?;
+        self.number += 1;
+        let (number, now) = (self.number, self.now());
+        self.next = Some(batch::end_by_defect(only, &mut self.cache, &panicked.reason, number, now));
+        Ok(())
+    }
+
+    /// Notes a fact before it is touched; one that has brought down several owners ends its run instead.
+    async fn try_carefully(&mut self, inputs: &[Input]) -> Result<Option<Batch>, End> {
+        let [only] = inputs else { return Ok(None) };
+        let Some(entry) = only.entry() else { return Ok(None) };
+        if self.tried.get(&entry).copied().unwrap_or(0) >= TRIES_MAX {
+            self.load_missing(inputs).await?;
+            self.number += 1;
+            let reason = format!("applying this fact brought down {TRIES_MAX} schedulers");
+            let (number, now) = (self.number, self.now());
+            return Ok(Some(batch::end_by_defect(only, &mut self.cache, &reason, number, now)));
+        }
+        self.drive.store.note_trying(self.shard, &[entry]).await.map_err(End::Retake)?;
+        Ok(None)
+    }
+
+    /// Puts timers into the queue when their time has come and every fact of that time has been applied.
+    async fn take_due_timers(&mut self) -> Result<(), StoreError> {
+        let Some(due) = self.next_timer else { return Ok(()) };
+        if self.read_all_at < due || !self.queue.is_empty() || self.committing.is_some() {
+            return Ok(());
+        }
+        let timers = self.drive.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX).await?;
+        self.queue.extend(timers.into_iter().map(|(_, member)| Input::Timer(member)));
+        if self.queue.is_empty() {
+            self.next_timer = self.drive.store.next_timer(self.shard).await?;
+        }
+        Ok(())
+    }
+
+    fn timer_wait(&self) -> Duration {
+        let Some(due) = self.next_timer else { return READ_BLOCK };
+        let wait = due.micros() - self.now().micros();
+        Duration::from_micros(wait.max(0).unsigned_abs()).clamp(Duration::from_millis(1), READ_BLOCK)
+    }
+
+    /// Sends the computed commit, when none is under way.
+    fn send(&mut self) {
+        if self.committing.is_some() {
+            return;
+        }
+        let (Some(batch), Some(mut owner)) = (self.next.take(), self.owner.take()) else { return };
+        let mut batch = batch;
+        let commit = std::mem::take(&mut batch.commit);
+        let shard = self.shard;
+        let future = Box::pin(async move {
+            let mut pause = Duration::from_millis(50);
+            loop {
+                let done = owner.commit(&commit).await;
+                let Err(CommitError::NotDone(error)) = &done else { return (owner, commit, done) };
+                // Nothing was written: the same commit again, later (Redis is full, loading or failing over).
+                tracing::warn!(%shard, %error, "a commit was refused and is tried again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        });
+        self.committing = Some((Instant::now(), batch, future));
+    }
+
+    fn committed(&mut self, done: Done) -> Result<(), End> {
+        let (began, mut batch, owner, commit, result) = done;
+        self.owner = Some(owner);
+        match result {
+            Ok(()) => {}
+            Err(CommitError::Lost(_)) => return Err(End::Lost),
+            Err(CommitError::Unknown(error) | CommitError::NotDone(error)) => return Err(End::Retake(error)),
+        }
+        metrics::counter!(names::FACTS.name).increment(batch.inputs as u64);
+        metrics::counter!(names::COMMITS.name).increment(1);
+        metrics::histogram!(names::COMMIT_SECONDS.name).record(began.elapsed().as_secs_f64());
+        metrics::histogram!(names::BATCH_FACTS.name).record(batch.inputs as f64);
+        for write in &commit.writes {
+            for (due, _) in &write.timers_set {
+                self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
+            }
+            if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
+                metrics::counter!(names::RUNS_ENDED.name, "status" => to.name()).increment(1);
+            }
+        }
+        for run in batch.ended.drain(..) {
+            self.cache.end(run);
+        }
+        let busy: HashSet<RunId> = self.next.iter().flat_map(|b| b.touched.iter().copied()).collect();
+        self.cache.settle(&batch.touched, &busy);
+        self.since_trim += batch.inputs;
+        Ok(())
+    }
+
+    /// Starts a read when none is under way and there is room.
+    fn read(&mut self) {
+        if self.queue.len() >= QUEUE_MAX || self.reading.is_some() {
+            return;
+        }
+        let Some(mut reader) = self.reader.take() else { return };
+        let now = self.now();
+        let block = match self.next_timer {
+            Some(due) if due <= now => Duration::ZERO,
+            Some(_) | None => self.timer_wait(),
+        };
+        let after = self.read_to;
+        let future = Box::pin(async move {
+            let facts = reader.read(after, limits::COMMIT_FACTS_MAX, block).await;
+            (reader, facts)
+        });
+        self.reading = Some((now, future));
+    }
+
+    fn facts_came(&mut self, done: Read) -> Result<(), End> {
+        let (began, reader, facts) = done;
+        self.reader = Some(reader);
+        let facts = facts.map_err(End::Retake)?;
+        if let Some(last) = facts.last() {
+            self.read_to = last.entry;
+        }
+        if facts.len() < limits::COMMIT_FACTS_MAX {
+            self.read_all_at = began;
+        }
+        self.queue.extend(facts.into_iter().map(Input::Fact));
+        Ok(())
+    }
+
+    /// Starts what is done from time to time, one thing at once: trimming, sweeping, looking for lost jobs.
+    fn keep_house(&mut self) {
+        if self.housekeeping.is_some() {
+            return;
+        }
+        let (store, shard, epoch) = (self.drive.store.clone(), self.shard, self.epoch);
+        if self.since_trim >= TRIM_EVERY {
+            self.since_trim = 0;
+            self.housekeeping = Some(Box::pin(async move {
+                store.trim_inbox(shard, epoch).await?;
+                let left = store.inbox_len(shard).await?;
+                metrics::gauge!(names::INBOX.name, "shard" => shard.to_string()).set(left as f64);
+                Ok(0)
+            }));
+        } else if self.swept_at.elapsed() >= Duration::from_secs(30) {
+            self.swept_at = Instant::now();
+            let label = shard.to_string();
+            metrics::gauge!(names::CACHE_BYTES.name, "shard" => label.clone()).set(self.cache.bytes() as f64);
+            metrics::gauge!(names::CACHE_RUNS.name, "shard" => label).set(self.cache.len() as f64);
+            let keep = i64::try_from(self.drive.retention.as_micros()).unwrap_or(i64::MAX);
+            let before = Timestamp::from_micros(self.now().micros().saturating_sub(keep));
+            self.housekeeping = Some(Box::pin(async move { store.sweep(shard, epoch, before, 50).await }));
+        } else if let Some(look) = self.repair.due(&self.cache) {
+            let graphs = self.drive.graphs.clone();
+            let found = self.repair.found();
+            self.housekeeping = Some(Box::pin(async move { look.run(&*store, &graphs, shard, found).await }));
+        }
+    }
+
+    fn house_kept(&mut self, done: Result<usize, StoreError>) {
+        match done {
+            Ok(0) => {}
+            Ok(swept) => metrics::counter!(names::SWEPT.name).increment(swept as u64),
+            // The main road notices a store that is away; here it only means later.
+            Err(error) => tracing::debug!(shard = %self.shard, %error, "housekeeping has to wait"),
+        }
+        self.queue.extend(self.repair.take_lost());
+    }
+}
+
+/// The head in a run's start fact, when it is among the inputs.
+fn start_of(inputs: &[Input], run: RunId) -> Option<Box<tidemill_common::machine::run::RunHead>> {
+    let is_start = |input: &&Input| matches!(input, Input::Fact(f) if f.kind == wire::fact::kind::START && input.run() == Some(run));
+    let Some(Input::Fact(fact)) = inputs.iter().find(is_start) else { return None };
+    match wire::fact::parse_start(&fact.body) {
+        Ok(Fact::Start(head)) => Some(head),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+type Done = (Instant, Batch, Box<dyn Owner>, Commit, Result<(), CommitError>);
+type Read = (Timestamp, Box<dyn FactReader>, Result<Vec<RawFact>, StoreError>);
+
+/// Waits for the commit under way; for ever when there is none.
+async fn poll(committing: &mut Option<(Instant, Batch, Committing)>) -> Done {
+    let Some((_, _, future)) = committing.as_mut() else { return std::future::pending().await };
+    let (owner, commit, result) = future.await;
+    match committing.take() {
+        Some((began, batch, _)) => (began, batch, owner, commit, result),
+        None => std::future::pending().await,
+    }
+}
+
+async fn poll_reading(reading: &mut Option<(Timestamp, Reading)>) -> Read {
+    let Some((began, future)) = reading.as_mut() else { return std::future::pending().await };
+    let (began, (reader, facts)) = (*began, future.await);
+    *reading = None;
+    (began, reader, facts)
+}
+
+async fn poll_house(
+    housekeeping: &mut Option<BoxFuture<'static, Result<usize, StoreError>>>,
+) -> Result<usize, StoreError> {
+    let Some(future) = housekeeping.as_mut() else { return std::future::pending().await };
+    let done = future.await;
+    *housekeeping = None;
+    done
+}

@@ -1,0 +1,38 @@
+//! What the scheduler counts: name, unit and help in one place.
+
+/// A metric.
+pub struct Metric {
+    /// Its name; the unit is in it.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($constant:ident $kind:ident $name:literal $help:literal;)*) => {
+        $(#[doc = $help] pub const $constant: Metric = Metric { name: $name, help: $help };)*
+        /// Every metric of the scheduler's own work.
+        pub const ALL: &[&Metric] = &[$(&$constant),*];
+        /// Describes them to the recorder.
+        pub fn describe() {
+            $(metrics::$kind!($name, $help);)*
+        }
+    };
+}
+
+metrics! {
+    FACTS describe_counter "tidemill_facts_total" "Facts applied.";
+    COMMITS describe_counter "tidemill_commits_total" "Commits written.";
+    COMMIT_SECONDS describe_histogram "tidemill_commit_seconds" "Time from sending a commit to its answer.";
+    BATCH_FACTS describe_histogram "tidemill_commit_facts" "Facts in a commit.";
+    RUNS_ENDED describe_counter "tidemill_runs_ended_total" "Runs ended, by status.";
+    DEAD describe_counter "tidemill_dead_total" "Facts, timers and jobs given up on.";
+    PANICS describe_counter "tidemill_step_panics_total" "Steps that panicked; each failed its run.";
+    SHARDS describe_gauge "tidemill_shards_owned" "Shards this scheduler owns.";
+    TAKEOVERS describe_counter "tidemill_shard_takeovers_total" "Shards taken, free ones and one's own again.";
+    CACHE_BYTES describe_gauge "tidemill_run_cache_bytes" "Bytes of run states in memory, by shard, about.";
+    CACHE_RUNS describe_gauge "tidemill_run_cache_runs" "Run states in memory, by shard.";
+    INBOX describe_gauge "tidemill_inbox_entries" "Entries in an inbox, by shard.";
+    JOBS_LOST describe_counter "tidemill_jobs_lost_total" "Jobs that were gone and enqueued again.";
+    SWEPT describe_counter "tidemill_runs_swept_total" "Ended runs removed after their retention.";
+}

@@ -1,0 +1,191 @@
+//! Which shards are ours: an even share of all, each under a lease and turned by a loop of its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::config::SchedulerConfig;
+use tidemill_common::ids::ShardId;
+use tidemill_common::store::{Shards, StoreError};
+use tokio::sync::{mpsc, watch};
+
+use crate::cache::Graphs;
+use crate::drive::{Drive, End, ShardStore};
+use crate::lease::Lease;
+use crate::metrics as names;
+use crate::pulse::Pulse;
+
+/// Pauses between tries when the store is away.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+
+/// What the shards of a process need.
+pub struct ShardKeeper {
+    /// This scheduler's id, one per process incarnation.
+    pub id: Arc<str>,
+    /// The store, for use on this thread's runtime.
+    pub store: Arc<dyn ShardStore>,
+    /// The settings.
+    pub config: SchedulerConfig,
+    /// Graphs of the process.
+    pub graphs: Arc<Graphs>,
+    /// The process's pulse.
+    pub pulse: Arc<Pulse>,
+    /// Leases, renewed by a thread of their own.
+    pub lease: Arc<Lease>,
+}
+
+struct Owned {
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl ShardKeeper {
+    /// Takes and keeps shards until told to stop; then every loop ends with its commit and every shard is given up.
+    pub async fn run(&self, mut stop: watch::Receiver<bool>) {
+        let (ended, mut endings) = mpsc::unbounded_channel();
+        let mut owned: HashMap<ShardId, Owned> = HashMap::new();
+        let mut pause = PAUSES[0];
+        while !*stop.borrow() {
+            self.pulse.beat(SystemClock.now().millis().unsigned_abs());
+            let wait = match self.look_around(&mut owned, &ended).await {
+                Ok(()) => {
+                    pause = PAUSES[0];
+                    Duration::from_millis(self.config.shard_renew_ms)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "shards have to wait for the store");
+                    pause = (pause * 2).min(PAUSES[1]);
+                    pause
+                }
+            };
+            metrics::gauge!(names::SHARDS.name).set(owned.len() as f64);
+            tokio::select! {
+                _ = stop.changed() => {}
+                Some((shard, end)) = endings.recv() => self.ended(&mut owned, shard, end).await,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        self.give_up_all(owned).await;
+    }
+
+    /// Tells that we live, and takes or gives up shards so that all have about the same number.
+    async fn look_around(
+        &self,
+        owned: &mut HashMap<ShardId, Owned>,
+        ended: &mpsc::UnboundedSender<(ShardId, End)>,
+    ) -> Result<(), StoreError> {
+        let lease = Duration::from_millis(self.config.shard_lease_ms);
+        let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
+        let shards = self.store.meta().await?.shards;
+        let share = usize::from(shards).div_ceil(live);
+        while owned.len() > share {
+            let Some(most) = owned.keys().max().copied() else { break };
+            if let Some(one) = owned.remove(&most) {
+                tracing::info!(shard = %most, share, "giving a shard up to another scheduler");
+                self.let_go(most, one).await;
+            }
+        }
+        for shard in (0..shards).map(ShardId) {
+            if owned.len() >= share {
+                break;
+            }
+            if !owned.contains_key(&shard)
+                && let Some(one) = self.take(shard, lease, ended).await?
+            {
+                owned.insert(shard, one);
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(
+        &self,
+        shard: ShardId,
+        lease: Duration,
+        ended: &mpsc::UnboundedSender<(ShardId, End)>,
+    ) -> Result<Option<Owned>, StoreError> {
+        if self.store.holder(shard).await?.is_some_and(|holder| *holder != *self.id) {
+            return Ok(None);
+        }
+        let Some(owner) = self.store.claim(shard, &self.id, lease).await? else { return Ok(None) };
+        let claim = owner.claim();
+        tracing::info!(%shard, epoch = claim.epoch, cursor = %claim.cursor, "took a shard");
+        metrics::counter!(names::TAKEOVERS.name).increment(1);
+        let pulse = Arc::new(Pulse::default());
+        self.lease.keep(shard, pulse.clone());
+        let drive = Drive {
+            store: self.store.clone(),
+            graphs: self.graphs.clone(),
+            cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
+            pulse,
+            repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
+            retention: Duration::from_secs(self.config.retention_seconds),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let (ended, lost) = (ended.clone(), self.lease.lost(shard));
+        let task = tokio::spawn(async move {
+            let end = tokio::select! {
+                end = drive.run(owner, stopped) => end,
+                () = lost => End::Lost,
+            };
+            // Nobody listens any more when the process is stopping.
+            drop(ended.send((shard, end)));
+        });
+        Ok(Some(Owned { stop, task }))
+    }
+
+    /// A loop has ended by itself: what it held in memory is gone with it, and the shard is taken anew if it is free.
+    async fn ended(&self, owned: &mut HashMap<ShardId, Owned>, shard: ShardId, end: End) {
+        owned.remove(&shard);
+        self.lease.forget(shard);
+        match end {
+            End::Stopped => {}
+            End::Lost => tracing::warn!(%shard, "another scheduler has the shard"),
+            End::Retake(error) => {
+                tracing::warn!(%shard, %error, "letting go of the shard to take it anew");
+                // A store that is away answers nobody faster for being asked more often.
+                tokio::time::sleep(PAUSES[0]).await;
+            }
+        }
+    }
+
+    async fn let_go(&self, shard: ShardId, one: Owned) {
+        let _ = one.stop.send(true);
+        if one.task.await.is_err() {
+            tracing::error!(%shard, "the loop of a shard panicked");
+        }
+        self.lease.forget(shard);
+        if let Err(error) = self.store.release(shard, &self.id).await {
+            tracing::warn!(%shard, %error, "a shard could not be given up; its lease will run out");
+        }
+    }
+
+    async fn give_up_all(&self, owned: HashMap<ShardId, Owned>) {
+        for one in owned.values() {
+            let _ = one.stop.send(true);
+        }
+        for (shard, one) in owned {
+            self.let_go(shard, one).await;
+        }
+        if let Err(error) = self.store.retire_scheduler(&self.id).await {
+            tracing::warn!(%error, "leaving the list of schedulers has to wait for its time-out");
+        }
+    }
+}
+
+/// A flag that ends once and for all.
+#[derive(Debug, Default)]
+pub(crate) struct Once(AtomicBool);
+impl Once {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// For the renewing thread: the store's part that it needs.
+pub type LeaseStore = Arc<dyn Shards>;
