@@ -121,7 +121,7 @@ impl Scheduler {
 
     /// Stops: shards are given up at once, open requests get the grace period.
     pub async fn stop(self) {
-        drop(self.stop.send(true));
+        let _ = self.stop.send(true);
         let Self { shards, leases, lease, api, grace, .. } = self;
         let given_up = tokio::task::spawn_blocking(move || {
             if shards.join().is_err() {
