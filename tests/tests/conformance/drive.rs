@@ -34,7 +34,8 @@ impl System {
         let file = folder.path().join("conformance.toml");
         std::fs::write(&file, settings.replace("${FORWARDER}", &forwarder.base_url))
             .expect("it can be written");
-        let cluster = Cluster::start(&[], None).await;
+        let cluster =
+            Cluster::start(&[("scheduler.secret_key", "seals the secrets of the cases")], None).await;
         let config = ["--config", file.to_str().expect("temporary paths are text")];
         let scheduler = cluster.scheduler_with(&config).await;
         let worker = cluster.worker_with(&config).await;
