@@ -91,6 +91,8 @@ pub enum News {
 pub struct Follower {
     store: Arc<dyn Runs>,
     run: RunId,
+    /// Changes when there may be news; taken before the first look, so that nothing falls between the two.
+    ticks: Receiver<u64>,
     shutdown: Receiver<bool>,
     idle_max: Duration,
     after: After,
@@ -126,6 +128,7 @@ impl Follower {
         Self {
             store: state.store.clone(),
             run,
+            ticks: state.store.follow(run),
             shutdown: state.shutdown.clone(),
             idle_max: Duration::from_secs(state.config.scheduler.stream_idle_seconds),
             after,
@@ -225,6 +228,7 @@ impl Follower {
     }
 
     async fn read(&mut self) -> Read {
+        self.ticks.mark_unchanged();
         let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
         let records = match self.store.events(self.run, from, PAGE).await {
             Ok(records) => records,
@@ -252,9 +256,15 @@ impl Follower {
 
     async fn wait(&mut self) {
         let at_most = LOOK_EVERY.min(PING_EVERY.saturating_sub(self.pinged_at.elapsed()));
-        let Self { store, run, shutdown, .. } = self;
+        let Self { ticks, shutdown, .. } = self;
+        let tick = async {
+            if ticks.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
-            () = store.wait_for_events(*run, at_most) => {}
+            () = tick => {}
+            () = tokio::time::sleep(at_most) => {}
             () = closing(shutdown) => {}
         }
     }
