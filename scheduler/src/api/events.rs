@@ -94,7 +94,8 @@ pub struct Follower {
     /// Changes when there may be news; taken before the first look, so that nothing falls between the two.
     ticks: Receiver<u64>,
     shutdown: Receiver<bool>,
-    idle_max: Duration,
+    /// Longest silence; none for a caller who waits for the end.
+    idle_max: Option<Duration>,
     after: After,
     /// Whether the entry that was asked for has come by.
     is_found: bool,
@@ -130,7 +131,7 @@ impl Follower {
             run,
             ticks: state.store.follow(run),
             shutdown: state.shutdown.clone(),
-            idle_max: Duration::from_secs(state.config.scheduler.stream_idle_seconds),
+            idle_max: Some(Duration::from_secs(state.config.scheduler.stream_idle_seconds)),
             after,
             is_found: !matches!(after, After::Entry(_)),
             last: None,
@@ -144,6 +145,13 @@ impl Follower {
             looks_after_end: 0,
             _open: OpenStream::count(),
         }
+    }
+
+    /// Follows to the end, however long it is silent and whether or not the process is told to stop.
+    pub fn to_the_end(state: &ApiState, run: RunId) -> Self {
+        // A closed channel never says stop.
+        let (_, never) = tokio::sync::watch::channel(false);
+        Self { idle_max: None, shutdown: never, ..Self::new(state, run, After::Start) }
     }
 
     /// The next news; none when the run's last event was told, nothing came for too long, or the process stops.
@@ -162,7 +170,7 @@ impl Follower {
                 Read::Nothing => self.wait().await,
                 Read::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
             }
-            if self.told_at.elapsed() >= self.idle_max {
+            if self.idle_max.is_some_and(|max| self.told_at.elapsed() >= max) {
                 return None;
             }
             if self.pinged_at.elapsed() >= PING_EVERY {
