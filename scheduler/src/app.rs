@@ -74,11 +74,8 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let id: Arc<str> = new_id().into();
     let pulse = Arc::new(Pulse::default());
     let (stop, stopped) = watch::channel(false);
-    let lease = Arc::new(Lease::new(
-        id.clone(),
-        config.scheduler.shard_lease_ms,
-        config.scheduler.shard_renew_ms,
-    ));
+    let lease =
+        Arc::new(Lease::new(id.clone(), config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms));
     let key = Some(config.scheduler.secret_key.as_str()).filter(|k| !k.is_empty());
     let keeper = ShardKeeper {
         id: id.clone(),

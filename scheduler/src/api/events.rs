@@ -91,8 +91,11 @@ pub enum News {
 pub struct Follower {
     store: Arc<dyn Runs>,
     run: RunId,
+    /// Changes when there may be news; taken before the first look, so that nothing falls between the two.
+    ticks: Receiver<u64>,
     shutdown: Receiver<bool>,
-    idle_max: Duration,
+    /// Longest silence; none for a caller who waits for the end.
+    idle_max: Option<Duration>,
     after: After,
     /// Whether the entry that was asked for has come by.
     is_found: bool,
@@ -126,8 +129,9 @@ impl Follower {
         Self {
             store: state.store.clone(),
             run,
+            ticks: state.store.follow(run),
             shutdown: state.shutdown.clone(),
-            idle_max: Duration::from_secs(state.config.scheduler.stream_idle_seconds),
+            idle_max: Some(Duration::from_secs(state.config.scheduler.stream_idle_seconds)),
             after,
             is_found: !matches!(after, After::Entry(_)),
             last: None,
@@ -141,6 +145,13 @@ impl Follower {
             looks_after_end: 0,
             _open: OpenStream::count(),
         }
+    }
+
+    /// Follows to the end, however long it is silent and whether or not the process is told to stop.
+    pub fn to_the_end(state: &ApiState, run: RunId) -> Self {
+        // A closed channel never says stop.
+        let (_, never) = tokio::sync::watch::channel(false);
+        Self { idle_max: None, shutdown: never, ..Self::new(state, run, After::Start) }
     }
 
     /// The next news; none when the run's last event was told, nothing came for too long, or the process stops.
@@ -159,7 +170,7 @@ impl Follower {
                 Read::Nothing => self.wait().await,
                 Read::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
             }
-            if self.told_at.elapsed() >= self.idle_max {
+            if self.idle_max.is_some_and(|max| self.told_at.elapsed() >= max) {
                 return None;
             }
             if self.pinged_at.elapsed() >= PING_EVERY {
@@ -225,6 +236,7 @@ impl Follower {
     }
 
     async fn read(&mut self) -> Read {
+        self.ticks.mark_unchanged();
         let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
         let records = match self.store.events(self.run, from, PAGE).await {
             Ok(records) => records,
@@ -252,9 +264,15 @@ impl Follower {
 
     async fn wait(&mut self) {
         let at_most = LOOK_EVERY.min(PING_EVERY.saturating_sub(self.pinged_at.elapsed()));
-        let Self { store, run, shutdown, .. } = self;
+        let Self { ticks, shutdown, .. } = self;
+        let tick = async {
+            if ticks.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
-            () = store.wait_for_events(*run, at_most) => {}
+            () = tick => {}
+            () = tokio::time::sleep(at_most) => {}
             () = closing(shutdown) => {}
         }
     }

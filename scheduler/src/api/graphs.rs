@@ -100,20 +100,20 @@ impl Graphs {
     ///
     /// # Errors
     /// [`GraphError::Unreadable`] or [`GraphError::Secrets`].
-    pub fn of_document(&self, hash: &str, text: Arc<str>) -> Result<Arc<Known>, GraphError> {
+    pub fn of_document(&self, hash: &str, text: &str) -> Result<Arc<Known>, GraphError> {
         let hash = GraphHash(hash.into());
         if let Some(known) = self.find(&hash) {
             return Ok(known);
         }
         let unreadable = |reason: String| GraphError::Unreadable { hash: hash.to_string(), reason };
-        let mut document = Document::from_stored(&text).map_err(|problem| unreadable(problem.to_string()))?;
+        let mut document = Document::from_stored(text).map_err(|problem| unreadable(problem.to_string()))?;
         document.open(self.key.as_ref())?;
         let (graph, problems) = graph::build(&document, hash.clone());
         let graph = graph.ok_or_else(|| {
             let first = problems.iter().find(|problem| problem.is_error());
             unreadable(first.map_or_else(|| "it has no graph".into(), Diagnostic::to_string))
         })?;
-        Ok(self.keep(document, graph, text))
+        Ok(self.keep(document, graph, text.into()))
     }
 
     /// The graph of a version that a run on this shard uses.
@@ -130,7 +130,7 @@ impl Graphs {
             return Ok(known);
         }
         let text = store.graph(shard, &hash.0).await?;
-        self.of_document(&hash.0, text.ok_or_else(|| GraphError::Missing { hash: hash.to_string() })?)
+        self.of_document(&hash.0, &text.ok_or_else(|| GraphError::Missing { hash: hash.to_string() })?)
     }
 
     fn find(&self, hash: &GraphHash) -> Option<Arc<Known>> {

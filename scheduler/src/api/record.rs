@@ -66,7 +66,7 @@ impl RunRecord {
         Ok(Self {
             id,
             status: RunStatus::from_name(&status)
-                .ok_or_else(|| WireError::Unknown { what: "a run's status", kind: status })?,
+                .ok_or(WireError::Unknown { what: "a run's status", kind: status })?,
             workflow: text("workflow").unwrap_or_default(),
             mode: text("mode").unwrap_or_default(),
             version: text("version").ok_or_else(|| malformed("version is missing".into()))?,

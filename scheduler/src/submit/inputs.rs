@@ -6,7 +6,7 @@ use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::start::{FormError, InputField, InputKind, validate_form};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, infer_type};
 
-use super::{Submission, SubmitError, files};
+use super::{Submission, SubmitError, SystemValues, files};
 
 impl From<FormError> for SubmitError {
     fn from(error: FormError) -> Self {
@@ -14,8 +14,17 @@ impl From<FormError> for SubmitError {
     }
 }
 
-/// Checks the inputs by the start node's form, completes them, and turns what it declares as files into files.
-pub(super) fn of_form(graph: &Graph, submission: &Submission) -> Result<Vec<(String, Segment)>, SubmitError> {
+/// The inputs of a run: through the start node's form, or exactly as given where the caller is the host.
+pub(super) fn of_run(graph: &Graph, submission: &Submission) -> Result<Vec<(String, Segment)>, SubmitError> {
+    let values = match &submission.sys {
+        SystemValues::Standard => of_form(graph, &submission.inputs)?,
+        SystemValues::Exactly(_) => submission.inputs.clone(),
+    };
+    Ok(values.into_iter().map(|(name, value)| (name, Segment::restore_files(value))).collect())
+}
+
+/// Checks inputs by the form, completes them, and turns what it declares as files into files.
+fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
     let fields: &[InputField] = match &graph.node(graph.root).data {
         NodeData::Start(start) => &start.variables,
         // Other roots have no form.
@@ -27,16 +36,13 @@ pub(super) fn of_form(graph: &Graph, submission: &Submission) -> Result<Vec<(Str
         | NodeData::Llm(_)
         | NodeData::Unsupported(_) => &[],
     };
-    let mut checked = validate_form(fields, &submission.inputs)?;
-    if submission.absent_is_missing {
-        checked.retain(|name, value| !value.is_null() || submission.inputs.contains_key(name));
-    }
+    let mut checked = validate_form(fields, inputs)?;
     for field in fields {
         if let Some(value) = checked.get_mut(&field.variable) {
             make_files(field, value)?;
         }
     }
-    Ok(checked.into_iter().map(|(name, value)| (name, Segment::restore_files(value))).collect())
+    Ok(checked)
 }
 
 fn make_files(field: &InputField, value: &mut Json) -> Result<(), SubmitError> {

@@ -123,10 +123,9 @@ pub struct Idempotency {
 pub struct Submission {
     /// The workflow.
     pub workflow: WorkflowSource,
-    /// Values of the start form; what it does not declare is dropped.
+    /// Inputs of the start node. They go through its form, as on Dify; a caller who gives the system variables exactly
+    /// is a host of its own, and its inputs are taken exactly, too.
     pub inputs: JsonMap,
-    /// True where an input that is not given is missing instead of null. (Dify's form makes it null.)
-    pub absent_is_missing: bool,
     /// The files of the request, as Dify's `files`.
     pub files: Vec<Json>,
     /// System variables.
@@ -182,7 +181,7 @@ impl Submitter {
         let graph = &known.graph;
         let user = user(&submission.user)?;
         let options = options::resolve(&self.config, &known.options, &submission.options)?;
-        let inputs = inputs::of_form(graph, &submission)?;
+        let inputs = inputs::of_run(graph, &submission)?;
         let conversation = inputs::of_conversation(graph, &submission.conversation)?;
         let files = files::of_request(&graph.features, &submission.files)?;
 
@@ -241,7 +240,7 @@ impl Submitter {
     async fn workflow(&self, source: &WorkflowSource) -> Result<(Arc<Known>, Vec<Diagnostic>), SubmitError> {
         match source {
             WorkflowSource::App(app) => {
-                let known = self.graphs.of_document(&app.version, app.document.as_str().into())?;
+                let known = self.graphs.of_document(&app.version, &app.document)?;
                 Ok((known, Vec::new()))
             }
             WorkflowSource::Text(text) => Ok(import(&self.graphs, text.clone().into_bytes()).await?),

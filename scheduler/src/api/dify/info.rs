@@ -77,7 +77,7 @@ pub async fn parameters(
 }
 
 fn known(state: &ApiState, app: &Arc<App>) -> Result<Arc<Known>, ApiError> {
-    Ok(state.graphs.of_document(&app.version, app.document.as_str().into())?)
+    Ok(state.graphs.of_document(&app.version, &app.document)?)
 }
 
 fn field(field: &InputField) -> Json {

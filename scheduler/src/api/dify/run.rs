@@ -16,9 +16,9 @@ use super::{check_mode, find, renderer, user_of};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
-use crate::api::events::{After, Follower, News, closing};
+use crate::api::events::{After, Follower, closing};
 use crate::api::own::submit::idempotency;
-use crate::api::record::whole_seconds;
+use crate::api::record::{RunRecord, whole_seconds};
 use crate::api::request::{Body, take_list, take_object, take_text};
 use crate::api::sse;
 use crate::submit::{Submission, SubmitError, SystemValues, WorkflowSource};
@@ -47,7 +47,6 @@ pub async fn run(
     let submission = Submission {
         workflow: WorkflowSource::App(app.clone()),
         inputs: inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?,
-        absent_is_missing: false,
         files: take_list(&mut map, "files")?,
         sys: SystemValues::Standard,
         conversation: serde_json::Map::new(),
@@ -65,28 +64,36 @@ pub async fn run(
     match mode {
         Mode::Streaming => Stream::answer(&state, record, After::Start, Wanted::Events).await,
         Mode::Blocking => {
-            wait_for_end(&state, submitted.run).await?;
+            wait_for_end(&state, submitted.run).await;
             let record = find(&state, &app, submitted.run).await?;
             let record = record.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
-            let (render, _) = renderer(&state, &record).await?;
-            let mut outputs = record.outputs.clone();
-            render.named(&mut outputs).await?;
-            let id = record.id.to_string();
-            let data = json!({
-                "id": id,
-                "workflow_id": record.version,
-                "status": record.status.name(),
-                "outputs": outputs,
-                "error": record.error,
-                "elapsed_time": record.elapsed(SystemClock.now()),
-                "total_tokens": record.tokens.unwrap_or(0),
-                "total_steps": record.steps.unwrap_or(0),
-                "created_at": record.created_at.seconds(),
-                "finished_at": whole_seconds(record.finished_at),
-            });
-            Ok(JsonBody(json!({"task_id": id, "workflow_run_id": id, "data": data})).into_response())
+            result(&state, record).await
         }
     }
+}
+
+/// The answer to a blocking request.
+async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, ApiError> {
+    let id = record.id.to_string();
+    if !record.status.is_over() {
+        let message = format!("the run goes on, its end was not waited for; ask GET /v1/workflows/run/{id}");
+        return Err(ApiError::unavailable(message));
+    }
+    let (render, _) = renderer(state, &record).await?;
+    render.named(&mut record.outputs).await?;
+    let data = json!({
+        "id": id,
+        "workflow_id": record.version,
+        "status": record.status.name(),
+        "outputs": record.outputs,
+        "error": record.error,
+        "elapsed_time": record.elapsed(SystemClock.now()),
+        "total_tokens": record.tokens.unwrap_or(0),
+        "total_steps": record.steps.unwrap_or(0),
+        "created_at": record.created_at.seconds(),
+        "finished_at": whole_seconds(record.finished_at),
+    });
+    Ok(JsonBody(json!({"task_id": id, "workflow_run_id": id, "data": data})).into_response())
 }
 
 fn mode(given: Option<&str>) -> Result<Mode, ApiError> {
@@ -104,36 +111,18 @@ fn refused(message: &str) -> Response {
     sse::answer(futures_util::stream::iter(frames))
 }
 
-/// Returns when the run's last event is there. A process that is told to stop waits nearly as long as it may, then
-/// says where to ask on.
-async fn wait_for_end(state: &ApiState, run: RunId) -> Result<(), ApiError> {
-    // The follower must not end by the stop of the process before the time of grace has passed.
+/// Returns when the run is over. A process that is told to stop waits nearly as long as it may.
+async fn wait_for_end(state: &ApiState, run: RunId) {
+    let mut follower = Follower::to_the_end(state, run);
+    let end = async { while follower.next().await.is_some() {} };
     let mut shutdown = state.shutdown.clone();
-    let (_never, patient) = tokio::sync::watch::channel(false);
-    let mut follower = Follower::new(&ApiState { shutdown: patient, ..state.clone() }, run, After::Start);
-    let end = async {
-        while let Some(news) = follower.next().await {
-            if let News::Entry(entry) = news
-                && entry.records.iter().any(|record| record.is_terminal())
-            {
-                return true;
-            }
-        }
-        false
-    };
     let grace = Duration::from_secs(state.config.scheduler.grace_seconds.saturating_sub(1));
     let stopped = async {
         closing(&mut shutdown).await;
         tokio::time::sleep(grace).await;
     };
-    let is_over = tokio::select! {
-        is_over = end => is_over,
-        () = stopped => false,
-    };
-    if is_over {
-        return Ok(());
+    tokio::select! {
+        () = end => {}
+        () = stopped => {}
     }
-    Err(ApiError::unavailable(format!(
-        "the run goes on, its end was not waited for; ask GET /v1/workflows/run/{run}"
-    )))
 }

@@ -30,7 +30,6 @@ pub async fn submit(
     let submission = Submission {
         workflow,
         inputs: take_object(&mut map, "inputs")?.unwrap_or_default(),
-        absent_is_missing: true,
         files: Vec::new(),
         sys: take_object(&mut map, "sys")?.map_or(SystemValues::Standard, SystemValues::Exactly),
         conversation: take_object(&mut map, "conversation")?.unwrap_or_default(),

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value as Json;
@@ -113,6 +112,10 @@ impl Runs for Fake {
         inner.sent.push((run, kind.into(), body.into()));
         Ok(Sent::Accepted)
     }
+    fn follow(&self, _run: RunId) -> tokio::sync::watch::Receiver<u64> {
+        // Nothing ever comes by itself here; whoever follows looks once a second.
+        tokio::sync::watch::channel(0).0.subscribe()
+    }
     async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
         let inner = self.lock();
         let events = inner.events.get(&run).into_iter().flatten();
@@ -122,11 +125,6 @@ impl Runs for Fake {
             .take_while(|event| entries.insert(event.entry) || entries.len() <= count)
             .cloned()
             .collect())
-    }
-    async fn wait_for_events(&self, _run: RunId, at_most: Duration) {
-        // Hints get lost in life, too; looking often keeps the tests quick.
-        let at_most = at_most.min(Duration::from_millis(5));
-        drop(tokio::time::timeout(at_most, self.news.notified()).await);
     }
     async fn graph(&self, _shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
         Ok(self.lock().graphs.get(hash).cloned())

@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
 use tidemill_common::graph::{Graph, import};
 use tidemill_common::ids::RunId;
+use tidemill_common::store::Runs;
 use tidemill_common::telemetry;
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -43,6 +44,15 @@ pub(crate) fn graph() -> Arc<Graph> {
     Arc::new(imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics)))
 }
 
+pub(crate) fn config() -> Config {
+    let mut config = Config::default();
+    config.scheduler.admin_key = ADMIN.into();
+    config.scheduler.secret_key = "a passphrase".into();
+    config.scheduler.request_bytes_max = 200_000;
+    config.scheduler.grace_seconds = 0;
+    config
+}
+
 pub(crate) struct Server {
     pub(crate) store: Arc<Fake>,
     pub(crate) state: ApiState,
@@ -64,20 +74,18 @@ impl Answer {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let mut config = Config::default();
-        config.scheduler.admin_key = ADMIN.into();
-        config.scheduler.secret_key = "a passphrase".into();
-        config.scheduler.request_bytes_max = 200_000;
-        config.scheduler.grace_seconds = 0;
-        Self::with(config)
+        Self::with(config())
     }
     pub(crate) fn with(config: Config) -> Self {
         let store = Arc::new(Fake::default());
+        Self::over(config, store.clone(), store)
+    }
+    /// Over any store; `fake` is only looked at by tests that use it.
+    pub(crate) fn over(config: Config, store: Arc<dyn Runs>, fake: Arc<Fake>) -> Self {
         let (shutdown, is_closing) = watch::channel(false);
         let metrics = telemetry::start_metrics();
-        let state =
-            ApiState::new(store.clone(), Arc::new(config), metrics, Arc::new(Pulse::default()), is_closing);
-        Self { store, router: router(state.clone()), state, shutdown }
+        let state = ApiState::new(store, Arc::new(config), metrics, Arc::new(Pulse::default()), is_closing);
+        Self { store: fake, router: router(state.clone()), state, shutdown }
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Response {

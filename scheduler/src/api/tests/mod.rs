@@ -1,4 +1,4 @@
-//! The API in-process over a fake store.
+//! The API in-process over a fake store; in [`whole`] over a real one in memory.
 
 mod errors;
 mod fake;
@@ -8,3 +8,4 @@ mod health;
 mod rendering;
 mod running;
 mod submitting;
+mod whole;

@@ -37,17 +37,12 @@ async fn stored_values_are_opened_and_secrets_masked() {
         (blob("t", "string"), json!("täxt")),
         (blob("l", "array[string]"), json!(["a", "b"])),
         (blob("gone", "string"), Json::Null),
-        (secret.clone(), json!("hunter************re")),
+        (secret, json!("hunter************re")),
         (json!({"$tm": "joined", "parts": ["one ", blob("t", "string")]}), json!("one täxt")),
     ] {
         let event = opened(json!({"outputs": {"it": stored}, "inputs": {"it": stored}})).await;
         let (outputs, inputs) = (&event["outputs"]["it"], &event["inputs"]["it"]);
-        if stored == secret {
-            let text = outputs.as_str().unwrap();
-            assert!(text.contains("**") && !text.contains("hunter2-and-more"), "{text}");
-        } else {
-            assert_eq!((outputs, inputs), (&shown, &shown));
-        }
+        assert_eq!((outputs, inputs), (&shown, &shown));
     }
 }
 

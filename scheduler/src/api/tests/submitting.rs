@@ -9,10 +9,10 @@ fn field(new: &NewRun, name: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_run_has_exactly_the_system_variables_that_were_given() {
+async fn a_run_has_exactly_the_system_variables_and_inputs_that_were_given() {
     let server = Server::start();
     let sys = json!({"user_id": "someone", "files": [], "odd": 7, "nothing": null});
-    let body = json!({"workflow": GREETER, "inputs": {"name": "Ada", "undeclared": 1}, "sys": sys});
+    let body = json!({"workflow": GREETER, "inputs": {"name": ["Ada"], "undeclared": 1}, "sys": sys});
     let answer = server.post(ADMIN, "/api/v1/runs", &body).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
     let new = server.store.lock().created[0].clone();
@@ -22,7 +22,7 @@ async fn a_run_has_exactly_the_system_variables_that_were_given() {
     );
     let files = json!({"$tm": "value", "type": "array[file]", "value": []});
     assert_eq!(field(&new, "sys"), json!({"user_id": "someone", "files": files, "odd": 7}));
-    assert_eq!(field(&new, "inputs"), json!({"name": "Ada"}), "what is not given is missing, not null");
+    assert_eq!(field(&new, "inputs"), json!({"name": ["Ada"], "undeclared": 1}), "no form, no nulls");
     let start: Json = serde_json::from_str(&new.start).unwrap();
     assert_eq!(start["sys"], field(&new, "sys"));
     assert!(!new.graph.1.contains("hunter2"), "secrets are stored sealed");
@@ -34,6 +34,7 @@ async fn a_run_without_given_ones_has_difys() {
     let (app, _) = server.app().await;
     let run = server.run(&app).await;
     let new = server.store.lock().created[0].clone();
+    assert_eq!(field(&new, "inputs"), json!({"name": "Ada", "size": null}), "the form completes them");
     let sys = field(&new, "sys");
     let names: Vec<&String> = sys.as_object().unwrap().keys().collect();
     assert_eq!(names, ["user_id", "app_id", "workflow_id", "workflow_run_id", "files", "timestamp"]);
