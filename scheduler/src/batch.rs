@@ -14,6 +14,7 @@ use tidemill_common::machine::{Fact, Moment, RunState, step};
 use tidemill_common::store::{Commit, Dead, RawFact};
 use tidemill_common::wire;
 use tidemill_common::wire::commit::{RunWrite, timer_from_member, timer_run};
+use tidemill_common::wire::state::AtRest;
 
 use crate::cache::RunCache;
 
@@ -54,6 +55,15 @@ impl Input {
     }
 }
 
+/// A run that cannot be worked on, with what the store has of it.
+#[derive(Debug, Clone)]
+pub struct Gone {
+    /// Why.
+    pub reason: String,
+    /// What is stored of it.
+    pub rest: AtRest,
+}
+
 /// A commit, and whose changes are in it.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -84,7 +94,7 @@ pub struct Panicked {
 pub fn decide(
     inputs: &[Input],
     cache: &mut RunCache,
-    gone: &HashMap<RunId, String>,
+    gone: &HashMap<RunId, Gone>,
     number: u64,
     now: Timestamp,
 ) -> Result<Batch, Panicked> {
@@ -101,7 +111,7 @@ pub fn decide(
             continue;
         };
         let Some(run) = cache.get_mut(&id) else {
-            pass_over(&mut batch, input, gone.get(&id));
+            pass_over(&mut batch, input, gone.get(&id).map(|gone| (id, gone)), now);
             continue;
         };
         let fact = match fact_of(input, run) {
@@ -157,10 +167,17 @@ fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
     }
 }
 
-/// The run is over, swept or unreadable. Only the last is worth keeping.
-fn pass_over(batch: &mut Batch, input: &Input, reason: Option<&String>) {
-    if let Some(reason) = reason {
-        give_up(batch, input, reason);
+/// The run is over or swept: what is said of it means nothing any more. One that cannot be read is ended, and the fact
+/// kept.
+fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now: Timestamp) {
+    if let Some((id, gone)) = gone {
+        give_up(batch, input, &gone.reason);
+        if !batch.ended.contains(&id)
+            && let Ok(write) = RunWrite::unreadable(id, &gone.rest, &gone.reason, now)
+        {
+            batch.commit.writes.push(write);
+            batch.ended.push(id);
+        }
     }
     if let Input::Timer(member) = input {
         batch.commit.timers_cleared.push(member.clone());

@@ -17,7 +17,7 @@ use tidemill_common::store::{
 use tidemill_common::wire;
 use tokio::sync::watch;
 
-use crate::batch::{self, Batch, Input};
+use crate::batch::{self, Batch, Gone, Input};
 use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::metrics as names;
 use crate::pulse::Pulse;
@@ -229,7 +229,7 @@ impl<'a> Wheel<'a> {
     }
 
     /// Loads the runs that inputs are about. What cannot be loaded for good is answered with the reason.
-    async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, String>, End> {
+    async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, Gone>, End> {
         let mut gone = HashMap::new();
         for id in batch::missing(inputs, &self.cache) {
             let loaded = match start_of(inputs, id) {
@@ -246,7 +246,9 @@ impl<'a> Wheel<'a> {
                 // Swept, or never there: whatever is said of it means nothing any more.
                 Err(LoadError::NoRun(_)) => {}
                 Err(error) => {
-                    gone.insert(id, error.to_string());
+                    let rest = self.drive.store.load_run(id).await.map_err(End::Retake)?;
+                    let rest = rest.unwrap_or_default();
+                    gone.insert(id, Gone { reason: error.to_string(), rest });
                 }
             }
         }

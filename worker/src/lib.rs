@@ -1,5 +1,34 @@
-//! Takes jobs, executes nodes, reports what happened.
+//! Takes jobs, executes nodes, reports what happened. Stateless: what it holds when it dies is taken over by others.
+//!
+//! In the order of a job's way: it is read with a permit ([`consume`]) or taken over ([`takeover`]), noted as held
+//! ([`held`]) and started ([`begin`]); one attempt runs ([`execute`], [`executor`], [`nodes`]) and tells of its progress
+//! ([`progress`]); the result is made fit to travel ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
+//! keeps what is held ([`heartbeat`]), and hints stop what is not wanted any more ([`cancel`]).
 #![warn(missing_docs)]
+// The modules named above are private; the text is for readers of the code.
+#![allow(rustdoc::private_intra_doc_links)]
 
+pub mod app;
+mod backoff;
+mod begin;
+mod cancel;
+mod consume;
+mod core;
+mod execute;
+pub mod executor;
+mod graphs;
+mod hand;
+mod health;
+pub mod heartbeat;
+mod held;
+mod lanes;
+mod metrics;
 pub mod nodes;
+mod progress;
 pub mod providers;
+mod spill;
+mod takeover;
+mod variables;
+mod vital;
+
+pub use app::{StartError, Worker, start, start_with};

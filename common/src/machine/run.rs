@@ -431,7 +431,7 @@ fn started_attempts(node: &NodeState) -> u64 {
 }
 
 /// Bytes a JSON value takes, roughly, without writing it.
-pub(crate) fn json_size(value: &serde_json::Value) -> usize {
+pub fn json_size(value: &serde_json::Value) -> usize {
     use serde_json::Value as Json;
     match value {
         Json::Null | Json::Bool(_) => 5,

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "runtime")]
 pub mod contract;
+#[cfg(feature = "runtime")]
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
@@ -237,7 +238,7 @@ pub struct Claim {
     pub cursor: EntryId,
     /// Take-overs since the last commit, this one included.
     pub takeovers: u32,
-    /// Facts that an earlier owner was at when it went down.
+    /// Facts that were noted since the last progress, each as often as it was.
     pub trying: Vec<EntryId>,
 }
 
@@ -339,7 +340,8 @@ pub trait Shards: Send + Sync {
     ) -> Result<Vec<(Timestamp, String)>, StoreError>;
     /// When the earliest timer is due.
     async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError>;
-    /// Notes the facts that are about to be applied, after repeated take-overs without progress.
+    /// Notes facts that are about to be applied, beside those noted before: after repeated take-overs without progress.
+    /// A fact that is noted again and again brings its owners down.
     async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError>;
     /// Cuts the inbox below the stored cursor; only for the owner of this epoch.
     async fn trim_inbox(&self, shard: ShardId, epoch: u64) -> Result<(), StoreError>;

@@ -1,8 +1,10 @@
 //! What a commit writes for one run: the touched parts of its state, encoded once, whatever number of facts touched
 //! them.
 
+use super::WireError;
 use super::event;
 use super::job;
+use super::state::AtRest;
 use super::state::{
     RESPONSE_FIELD, held_json, node_field, node_json, response_json, stream_field, stream_json,
     variable_field, variable_json,
@@ -148,6 +150,40 @@ impl RunWrite {
             blobs: changes.blobs,
             go_on: changes.go_on && !run.status.is_over(),
         }
+    }
+
+    /// Ends a run whose state or workflow cannot be read, so that nobody waits for it for ever.
+    ///
+    /// # Errors
+    /// Not even its status can be read.
+    pub fn unreadable(run: RunId, rest: &AtRest, reason: &str, now: Timestamp) -> Result<Self, WireError> {
+        let field = |name: &str| rest.run.get(name).map_or("", String::as_str);
+        let unknown = || WireError::Unknown { what: "a run's status", kind: field("status").to_string() };
+        let from = RunStatus::from_name(field("status")).ok_or_else(unknown)?;
+        let error = format!("{}: {reason}", crate::failure::EngineErrorType::Engine);
+        let told = serde_json::json!({"seq": rest.seq + 1, "ts": now.millis(), "error": error});
+        Ok(Self {
+            run,
+            graph: GraphHash(field("version").into()),
+            created_at: Timestamp::from_micros(field("created_at").parse().unwrap_or(0)),
+            fields: vec![
+                ("status", RunStatus::Failed.name().to_string()),
+                ("finished_at", now.micros().to_string()),
+                ("error", error.clone()),
+            ],
+            state: Vec::new(),
+            held_cleared: false,
+            held: Vec::new(),
+            entries: vec![vec![(event::kind::GRAPH_RUN_FAILED, told.to_string())]],
+            status: Some((from, RunStatus::Failed)),
+            ended_at: Some(now),
+            jobs: Vec::new(),
+            taken_back: Vec::new(),
+            timers_set: Vec::new(),
+            timers_cleared: vec![format!("{run} deadline")],
+            blobs: Vec::new(),
+            go_on: false,
+        })
     }
 
     /// About how many bytes it sends.

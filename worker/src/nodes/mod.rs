@@ -1,3 +1,40 @@
 //! What the nodes do that need the outside world, one file a type; their configuration is in `tidemill-common`.
+//! The table says which code executes which kind.
 
 pub mod llm;
+
+use tidemill_common::failure::{EngineErrorType, NodeFailure};
+use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
+
+use crate::executor::{Attempt, Executor, NodeExecutor};
+
+/// One row a kind that can be run.
+pub static EXECUTORS: &[(NodeKind, Executor)] = &[
+    (NodeKind::Start, Executor::Pure),
+    (NodeKind::End, Executor::Pure),
+    (NodeKind::Answer, Executor::Pure),
+    (NodeKind::IfElse, Executor::Pure),
+    (NodeKind::TemplateTransform, Executor::Pure),
+    (NodeKind::VariableAggregator, Executor::Pure),
+    (NodeKind::Llm, Executor::Outside(&Llm)),
+];
+
+struct Llm;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Llm {
+    fn streamed_output(&self) -> Option<&'static str> {
+        Some("text")
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, options, providers, on_delta } = attempt;
+        let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
+        llm::run(data, node, variables, options.template_undefined, providers, on_delta).await
+    }
+}
+
+/// The table sent a node to the wrong row.
+fn mistaken(kind: NodeKind) -> NodeResult {
+    let message = format!("node type {} has the configuration of another", kind.wire());
+    NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
+}

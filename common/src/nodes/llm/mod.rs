@@ -187,7 +187,7 @@ impl LlmData {
             mention(selector, into);
         }
         if self.memory.is_some() {
-            into.extend(["query", "conversation_id"].map(|name| ("sys".into(), name.into())));
+            into.extend(["query", "dialogue_count"].map(|name| ("sys".into(), name.into())));
         }
     }
 

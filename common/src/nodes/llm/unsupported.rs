@@ -50,10 +50,10 @@ pub(super) fn refuse_switches(data: &LlmData, variables: &dyn Variables) -> Resu
     if data.reasoning == ReasoningFormat::Separated {
         return Err(not_yet("reasoning_format separated"));
     }
-    // Outside a conversation there is no history, and memory is only the final question.
-    let conversation = variables.found(&["sys".into(), "conversation_id".into()]);
-    if data.memory.is_some() && conversation.is_some_and(|id| !id.is_falsy()) {
-        return Err(not_yet("memory in a conversation"));
+    // The first turn has no history, and memory is only the final question; a later one must not be told without it.
+    let turn = variables.found(&["sys".into(), "dialogue_count".into()]);
+    if data.memory.is_some() && turn.is_some_and(|turn| turn.value.as_i64().is_some_and(|n| n > 1)) {
+        return Err(not_yet("memory after the first turn of a conversation"));
     }
     Ok(())
 }

@@ -12,11 +12,16 @@ use super::RedisStore;
 use super::connection::{Arg, Connector, args};
 use super::keys::{GROUP, Keys};
 use super::pubsub::CancelMessages;
-use super::replies::{array, pairs, streams, take, unexpected};
+use super::replies::{array, entry, pairs, streams, take, unexpected};
 use super::shards::word;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, Runs, StoreError};
+
+/// Before the first pending entry.
+const START: &str = "0-0";
+/// Entries that one look at what a consumer holds tells at most.
+const HELD_MAX: usize = 10_000;
 
 #[async_trait]
 impl Jobs for RedisStore {
@@ -46,25 +51,30 @@ impl Jobs for RedisStore {
     async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
         const DOING: &str = "reading what this worker holds";
         let stream = self.keys.jobs(shard, queue);
-        let mut pipe = redis::pipe();
-        pipe.cmd("XREADGROUP").arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(1000);
-        pipe.arg("STREAMS").arg(&stream).arg("0");
-        pipe.cmd("XPENDING").arg(&stream).arg(GROUP).arg("-").arg("+").arg(1000).arg(consumer);
-        let answer: Result<(Value, Value), StoreError> = self.connector.ask_all(DOING, &pipe).await;
-        let (jobs, pending) = match answer {
-            Ok(answer) => answer,
+        // Not XREADGROUP from 0: that would count as another delivery.
+        let mut command = redis::cmd("XPENDING");
+        command.arg(&stream).arg(GROUP).arg("-").arg("+").arg(HELD_MAX).arg(consumer);
+        let pending: Value = match self.connector.ask(DOING, &command).await {
+            Ok(pending) => pending,
             // Without a group nobody holds anything.
             Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let numbers = delivery_numbers(pending);
-        let streams = streams(jobs).ok_or_else(|| unexpected(DOING, "no streams"))?;
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipe = redis::pipe();
+        for (id, _) in &numbers {
+            pipe.cmd("XRANGE").arg(&stream).arg(id.to_string()).arg(id.to_string());
+        }
+        let found: Vec<Value> = self.connector.ask_all(DOING, &pipe).await?;
         let queue: Arc<str> = queue.into();
-        Ok(streams
-            .into_iter()
-            .flat_map(|(_, entries)| entries)
-            .map(|(id, fields)| delivered(shard, &queue, id, numbers.get(&id).copied().unwrap_or(1), fields))
-            .collect())
+        let job = |(value, (id, number)): (Value, (EntryId, u32))| {
+            let (_, fields) = entry(array(value)?.pop()?)?;
+            Some(delivered(shard, &queue, id, number, fields))
+        };
+        Ok(found.into_iter().zip(numbers).filter_map(job).collect())
     }
 
     async fn report(
@@ -72,6 +82,9 @@ impl Jobs for RedisStore {
         shard: ShardId,
         facts: &[(RunId, &'static str, String)],
     ) -> Result<(), StoreError> {
+        if facts.is_empty() {
+            return Ok(());
+        }
         let inbox = self.keys.inbox(shard);
         let mut pipe = redis::Pipeline::with_capacity(facts.len());
         for (run, kind, body) in facts {
@@ -95,7 +108,7 @@ impl Jobs for RedisStore {
             return Ok(Vec::new());
         };
         let mut keys = vec![self.keys.jobs(shard, queue), self.keys.inbox(shard)];
-        let mut list = args![GROUP, consumer, low.to_string(), high.to_string(), 10_000_usize];
+        let mut list = args![GROUP, consumer, low.to_string(), high.to_string(), HELD_MAX];
         for result in results {
             keys.push(self.keys.blobs(result.run));
             keys.extend(result.blobs.iter().map(|(id, _)| self.keys.blob(shard, id)));
@@ -147,29 +160,20 @@ impl Jobs for RedisStore {
         idle: Duration,
         count: usize,
     ) -> Result<Vec<Delivered>, StoreError> {
-        const DOING: &str = "looking for abandoned jobs";
         let stream = self.keys.jobs(shard, queue);
-        let from = self.scan_from().get(&stream).cloned().unwrap_or_else(|| "0-0".into());
-        let keys = [self.keys.nothing(shard), stream.clone()];
-        let list = args![GROUP, consumer, idle.as_millis(), from, count];
-        let answer = self.connector.run(DOING, &self.scripts.take_over, &keys, &list).await;
-        let answer: Vec<Value> = match answer {
-            Ok(answer) => answer,
-            // No group yet: nobody has read this stream, so nothing was abandoned.
-            Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut answer = answer.into_iter();
-        let next = answer.next().map(word).unwrap_or_default();
-        self.scan_from().insert(stream, if next.is_empty() { "0-0".into() } else { next });
         let queue: Arc<str> = queue.into();
-        let job = |value: Value| -> Option<Delivered> {
-            let mut parts = array(value)?.into_iter();
-            let id = word(parts.next()?).parse().ok()?;
-            let number = word(parts.next()?).parse().ok()?;
-            Some(delivered(shard, &queue, id, number, pairs(parts.next()?)?))
-        };
-        Ok(answer.filter_map(job).collect())
+        let from = self.scan_from().get(&stream).cloned().unwrap_or_else(|| START.into());
+        let began_inside = from != START;
+        let (mut next, mut jobs) = self.claim_idle(shard, &queue, consumer, idle, count, from).await?;
+        if next == START && began_inside && jobs.len() < count {
+            // The end was reached with room left: the rest of the round is the beginning.
+            let left = count - jobs.len();
+            let more;
+            (next, more) = self.claim_idle(shard, &queue, consumer, idle, left, START.into()).await?;
+            jobs.extend(more);
+        }
+        self.scan_from().insert(stream, next);
+        Ok(jobs)
     }
 
     async fn hand_back(
@@ -223,6 +227,39 @@ impl Jobs for RedisStore {
 }
 
 impl RedisStore {
+    /// Claims what was silent, from a place in the list of pending entries on; answers where to go on.
+    async fn claim_idle(
+        &self,
+        shard: ShardId,
+        queue: &Arc<str>,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+        from: String,
+    ) -> Result<(String, Vec<Delivered>), StoreError> {
+        const DOING: &str = "looking for abandoned jobs";
+        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
+        let list = args![GROUP, consumer, idle.as_millis(), from, count];
+        let answer = self.connector.run(DOING, &self.scripts.take_over, &keys, &list).await;
+        let answer: Vec<Value> = match answer {
+            Ok(answer) => answer,
+            // No group yet: nobody has read this stream, so nothing was abandoned.
+            Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => {
+                return Ok((START.into(), Vec::new()));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut answer = answer.into_iter();
+        let next = answer.next().map(word).filter(|next| !next.is_empty()).unwrap_or_else(|| START.into());
+        let job = |value: Value| -> Option<Delivered> {
+            let mut parts = array(value)?.into_iter();
+            let id = word(parts.next()?).parse().ok()?;
+            let number = word(parts.next()?).parse().ok()?;
+            Some(delivered(shard, queue, id, number, pairs(parts.next()?)?))
+        };
+        Ok((next, answer.filter_map(job).collect()))
+    }
+
     fn scan_from(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
         self.scan_from.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -267,7 +304,7 @@ fn delivered(
 }
 
 /// The reply of XPENDING with a range: which handing-out each entry is.
-fn delivery_numbers(pending: Value) -> HashMap<EntryId, u32> {
+fn delivery_numbers(pending: Value) -> Vec<(EntryId, u32)> {
     let number = |value: Value| -> Option<(EntryId, u32)> {
         let mut parts = array(value)?.into_iter();
         let id = word(parts.next()?).parse().ok()?;
@@ -351,7 +388,6 @@ impl JobReader for StreamReader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::replies::entry;
     use super::*;
 
     #[test]
@@ -359,7 +395,7 @@ mod tests {
         let text = |t: &str| Value::BulkString(t.as_bytes().to_vec());
         let pending =
             Value::Array(vec![Value::Array(vec![text("5-1"), text("w"), Value::Int(9), Value::Int(3)])]);
-        assert_eq!(delivery_numbers(pending).get(&EntryId::new(5, 1)), Some(&3));
+        assert_eq!(delivery_numbers(pending), [(EntryId::new(5, 1), 3)]);
         assert!(entry(Value::Array(vec![text("5-1"), Value::Nil])).is_none());
     }
 }

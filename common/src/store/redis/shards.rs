@@ -150,9 +150,26 @@ impl Shards for RedisStore {
         from: usize,
         count: usize,
     ) -> Result<(Vec<RunId>, Option<usize>), StoreError> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(self.keys.runs_of(shard, RunStatus::Running)).arg(from).arg(from + count.max(1) - 1);
-        let ids: Vec<String> = self.connector.ask("listing open runs", &command).await?;
+        const DOING: &str = "listing open runs";
+        let open = [RunStatus::Running, RunStatus::Paused, RunStatus::Scheduled];
+        let keys = open.map(|status| self.keys.runs_of(shard, status));
+        let mut pipe = redis::pipe();
+        keys.iter().for_each(|key| {
+            pipe.cmd("ZCARD").arg(key);
+        });
+        let lengths: Vec<usize> = self.connector.ask_all(DOING, &pipe).await?;
+        // The indexes count as one long list.
+        let (mut ids, mut skip): (Vec<String>, usize) = (Vec::new(), from);
+        for (key, length) in keys.iter().zip(lengths) {
+            if skip >= length || ids.len() >= count {
+                skip = skip.saturating_sub(length);
+                continue;
+            }
+            let mut command = redis::cmd("ZRANGE");
+            command.arg(key).arg(skip).arg(skip + count - ids.len() - 1);
+            ids.extend(self.connector.ask::<Vec<String>>(DOING, &command).await?);
+            skip = 0;
+        }
         let next = (ids.len() == count).then_some(from + count);
         Ok((ids.iter().filter_map(|id| id.parse().ok()).collect(), next))
     }
@@ -163,6 +180,9 @@ impl Shards for RedisStore {
         queue: &str,
         entries: &[EntryId],
     ) -> Result<Vec<EntryId>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
         let key = self.keys.jobs(shard, queue);
         let mut pipe = redis::pipe();
         for entry in entries {

@@ -1,0 +1,175 @@
+//! What every store must keep, as one suite: each case says in its name what holds, and runs on a namespace of its own.
+//!
+//! The cases assert what the traits promise and no more, so that they hold for memory and for Redis, for a clock
+//! that is moved and for one that must be waited for ([`Control`]).
+
+mod claims;
+mod commits;
+mod fixtures;
+mod inbox;
+mod jobs;
+mod runs;
+mod sweeping;
+mod taking_over;
+mod timers;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{CommitError, Store, StoreError};
+
+/// The store's time, in the hands of a case.
+#[async_trait]
+pub trait Control: Send + Sync {
+    /// Lets so much of the store's time pass: moves its clock, or waits.
+    async fn advance(&self, by: Duration);
+    /// A lease that is worth waiting for: long enough that a case's own requests do not use it up.
+    fn lease(&self) -> Duration;
+    /// The longest time that [`Self::advance`] can let pass; what needs more is not looked at.
+    fn patience(&self) -> Duration;
+    /// How many entries the store under test allows in an inbox before it refuses new runs. Keep it small.
+    fn inbox_max(&self) -> u64;
+}
+
+/// A store on a fresh namespace, and its time.
+#[derive(Clone)]
+pub struct Subject {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its time.
+    pub control: Arc<dyn Control>,
+}
+
+/// How a case went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// The store answered, and not as promised.
+    #[error("{0}")]
+    Promise(String),
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A commit that had to go through did not.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// How a case went.
+pub type Outcome = Result<(), Broken>;
+
+/// A case under way.
+pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// A case, to be started on a fresh namespace.
+pub type Case = fn(Subject) -> Running;
+
+macro_rules! cases {
+    ($($module:ident :: { $($name:ident),* $(,)? }),* $(,)?) => {
+        /// Every case with its name.
+        pub const CASES: &[(&str, Case)] = &[$($((stringify!($name), |subject| Box::pin($module::$name(subject)))),*),*];
+    };
+}
+
+cases! {
+    runs::{
+        a_run_is_created_once,
+        a_full_inbox_refuses_new_runs,
+        a_missing_blob_refuses_a_run,
+        accepted_blobs_stay_and_others_expire,
+        runs_are_listed_newest_first,
+        the_list_by_status_follows_the_commits,
+        commands_need_a_run_that_is_not_over,
+        an_app_is_found_by_its_id_and_its_key,
+        an_idempotency_key_is_reserved_once,
+        events_are_read_in_pages,
+        followers_are_woken,
+    },
+    inbox::{
+        facts_are_read_in_order_from_a_cursor,
+        a_waiting_reader_gets_what_comes,
+        a_waiting_reader_comes_back_with_nothing,
+        the_inbox_is_cut_below_the_cursor_by_its_owner_only,
+    },
+    claims::{
+        a_held_shard_is_refused_to_others,
+        a_lease_ends_with_its_time,
+        a_renewed_lease_holds_on,
+        a_released_shard_is_free_at_once,
+        a_second_claim_voids_the_first,
+        a_claim_tells_what_to_build_on,
+        takeovers_without_progress_are_counted,
+        the_living_are_listed,
+    },
+    commits::{
+        a_commit_writes_all_of_a_run,
+        a_commit_deletes_fields_and_held_chunks,
+        a_lost_owner_writes_nothing,
+        events_of_one_commit_are_numbered_per_run,
+        a_bounded_step_goes_on_by_a_fact,
+        blobs_of_a_commit_can_be_read,
+        open_runs_are_told_page_by_page,
+    },
+    timers::{
+        timers_are_told_when_due_in_their_order,
+        timers_are_set_anew_and_cleared_by_commits,
+    },
+    jobs::{
+        a_job_is_delivered_once,
+        readers_take_no_more_than_they_ask_for,
+        a_waiting_worker_gets_what_comes,
+        a_job_is_completed_once,
+        a_result_with_a_missing_blob_leaves_the_job,
+        what_a_consumer_holds_is_told_again,
+        a_job_taken_back_is_never_delivered,
+        a_job_taken_back_from_its_holder_is_lost_to_it,
+        cancellations_arrive,
+        lost_jobs_are_those_that_nobody_waits_for,
+    },
+    taking_over::{
+        a_silent_job_is_taken_over_with_a_higher_number,
+        a_heartbeat_keeps_a_job,
+        a_heartbeat_tells_what_is_lost,
+        a_job_handed_back_is_taken_at_once_and_not_counted,
+        only_the_holder_hands_back,
+        forgetting_consumers_loses_no_job,
+    },
+    sweeping::{
+        runs_that_ended_long_ago_are_removed,
+        only_the_owner_sweeps,
+        a_graph_goes_with_its_last_run,
+    },
+}
+
+/// Runs every case, each on a namespace that `make` makes; answers those that broke.
+pub async fn all<F, S>(make: F) -> Vec<(&'static str, Broken)>
+where
+    F: Fn() -> S,
+    S: Future<Output = Subject>,
+{
+    let mut broken = Vec::new();
+    for (name, case) in CASES {
+        if let Err(error) = case(make().await).await {
+            broken.push((*name, error));
+        }
+    }
+    broken
+}
+
+/// Breaks unless both are equal.
+fn same<T: PartialEq + Debug>(what: &str, is: T, should_be: T) -> Outcome {
+    holds_that(is == should_be, || format!("{what}: is {is:?}, should be {should_be:?}"))
+}
+
+/// Breaks unless it holds.
+fn holds(what: &str, holds: bool) -> Outcome {
+    holds_that(holds, || format!("does not hold: {what}"))
+}
+
+fn holds_that(holds: bool, message: impl FnOnce() -> String) -> Outcome {
+    if holds { Ok(()) } else { Err(Broken::Promise(message())) }
+}

@@ -1,0 +1,48 @@
+//! The end of ended runs.
+
+use super::fixtures::{GRAPH, SHARD, created_at, ended, event, run_id, write};
+use super::{Outcome, Subject, same};
+use crate::ids::{BlobId, EntryId};
+use crate::store::ListRuns;
+use crate::wire::commit::RunWrite;
+
+pub(super) async fn runs_that_ended_long_ago_are_removed(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2, 3, 4]).await?;
+    let blob = BlobId::generate();
+    let rich = RunWrite {
+        blobs: vec![(blob.clone(), "\"x\"".to_string())],
+        entries: vec![vec![event("graph_run_succeeded", 1)]],
+        state: vec![("a".to_string(), Some("1".to_string()))],
+        ..ended(1, created_at(10))
+    };
+    owning.write(vec![rich, ended(2, created_at(11)), ended(3, created_at(20))]).await?;
+    let store = s.store();
+    same("none is due", store.sweep(SHARD, owning.epoch(), created_at(10), 10).await?, 0)?;
+    same("no more than asked for", store.sweep(SHARD, owning.epoch(), created_at(15), 1).await?, 1)?;
+    same("the oldest first", store.run_fields(run_id(1)).await?, None)?;
+    same("the rest", store.sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
+    same("nothing is left to do", store.sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 0)?;
+    same("no run at rest", store.run_at_rest(run_id(1)).await?.is_none(), true)?;
+    same("no event", store.events(run_id(1), EntryId::ZERO, 10).await?, vec![])?;
+    same("no blob", store.blob(SHARD, &blob).await?, None)?;
+    let all = ListRuns { limit: 10, ..ListRuns::default() };
+    same("out of the list", store.list_runs(&all).await?, vec![run_id(4), run_id(3)])
+}
+
+pub(super) async fn only_the_owner_sweeps(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1]).await?;
+    owning.write(vec![ended(1, created_at(10))]).await?;
+    s.own("a").await?;
+    same("of an earlier epoch", s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 0)?;
+    same("the run is there", s.status(1).await?, Some("succeeded".to_string()))
+}
+
+pub(super) async fn a_graph_goes_with_its_last_run(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2]).await?;
+    owning.write(vec![ended(1, created_at(10)), write(2)]).await?;
+    s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
+    same("another run uses it", s.store().graph(SHARD, GRAPH).await?.is_some(), true)?;
+    owning.write(vec![ended(2, created_at(10))]).await?;
+    s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
+    same("nobody does", s.store().graph(SHARD, GRAPH).await?, None)
+}

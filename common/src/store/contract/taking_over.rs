@@ -1,0 +1,92 @@
+//! Jobs that change hands.
+
+use std::time::Duration;
+
+use super::fixtures::{QUEUE, SHARD};
+use super::jobs::{result, told};
+use super::{Outcome, Subject, holds, same};
+use crate::ids::EntryId;
+use crate::store::Accepted;
+
+pub(super) async fn a_silent_job_is_taken_over_with_a_higher_number(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    let idle = s.control.lease();
+    let store = s.store();
+    let jobs = s.deliver("w1", 10).await?;
+    same("too early", store.take_over(SHARD, QUEUE, "w2", idle, 10).await?, vec![])?;
+    s.control.advance(idle * 5 / 4).await;
+    let taken = store.take_over(SHARD, QUEUE, "w2", idle, 1).await?;
+    same("no more than asked for", told(&taken), vec![(entries[0], 2)])?;
+    same("with its body", (&taken[0].body, &taken[0].run), (&jobs[0].body, &jobs[0].run))?;
+    let old = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("the old holder", old, vec![Accepted::NotYours])?;
+    let old = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 2)]).await?;
+    same("not under the new number either", old, vec![Accepted::NotYours])?;
+    let new = store.complete(SHARD, QUEUE, "w2", &[result(entries[0], 2)]).await?;
+    same("the new holder", new, vec![Accepted::Stored])?;
+    let late = store.complete(SHARD, QUEUE, "w1", &[result(entries[1], 1)]).await?;
+    same("silent, but nobody took it", late, vec![Accepted::Stored])
+}
+
+pub(super) async fn a_heartbeat_keeps_a_job(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    let idle = s.control.lease();
+    s.deliver("w1", 10).await?;
+    for _ in 0..3 {
+        s.control.advance(idle / 2).await;
+        same("lost", s.store().heartbeat(SHARD, QUEUE, "w1", &entries[..1]).await?, vec![])?;
+    }
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", idle, 10).await?;
+    same("only the silent one is taken over", told(&taken), vec![(entries[1], 2)])
+}
+
+pub(super) async fn a_heartbeat_tells_what_is_lost(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    let idle = s.control.lease();
+    s.deliver("w1", 10).await?;
+    s.control.advance(idle * 5 / 4).await;
+    s.store().take_over(SHARD, QUEUE, "w2", idle, 1).await?;
+    let never = EntryId::new(1, 1);
+    let asked = [entries[0], entries[1], never];
+    let lost = s.store().heartbeat(SHARD, QUEUE, "w1", &asked).await?;
+    same("taken over, and never there", lost, vec![entries[0], never])?;
+    s.control.advance(idle * 5 / 4).await;
+    s.store().heartbeat(SHARD, QUEUE, "w1", &entries[..1]).await?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w3", idle, 10).await?;
+    holds("whoever lost it keeps it for nobody", told(&taken).contains(&(entries[0], 3)))
+}
+
+pub(super) async fn a_job_handed_back_is_taken_at_once_and_not_counted(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    s.deliver("w1", 10).await?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
+    let refused = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("it is no longer the old holder's", refused, vec![Accepted::NotYours])?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    same("at once, with the same number", told(&taken), vec![(entries[0], 1)])?;
+    same("nobody waits for it", s.store().lost_jobs(SHARD, QUEUE, &entries).await?, vec![])?;
+    let accepted = s.store().complete(SHARD, QUEUE, "w2", &[result(entries[0], 1)]).await?;
+    same("the new holder's result", accepted, vec![Accepted::Stored])
+}
+
+pub(super) async fn only_the_holder_hands_back(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w1", 10).await?;
+    s.store().hand_back(SHARD, QUEUE, "w2", &[(entries[0], 1)]).await?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 2)]).await?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    same("nothing to take", taken, vec![])?;
+    let accepted = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("the holder's result", accepted, vec![Accepted::Stored])
+}
+
+pub(super) async fn forgetting_consumers_loses_no_job(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w1", 10).await?;
+    s.store().drop_consumers(SHARD, QUEUE, "w1", Duration::ZERO).await?;
+    same("still held", told(&s.store().held(SHARD, QUEUE, "w1").await?), vec![(entries[0], 1)])?;
+    let accepted = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("its result", accepted, vec![Accepted::Stored])?;
+    s.store().drop_consumers(SHARD, QUEUE, "w1", Duration::ZERO).await?;
+    same("holds nothing", s.store().held(SHARD, QUEUE, "w1").await?, vec![])
+}

@@ -1,0 +1,107 @@
+//! A commit: everything is checked before anything is written, since nothing would undo it.
+
+use super::queue::Job;
+use super::shard::{Blob, Shard};
+use crate::clock::Timestamp;
+use crate::ids::{EntryId, ExecutionId};
+use crate::limits;
+use crate::store::{Commit, CommitError, StoreError};
+use crate::wire::commit::{JobEntry, RunWrite};
+use crate::wire::fact::kind;
+
+/// Refuses what could not be written whole.
+pub(super) fn check(shard: &Shard, commit: &Commit) -> Result<(), CommitError> {
+    let refused = |reason: String| CommitError::NotDone(StoreError::Unexpected { doing: "a commit", reason });
+    if commit.number <= shard.fence.commit {
+        let last = shard.fence.commit;
+        return Err(refused(format!("its number {} does not exceed the last one, {last}", commit.number)));
+    }
+    let jobs = || commit.writes.iter().flat_map(|write| &write.jobs);
+    for job in jobs() {
+        let last = shard.queues.get(job.queue.as_str()).map_or(EntryId::ZERO, |queue| queue.last());
+        if job.entry <= last || jobs().any(|other| is_shadowed(job, other)) {
+            return Err(refused(format!("job {} of queue {} is not above the last", job.entry, job.queue)));
+        }
+    }
+    Ok(())
+}
+
+/// Two entries of one id in one queue.
+fn is_shadowed(job: &JobEntry, other: &JobEntry) -> bool {
+    !std::ptr::eq(job, other) && job.queue == other.queue && job.entry == other.entry
+}
+
+/// Writes a commit that was checked; answers which executions are to be stopped.
+pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<ExecutionId> {
+    shard.fence.commit = commit.number;
+    shard.fence.takeovers = 0;
+    shard.fence.trying.clear();
+    if let Some(cursor) = commit.cursor {
+        shard.fence.cursor = cursor;
+    }
+    let mut cancelled = Vec::new();
+    for write in &commit.writes {
+        write_run(shard, commit.number, write);
+        write_around(shard, write, now);
+        cancelled.extend(write.taken_back.iter().map(|job| job.execution));
+    }
+    for member in &commit.timers_cleared {
+        shard.timers.clear(member);
+    }
+    for dead in &commit.dead {
+        shard.bury(dead);
+    }
+    cancelled
+}
+
+/// The run's own keys.
+fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
+    let run = shard.runs.entry(write.run).or_default();
+    run.graph = write.graph.to_string();
+    run.created_at = write.created_at;
+    run.ended_at = write.ended_at.or(run.ended_at);
+    for (field, text) in &write.fields {
+        run.fields.insert((*field).to_string(), text.clone());
+    }
+    for (field, text) in &write.state {
+        match text {
+            Some(text) => run.state.insert(field.clone(), text.clone()),
+            None => run.state.remove(field),
+        };
+    }
+    if write.held_cleared {
+        run.held.clear();
+    }
+    run.held.extend_from_slice(&write.held);
+    for entry in &write.entries {
+        let fields = entry.iter().map(|(name, text)| ((*name).to_string(), text.clone())).collect();
+        run.events.append_of(commit, fields);
+    }
+    run.events.trim_to(limits::RUN_EVENTS_MAX);
+    run.blobs.extend(write.blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)));
+}
+
+/// What a run's write changes beside its own keys.
+fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
+    for (id, text) in &write.blobs {
+        shard.blobs.insert(id.clone(), Blob { text: text.clone(), until: None });
+    }
+    for job in &write.taken_back {
+        if let Some(queue) = shard.queues.get_mut(job.queue.as_str()) {
+            queue.remove(job.entry);
+        }
+    }
+    for job in &write.jobs {
+        let queue = shard.queues.entry(job.queue.as_str().into()).or_default();
+        queue.add(job.entry, Job { run: job.run.to_string(), body: job.body.clone() });
+    }
+    for member in &write.timers_cleared {
+        shard.timers.clear(member);
+    }
+    for (due, member) in &write.timers_set {
+        shard.timers.set(*due, member);
+    }
+    if write.go_on {
+        shard.add_fact(now, write.run.to_string(), kind::CONTINUE, "{}");
+    }
+}

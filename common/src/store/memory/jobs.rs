@@ -1,0 +1,210 @@
+//! For whoever works.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::queue::Place;
+use super::shard::Shard;
+use super::{Inner, MemoryStore, announce, look};
+use crate::clock::Timestamp;
+use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
+use crate::store::{Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, StoreError};
+
+struct MemoryJobReader {
+    inner: Arc<Inner>,
+    consumer: String,
+}
+
+#[async_trait]
+impl JobReader for MemoryJobReader {
+    async fn read(
+        &mut self,
+        streams: &[(ShardId, Arc<str>)],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let (inner, consumer) = (&self.inner, self.consumer.as_str());
+        let take = || {
+            let now = inner.now();
+            let mut space = inner.lock();
+            let mut taken = Vec::new();
+            for (shard, queue) in streams {
+                let place = Place { shard: *shard, queue };
+                let keys = space.shard(*shard).queues.entry(queue.clone()).or_default();
+                taken.extend(keys.read(&place, consumer, count, now));
+            }
+            taken
+        };
+        look(&inner.jobs_came, block, take).await
+    }
+}
+
+struct MemoryCancellations(broadcast::Receiver<ExecutionId>);
+
+#[async_trait]
+impl Cancellations for MemoryCancellations {
+    async fn next(&mut self) -> Option<ExecutionId> {
+        loop {
+            match self.0.recv().await {
+                Ok(execution) => return Some(execution),
+                // What was missed is told by the heartbeat.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+fn complete(shard: &mut Shard, queue: &str, consumer: &str, it: &Completion, now: Timestamp) -> Accepted {
+    let is_held = shard.queues.get(queue).is_some_and(|q| q.is_held(it.entry, consumer, it.number));
+    if !is_held {
+        return Accepted::NotYours;
+    }
+    if !shard.has_blobs(&it.blobs, now) {
+        return Accepted::BlobMissing;
+    }
+    shard.add_fact(now, it.run.to_string(), it.kind, &it.body);
+    shard.accept_blobs(it.run, &it.blobs);
+    if let Some(dead) = &it.dead {
+        shard.bury(dead);
+    }
+    if let Some(queue) = shard.queues.get_mut(queue) {
+        queue.remove(it.entry);
+    }
+    Accepted::Stored
+}
+
+#[async_trait]
+impl Jobs for MemoryStore {
+    async fn namespace(&self) -> Result<Meta, StoreError> {
+        Ok(self.inner.meta)
+    }
+
+    async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
+        let now = self.inner.now();
+        Ok(announce(&mut self.inner.lock().workers, consumer, ttl, now).len())
+    }
+
+    async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {
+        self.inner.lock().workers.remove(consumer);
+        Ok(())
+    }
+
+    async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {
+        Ok(Box::new(MemoryJobReader { inner: self.inner.clone(), consumer: consumer.to_string() }))
+    }
+
+    async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
+        let name: Arc<str> = queue.into();
+        let place = Place { shard, queue: &name };
+        let mut space = self.inner.lock();
+        Ok(space.shard(shard).queues.get(queue).map_or_else(Vec::new, |queue| queue.held(&place, consumer)))
+    }
+
+    async fn report(
+        &self,
+        shard: ShardId,
+        facts: &[(RunId, &'static str, String)],
+    ) -> Result<(), StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        for (run, kind, body) in facts {
+            space.shard(shard).add_fact(now, run.to_string(), kind, body);
+        }
+        self.inner.facts_came.notify_waiters();
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        results: &[Completion],
+    ) -> Result<Vec<Accepted>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let keys = space.shard(shard);
+        let accepted = results.iter().map(|it| complete(keys, queue, consumer, it, now)).collect();
+        self.inner.facts_came.notify_waiters();
+        Ok(accepted)
+    }
+
+    async fn heartbeat(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let queue = space.shard(shard).queues.get_mut(queue);
+        Ok(queue.map_or_else(|| entries.to_vec(), |queue| queue.heartbeat(consumer, entries, now)))
+    }
+
+    async fn take_over(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let now = self.inner.now();
+        let name: Arc<str> = queue.into();
+        let place = Place { shard, queue: &name };
+        let mut space = self.inner.lock();
+        let queue = space.shard(shard).queues.get_mut(queue);
+        Ok(queue.map_or_else(Vec::new, |queue| queue.take_over(&place, consumer, idle, count, now)))
+    }
+
+    async fn hand_back(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[(EntryId, u32)],
+    ) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        if let Some(queue) = space.shard(shard).queues.get_mut(queue) {
+            entries.iter().for_each(|(entry, number)| queue.hand_back(consumer, *entry, *number));
+        }
+        Ok(())
+    }
+
+    async fn drop_consumers(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+    ) -> Result<(), StoreError> {
+        let now = self.inner.now();
+        if let Some(queue) = self.inner.lock().shard(shard).queues.get_mut(queue) {
+            queue.drop_consumers(consumer, idle, now);
+        }
+        Ok(())
+    }
+
+    async fn cancellations(&self) -> Result<Box<dyn Cancellations>, StoreError> {
+        Ok(Box::new(MemoryCancellations(self.inner.cancelled.subscribe())))
+    }
+
+    async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.inner.graph_text(shard, hash))
+    }
+
+    async fn load_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.blob_text(shard, id))
+    }
+
+    async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.inner.keep_blob(shard, id, text);
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! The store without Redis, for simulation and tests: the same keys as maps, the same rules, time from a clock that
+//! the test moves.
+//!
+//! What the tests learn here must hold there, so it does what Redis and the scripts do, down to stream ids, delivery
+//! counts and idle times; both pass [`super::contract`]. One lock guards all of it: a method is one script. What
+//! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
+
+mod commit;
+mod jobs;
+mod queue;
+mod runs;
+mod shard;
+mod shards;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::time::Instant;
+
+use super::{App, Meta, StoreError};
+use crate::clock::{Clock, Timestamp};
+use crate::ids::{ExecutionId, RunId, ShardId};
+use crate::limits;
+use shard::Shard;
+
+/// Told cancellations that a slow listener may be behind; older ones are lost to it, as with pub/sub.
+const CANCELLATIONS_KEPT: usize = 1024;
+
+/// A namespace in memory. Clones share it.
+#[derive(Clone)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Arc<dyn Clock>,
+    inbox_max: u64,
+    meta: Meta,
+    space: Mutex<Namespace>,
+    facts_came: Notify,
+    jobs_came: Notify,
+    events_came: watch::Sender<u64>,
+    cancelled: broadcast::Sender<ExecutionId>,
+}
+
+/// Everything that is kept.
+#[derive(Default)]
+struct Namespace {
+    shards: BTreeMap<ShardId, Shard>,
+    schedulers: BTreeMap<String, Timestamp>,
+    workers: BTreeMap<String, Timestamp>,
+    apps: BTreeMap<String, App>,
+    keys: BTreeMap<String, String>,
+    reserved: BTreeMap<String, Reservation>,
+}
+
+struct Reservation {
+    run: RunId,
+    request: String,
+    until: Timestamp,
+}
+
+impl Namespace {
+    fn shard(&mut self, id: ShardId) -> &mut Shard {
+        self.shards.entry(id).or_default()
+    }
+}
+
+impl MemoryStore {
+    /// An empty namespace whose time is that of `clock`, with the default number of shards.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with(clock, limits::SHARDS, limits::INBOX_MAX)
+    }
+
+    /// An empty namespace with so many shards, whose inboxes refuse new runs above `inbox_max` entries.
+    pub fn with(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                clock,
+                inbox_max,
+                meta: Meta { shards, shards_first: shards },
+                space: Mutex::default(),
+                facts_came: Notify::new(),
+                jobs_came: Notify::new(),
+                events_came: watch::channel(0).0,
+                cancelled: broadcast::Sender::new(CANCELLATIONS_KEPT),
+            }),
+        }
+    }
+
+    /// What was given up on in a shard, oldest first.
+    pub fn dead(&self, shard: ShardId) -> Vec<super::Dead> {
+        self.inner.lock().shard(shard).dead.iter().cloned().collect()
+    }
+}
+
+impl Inner {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A panic of another holder left nothing half done that matters to a test.
+    fn lock(&self) -> MutexGuard<'_, Namespace> {
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks until there is something, at each call of `came`; at most for `at_most` of real time (a test's clock may
+/// stand still).
+async fn look<T, F>(came: &Notify, at_most: Duration, mut found: F) -> Result<Vec<T>, StoreError>
+where
+    F: FnMut() -> Vec<T>,
+{
+    let deadline = Instant::now() + at_most;
+    loop {
+        // Listen first: what comes between looking and waiting is not missed.
+        let mut told = std::pin::pin!(came.notified());
+        told.as_mut().enable();
+        let items = found();
+        if !items.is_empty() || at_most.is_zero() {
+            return Ok(items);
+        }
+        if wait(told, deadline).await.is_err() {
+            return Ok(found());
+        }
+    }
+}
+
+async fn wait(told: impl Future<Output = ()>, deadline: Instant) -> Result<(), tokio::time::error::Elapsed> {
+    tokio::time::timeout_at(deadline, told).await
+}
+
+/// Notes a sign of life and answers who else lives, sorted.
+fn announce(
+    living: &mut BTreeMap<String, Timestamp>,
+    id: &str,
+    ttl: Duration,
+    now: Timestamp,
+) -> Vec<String> {
+    living.insert(id.to_string(), now.plus(ttl));
+    living.retain(|_, until| *until > now);
+    living.keys().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

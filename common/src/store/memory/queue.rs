@@ -1,0 +1,173 @@
+//! A jobs stream with its consumer group: who holds which entry, as the how-manieth holder, and since when silent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::stream::Stream;
+use crate::clock::Timestamp;
+use crate::ids::{EntryId, ShardId};
+use crate::store::Delivered;
+
+/// A job that waits or is held.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) run: String,
+    pub(super) body: String,
+}
+
+/// A handing-out.
+#[derive(Debug)]
+struct Pending {
+    /// None after a job was handed back: it is anybody's.
+    consumer: Option<String>,
+    number: u32,
+    /// The last sign of life; none for a job that was handed back, which is idle from the first.
+    seen: Option<Timestamp>,
+}
+
+impl Pending {
+    fn is_idle(&self, now: Timestamp, idle: Duration) -> bool {
+        self.seen.is_none_or(|seen| seen.plus(idle) <= now)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    jobs: Stream<Job>,
+    /// The last entry that was handed out for the first time.
+    read: EntryId,
+    pending: BTreeMap<EntryId, Pending>,
+    consumers: BTreeMap<String, Timestamp>,
+}
+
+/// What a delivery says of where it comes from.
+pub(super) struct Place<'a> {
+    pub(super) shard: ShardId,
+    pub(super) queue: &'a Arc<str>,
+}
+
+impl Place<'_> {
+    fn delivered(&self, entry: EntryId, number: u32, job: &Job) -> Delivered {
+        Delivered {
+            shard: self.shard,
+            queue: self.queue.clone(),
+            entry,
+            number,
+            run: job.run.clone(),
+            body: job.body.clone(),
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn last(&self) -> EntryId {
+        self.jobs.last()
+    }
+
+    pub(super) fn add(&mut self, entry: EntryId, job: Job) {
+        self.jobs.put(entry, job);
+    }
+
+    /// Removes an entry, whoever holds it.
+    pub(super) fn remove(&mut self, entry: EntryId) {
+        self.jobs.remove(entry);
+        self.pending.remove(&entry);
+    }
+
+    /// Hands out jobs that nobody had (`XREADGROUP >`).
+    pub(super) fn read(
+        &mut self,
+        place: &Place<'_>,
+        consumer: &str,
+        count: usize,
+        now: Timestamp,
+    ) -> Vec<Delivered> {
+        self.consumers.insert(consumer.to_string(), now);
+        let jobs = self.jobs.after(self.read).take(count);
+        let fresh: Vec<Delivered> = jobs.map(|(entry, job)| place.delivered(entry, 1, job)).collect();
+        for job in &fresh {
+            self.read = job.entry;
+            let held = Pending { consumer: Some(consumer.to_string()), number: 1, seen: Some(now) };
+            self.pending.insert(job.entry, held);
+        }
+        fresh
+    }
+
+    /// What a consumer holds.
+    pub(super) fn held(&self, place: &Place<'_>, consumer: &str) -> Vec<Delivered> {
+        let of_consumer = |pending: &Pending| pending.consumer.as_deref() == Some(consumer);
+        self.pending
+            .iter()
+            .filter(|(_, pending)| of_consumer(pending))
+            .filter_map(|(entry, pending)| {
+                Some(place.delivered(*entry, pending.number, self.jobs.get(*entry)?))
+            })
+            .collect()
+    }
+
+    /// Whether this very handing-out is the present one.
+    pub(super) fn is_held(&self, entry: EntryId, consumer: &str, number: u32) -> bool {
+        self.pending
+            .get(&entry)
+            .is_some_and(|p| p.consumer.as_deref() == Some(consumer) && p.number == number)
+    }
+
+    /// Keeps what is still this consumer's; answers what is not.
+    pub(super) fn heartbeat(&mut self, consumer: &str, entries: &[EntryId], now: Timestamp) -> Vec<EntryId> {
+        self.consumers.insert(consumer.to_string(), now);
+        let mut lost = Vec::new();
+        for entry in entries {
+            match self.pending.get_mut(entry) {
+                Some(held) if held.consumer.as_deref() == Some(consumer) => held.seen = Some(now),
+                Some(_) | None => lost.push(*entry),
+            }
+        }
+        lost
+    }
+
+    /// Hands silent jobs to another (`XAUTOCLAIM`).
+    pub(super) fn take_over(
+        &mut self,
+        place: &Place<'_>,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+        now: Timestamp,
+    ) -> Vec<Delivered> {
+        self.consumers.insert(consumer.to_string(), now);
+        let silent = self.pending.iter_mut().filter(|(_, pending)| pending.is_idle(now, idle)).take(count);
+        let mut taken = Vec::new();
+        for (entry, pending) in silent {
+            let Some(job) = self.jobs.get(*entry) else { continue };
+            pending.number += 1;
+            pending.consumer = Some(consumer.to_string());
+            pending.seen = Some(now);
+            taken.push(place.delivered(*entry, pending.number, job));
+        }
+        taken
+    }
+
+    /// Makes a held job anybody's, its handing-out not counted.
+    pub(super) fn hand_back(&mut self, consumer: &str, entry: EntryId, number: u32) {
+        if !self.is_held(entry, consumer, number) {
+            return;
+        }
+        if let Some(held) = self.pending.get_mut(&entry) {
+            *held = Pending { consumer: None, number: number - 1, seen: None };
+        }
+    }
+
+    /// Forgets consumers that hold nothing: this one, and such as have been silent.
+    pub(super) fn drop_consumers(&mut self, consumer: &str, idle: Duration, now: Timestamp) {
+        let pending = &self.pending;
+        let holds = |name: &str| pending.values().any(|p| p.consumer.as_deref() == Some(name));
+        self.consumers.retain(|name, seen| holds(name) || (name != consumer && seen.plus(idle) > now));
+    }
+
+    /// Whether an entry neither waits nor is held.
+    pub(super) fn is_lost(&self, entry: EntryId) -> bool {
+        let waits = entry > self.read && self.jobs.get(entry).is_some();
+        !waits && !self.pending.contains_key(&entry)
+    }
+}

@@ -1,0 +1,186 @@
+//! For whoever submits, asks and follows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::shard::{GraphDocument, Run, Shard};
+use super::{Inner, MemoryStore, Reservation, wait};
+use crate::clock::Timestamp;
+use crate::ids::{BlobId, EntryId, RunId, ShardId};
+use crate::limits;
+use crate::machine::run::RunStatus;
+use crate::store::{App, Created, ListRuns, Meta, NewRun, Reserved, Runs, Sent, ServerReport, StoreError};
+use crate::wire::event::EventRecord;
+use crate::wire::fact::kind;
+use crate::wire::state::AtRest;
+
+fn create(shard: &mut Shard, new: &NewRun, inbox_max: u64, now: Timestamp) -> Created {
+    if shard.runs.contains_key(&new.id) {
+        return Created::Exists;
+    }
+    if shard.inbox.len() as u64 >= inbox_max {
+        return Created::Busy;
+    }
+    if !shard.has_blobs(&new.blobs, now) {
+        return Created::BlobMissing;
+    }
+    let (hash, document) = &new.graph;
+    let graph =
+        shard.graphs.entry(hash.clone()).or_insert_with(|| GraphDocument { text: document.clone(), runs: 0 });
+    graph.runs += 1;
+    let fields = new.fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())).collect();
+    let run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
+    shard.runs.insert(new.id, run);
+    shard.accept_blobs(new.id, &new.blobs);
+    shard.add_fact(now, new.id.to_string(), kind::START, &new.start);
+    Created::Created
+}
+
+impl Inner {
+    pub(super) fn graph_text(&self, shard: ShardId, hash: &str) -> Option<Arc<str>> {
+        self.lock().shard(shard).graphs.get(hash).map(|graph| graph.text.clone())
+    }
+    pub(super) fn blob_text(&self, shard: ShardId, id: &BlobId) -> Option<String> {
+        let now = self.now();
+        self.lock().shard(shard).blob(id, now).map(str::to_string)
+    }
+    pub(super) fn keep_blob(&self, shard: ShardId, id: &BlobId, text: &str) {
+        let now = self.now();
+        self.lock().shard(shard).put_blob(id, text, now);
+    }
+    pub(super) fn at_rest(&self, run: RunId) -> Option<AtRest> {
+        self.lock().shard(run.shard()).runs.get(&run).map(Run::at_rest)
+    }
+}
+
+#[async_trait]
+impl Runs for MemoryStore {
+    async fn check(&self) -> Result<ServerReport, StoreError> {
+        Ok(ServerReport { version: "memory".into(), warnings: Vec::new() })
+    }
+
+    async fn meta(&self) -> Result<Meta, StoreError> {
+        Ok(self.inner.meta)
+    }
+
+    async fn time(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.inner.now())
+    }
+
+    async fn writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
+        let now = self.inner.now();
+        let created = create(self.inner.lock().shard(new.id.shard()), new, self.inner.inbox_max, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(created)
+    }
+
+    async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
+        Ok(self.inner.lock().shard(run.shard()).runs.get(&run).map(|run| run.fields.clone()))
+    }
+
+    async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        Ok(self.inner.at_rest(run))
+    }
+
+    async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
+        let space = self.inner.lock();
+        let wanted = |run: &Run| {
+            query.status.is_none_or(|status| run.status() == Some(status))
+                && query.before.is_none_or(|before| run.created_at < before)
+        };
+        let runs = space.shards.values().flat_map(|shard| &shard.runs);
+        let mut found: Vec<(Timestamp, RunId)> =
+            runs.filter(|(_, run)| wanted(run)).map(|(id, run)| (run.created_at, *id)).collect();
+        found.sort_by(|a, b| b.cmp(a));
+        Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
+    }
+
+    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let shard = space.shard(run.shard());
+        let Some(known) = shard.runs.get(&run) else { return Ok(Sent::NotFound) };
+        if let Some(status) = known.status().filter(|status| RunStatus::is_over(*status)) {
+            return Ok(Sent::Over(status));
+        }
+        shard.add_fact(now, run.to_string(), kind, body);
+        self.inner.facts_came.notify_waiters();
+        Ok(Sent::Accepted)
+    }
+
+    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let mut space = self.inner.lock();
+        space.shard(run.shard()).runs.get(&run).map_or(Ok(Vec::new()), |run| run.events(after, count))
+    }
+
+    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64> {
+        // One counter for all runs: whoever follows looks more often than needed, which is allowed.
+        let _ = run;
+        self.inner.events_came.subscribe()
+    }
+
+    async fn wait_for_events(&self, run: RunId, at_most: Duration) {
+        let mut told = self.follow(run);
+        // Whether it was told or the time is over, the caller looks.
+        let changed = async { drop(told.changed().await) };
+        let _ = wait(changed, Instant::now() + at_most).await;
+    }
+
+    async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.inner.graph_text(shard, hash))
+    }
+
+    async fn blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.blob_text(shard, id))
+    }
+
+    async fn put_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.inner.keep_blob(shard, id, text);
+        Ok(())
+    }
+
+    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        space.apps.insert(app.id.clone(), app.clone());
+        if let Some(hash) = key_hash {
+            space.keys.insert(hash.to_string(), app.id.clone());
+        }
+        Ok(())
+    }
+
+    async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {
+        Ok(self.inner.lock().apps.get(id).cloned())
+    }
+
+    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.lock().keys.get(key_hash).cloned())
+    }
+
+    async fn apps(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.lock().apps.keys().cloned().collect())
+    }
+
+    async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        space.reserved.retain(|_, reserved| reserved.until > now);
+        if let Some(known) = space.reserved.get(key_hash) {
+            return Ok(match known {
+                known if known.request != request => Reserved::Other,
+                known if known.run == run => Reserved::Ours,
+                known => Reserved::Same(known.run),
+            });
+        }
+        let until = now.plus(Duration::from_secs(limits::IDEMPOTENCY_SECONDS));
+        space.reserved.insert(key_hash.to_string(), Reservation { run, request: request.to_string(), until });
+        Ok(Reserved::Ours)
+    }
+}

@@ -1,0 +1,201 @@
+//! One shard's keys.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::queue::Queue;
+use super::stream::Stream;
+use crate::clock::Timestamp;
+use crate::ids::{BlobId, EntryId, RunId};
+use crate::limits;
+use crate::machine::run::RunStatus;
+use crate::store::{Dead, RawFact, StoreError};
+use crate::wire::event::{self, EventRecord};
+use crate::wire::state::AtRest;
+
+#[derive(Default)]
+pub(super) struct Shard {
+    /// Who holds the lease, and until when.
+    pub(super) lease: Option<(String, Timestamp)>,
+    pub(super) fence: Fence,
+    pub(super) inbox: Stream<Message>,
+    pub(super) queues: BTreeMap<Arc<str>, Queue>,
+    pub(super) timers: Timers,
+    pub(super) dead: VecDeque<Dead>,
+    pub(super) runs: BTreeMap<RunId, Run>,
+    pub(super) blobs: HashMap<BlobId, Blob>,
+    pub(super) graphs: HashMap<String, GraphDocument>,
+}
+
+/// What a commit builds on.
+#[derive(Debug, Default)]
+pub(super) struct Fence {
+    pub(super) epoch: u64,
+    pub(super) holder: String,
+    pub(super) commit: u64,
+    pub(super) cursor: EntryId,
+    pub(super) takeovers: u32,
+    pub(super) trying: Vec<EntryId>,
+}
+
+/// An entry of the inbox.
+#[derive(Debug, Clone)]
+pub(super) struct Message {
+    pub(super) kind: String,
+    pub(super) run: String,
+    pub(super) body: String,
+}
+
+pub(super) struct Blob {
+    pub(super) text: String,
+    /// When it goes, unless something has accepted it.
+    pub(super) until: Option<Timestamp>,
+}
+
+pub(super) struct GraphDocument {
+    pub(super) text: Arc<str>,
+    pub(super) runs: usize,
+}
+
+#[derive(Default)]
+pub(super) struct Run {
+    pub(super) fields: HashMap<String, String>,
+    pub(super) state: HashMap<String, String>,
+    pub(super) held: Vec<String>,
+    pub(super) events: Stream<Vec<(String, String)>>,
+    pub(super) blobs: BTreeMap<BlobId, u64>,
+    pub(super) graph: String,
+    pub(super) created_at: Timestamp,
+    pub(super) ended_at: Option<Timestamp>,
+}
+
+impl Run {
+    pub(super) fn status(&self) -> Option<RunStatus> {
+        self.fields.get("status").and_then(|name| RunStatus::from_name(name))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.status().is_some_and(RunStatus::is_over)
+    }
+
+    /// As [`crate::wire::state::load`] wants it. The state's fields come in no particular order, as from Redis.
+    pub(super) fn at_rest(&self) -> AtRest {
+        AtRest {
+            run: self.fields.clone(),
+            state: self.state.iter().map(|(field, text)| (field.clone(), text.clone())).collect(),
+            held: self.held.clone(),
+            seq: self.events.newest().and_then(|fields| event::last_seq(fields)).unwrap_or(0),
+        }
+    }
+
+    pub(super) fn events(&self, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let mut records = Vec::new();
+        for (entry, fields) in self.events.after(after).take(count) {
+            let of_entry = event::decode(entry, fields.iter().cloned()).map_err(|error| {
+                StoreError::Unexpected { doing: "reading events", reason: error.to_string() }
+            })?;
+            records.extend(of_entry);
+        }
+        Ok(records)
+    }
+}
+
+impl Shard {
+    pub(super) fn add_fact(&mut self, now: Timestamp, run: String, kind: &str, body: &str) {
+        self.inbox.append(now, Message { kind: kind.to_string(), run, body: body.to_string() });
+    }
+
+    pub(super) fn facts(&self, after: EntryId, count: usize) -> Vec<RawFact> {
+        let facts = self.inbox.after(after).take(count);
+        facts
+            .map(|(entry, m)| RawFact {
+                entry,
+                kind: m.kind.clone(),
+                run: m.run.clone(),
+                body: m.body.clone(),
+            })
+            .collect()
+    }
+
+    /// The lease's holder, as long as it holds.
+    pub(super) fn holder(&self, now: Timestamp) -> Option<&str> {
+        self.lease.as_ref().filter(|(_, until)| *until > now).map(|(id, _)| id.as_str())
+    }
+
+    pub(super) fn blob(&self, id: &BlobId, now: Timestamp) -> Option<&str> {
+        let blob = self.blobs.get(id)?;
+        blob.until.is_none_or(|until| until > now).then_some(blob.text.as_str())
+    }
+
+    pub(super) fn put_blob(&mut self, id: &BlobId, text: &str, now: Timestamp) {
+        let pending = std::time::Duration::from_secs(limits::BLOB_PENDING_SECONDS);
+        self.blobs.retain(|_, blob| blob.until.is_none_or(|until| until > now));
+        self.blobs.insert(id.clone(), Blob { text: text.to_string(), until: Some(now.plus(pending)) });
+    }
+
+    pub(super) fn has_blobs(&self, blobs: &[(BlobId, u64)], now: Timestamp) -> bool {
+        blobs.iter().all(|(id, _)| self.blob(id, now).is_some())
+    }
+
+    /// Takes the expiry off blobs and enters them in their run.
+    pub(super) fn accept_blobs(&mut self, run: RunId, blobs: &[(BlobId, u64)]) {
+        for (id, size) in blobs {
+            if let Some(blob) = self.blobs.get_mut(id) {
+                blob.until = None;
+            }
+            if let Some(run) = self.runs.get_mut(&run) {
+                run.blobs.insert(id.clone(), *size);
+            }
+        }
+    }
+
+    pub(super) fn bury(&mut self, dead: &Dead) {
+        self.dead.push_back(dead.clone());
+        while self.dead.len() > limits::DEAD_MAX {
+            self.dead.pop_front();
+        }
+    }
+
+    /// Removes a run and all that is its own.
+    pub(super) fn remove_run(&mut self, id: RunId) {
+        let Some(run) = self.runs.remove(&id) else { return };
+        for blob in run.blobs.keys() {
+            self.blobs.remove(blob);
+        }
+        if let Some(graph) = self.graphs.get_mut(&run.graph) {
+            graph.runs = graph.runs.saturating_sub(1);
+            if graph.runs == 0 {
+                self.graphs.remove(&run.graph);
+            }
+        }
+    }
+}
+
+/// The timers set: members by due time, then by name.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    due: HashMap<String, Timestamp>,
+    order: BTreeSet<(Timestamp, String)>,
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, due: Timestamp, member: &str) {
+        self.clear(member);
+        self.due.insert(member.to_string(), due);
+        self.order.insert((due, member.to_string()));
+    }
+
+    pub(super) fn clear(&mut self, member: &str) {
+        if let Some(due) = self.due.remove(member) {
+            self.order.remove(&(due, member.to_string()));
+        }
+    }
+
+    pub(super) fn due(&self, now: Timestamp, count: usize) -> Vec<(Timestamp, String)> {
+        self.order.iter().take_while(|(due, _)| *due <= now).take(count).cloned().collect()
+    }
+
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.order.first().map(|(due, _)| *due)
+    }
+}

@@ -1,0 +1,247 @@
+//! A worker as a library: `main`, `tidemill dev` and tests start and stop it in the same order. Several can live in one
+//! process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::config::Config;
+use tidemill_common::store::{Jobs, StoreError};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::core::{Core, Settings};
+use crate::health::Health;
+use crate::heartbeat::{Heartbeat, OwnStore};
+use crate::providers::profile::ProfileError;
+use crate::providers::{Providers, ProvidersConfig};
+use crate::{cancel, consume, health, heartbeat, metrics};
+
+/// Longest time that results which are ready may take to be handed in at a stop.
+const FLUSH: Duration = Duration::from_secs(3);
+/// Longest time for the farewell to the store.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Consumers of dead workers that were silent for so long are forgotten.
+const FORGET_AFTER: Duration = Duration::from_secs(600);
+
+/// Why a worker does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A table `[providers.NAME]`.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A table `[providers.NAME]` that does not have the right form.
+    #[error("[providers.{name}]: {reason}")]
+    Providers {
+        /// The table.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The address for health and metrics.
+    #[error("cannot listen on worker.listen {listen}: {source}")]
+    Listen {
+        /// The address.
+        listen: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The heartbeat's thread.
+    #[error("cannot start the heartbeat's thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A running worker. Dropped without [`Worker::stop`] it ends like a process that is killed: nothing is handed in or
+/// back.
+pub struct Worker {
+    core: Arc<Core>,
+    health: Option<Health>,
+    heartbeat: Option<Heartbeat>,
+    consume: JoinHandle<()>,
+    cancel: JoinHandle<()>,
+}
+
+/// Starts a worker on the present runtime.
+///
+/// # Errors
+/// Settings that cannot be used, an address that is taken, a store that does not answer.
+pub async fn start(config: &Config, jobs: Arc<dyn Jobs>) -> Result<Worker, StartError> {
+    start_with(config, jobs, None).await
+}
+
+/// As [`start`], with a store for the heartbeat alone: made on the heartbeat's thread, its connections do not wait for
+/// a busy read loop.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_with(
+    config: &Config,
+    jobs: Arc<dyn Jobs>,
+    heartbeat_store: Option<OwnStore>,
+) -> Result<Worker, StartError> {
+    metrics::describe();
+    let listener = listen(&config.worker.listen).await?;
+    let providers = providers(config)?;
+    // Fails early when the store cannot be used.
+    jobs.namespace().await?;
+    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), providers));
+    heartbeat::beat(&core, &*core.jobs).await?;
+    metrics::PERMITS.set(core.settings.permits as f64);
+    let heartbeat = heartbeat::start(core.clone(), heartbeat_store).map_err(StartError::Thread)?;
+    let health = match listener {
+        Some(listener) => Some(
+            health::serve(listener, core.clone())
+                .map_err(|source| StartError::Listen { listen: config.worker.listen.clone(), source })?,
+        ),
+        None => None,
+    };
+    let Settings { queues, permits, .. } = &core.settings;
+    tracing::info!(consumer = %core.consumer, ?queues, permits, "worker started");
+    Ok(Worker {
+        health,
+        heartbeat: Some(heartbeat),
+        cancel: tokio::spawn(cancel::listen(core.clone())),
+        consume: tokio::spawn(consume::run(core.clone())),
+        core,
+    })
+}
+
+impl Worker {
+    /// Where health and metrics are served, if anywhere.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.health.as_ref().map(|health| health.addr)
+    }
+    /// The name under which it holds jobs.
+    pub fn consumer(&self) -> &str {
+        &self.core.consumer
+    }
+    /// Jobs in its hands.
+    pub fn jobs_held(&self) -> usize {
+        self.core.held.len()
+    }
+    /// Returns when the worker has ended by itself, which it should not.
+    pub async fn ended(&mut self) {
+        // A join error is a panic of the read loop; its message is in the log.
+        if !self.consume.is_finished() {
+            drop((&mut self.consume).await);
+        }
+    }
+
+    /// Takes no more jobs, lets those that run end within `grace`, and hands the rest back at once.
+    pub async fn stop(mut self, grace: Duration) {
+        let core = self.core.clone();
+        tracing::info!(held = core.held.len(), "worker stops");
+        core.vital.stop();
+        core.stopping.send_replace(true);
+        // The read loop lets go of its permits and of its connection, at which the store stops serving it.
+        self.ended().await;
+        if tokio::time::timeout(grace, all_ended(&core)).await.is_err() {
+            hand_back(&core, core.held.take(false)).await;
+            // What is left has ended; its results are on their way.
+            drop(tokio::time::timeout(FLUSH, all_ended(&core)).await);
+        }
+        let lanes = core.lanes.close();
+        let undelivered = core.held.take(true);
+        for mut lane in lanes {
+            if tokio::time::timeout(FLUSH, &mut lane).await.is_err() {
+                lane.abort();
+            }
+        }
+        hand_back(&core, undelivered).await;
+        self.heartbeat = None;
+        if tokio::time::timeout(FAREWELL, farewell(&core)).await.is_err() {
+            tracing::warn!("the store does not answer; what this worker held is taken over after its lease");
+        }
+        tracing::info!("worker stopped");
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.consume.abort();
+        self.cancel.abort();
+        if let Some(health) = &self.health {
+            health.task.abort();
+        }
+        drop(self.core.held.take(true));
+        for lane in self.core.lanes.close() {
+            lane.abort();
+        }
+    }
+}
+
+/// Every permit is free again: nothing is held.
+async fn all_ended(core: &Core) {
+    let all = u32::try_from(core.settings.permits).unwrap_or(u32::MAX);
+    drop(Semaphore::acquire_many(&core.permits, all).await);
+}
+
+type Unfinished = std::collections::HashMap<crate::held::Stream, Vec<(tidemill_common::ids::EntryId, u32)>>;
+
+async fn hand_back(core: &Core, unfinished: Unfinished) {
+    for ((shard, queue), entries) in unfinished {
+        metrics::HANDED_BACK.count_many(entries.len() as u64);
+        tracing::info!(%shard, %queue, jobs = entries.len(), "unfinished jobs are handed back");
+        let sent = core.jobs.hand_back(shard, &queue, &core.consumer, &entries);
+        match tokio::time::timeout(FAREWELL, sent).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "jobs cannot be handed back; their leases run out"),
+            Err(_) => tracing::warn!("the store does not answer; leases run out"),
+        }
+    }
+}
+
+/// Gives back what was delivered and never heard of, and takes this worker off the lists.
+async fn farewell(core: &Core) {
+    let said: Result<(), StoreError> = async {
+        let shards = core.jobs.namespace().await?.shards;
+        for queue in &core.settings.queues {
+            for shard in (0..shards).map(tidemill_common::ids::ShardId) {
+                let held = core.jobs.held(shard, queue, &core.consumer).await?;
+                let entries: Vec<_> = held.iter().map(|job| (job.entry, job.number)).collect();
+                if !entries.is_empty() {
+                    core.jobs.hand_back(shard, queue, &core.consumer, &entries).await?;
+                }
+                core.jobs.drop_consumers(shard, queue, &core.consumer, FORGET_AFTER).await?;
+            }
+        }
+        core.jobs.retire_worker(&core.consumer).await
+    }
+    .await;
+    if let Err(error) = said {
+        tracing::warn!(%error, "the worker leaves without farewell");
+    }
+}
+
+async fn listen(listen: &str) -> Result<Option<TcpListener>, StartError> {
+    if listen.is_empty() {
+        return Ok(None);
+    }
+    let bound = TcpListener::bind(listen).await;
+    bound.map(Some).map_err(|source| StartError::Listen { listen: listen.into(), source })
+}
+
+fn providers(config: &Config) -> Result<Providers, StartError> {
+    let mut tables = std::collections::BTreeMap::new();
+    for (name, table) in &config.providers {
+        let read = table
+            .clone()
+            .try_into()
+            .map_err(|error| StartError::Providers { name: name.clone(), reason: error.to_string() })?;
+        tables.insert(name.clone(), read);
+    }
+    Ok(Providers::new(&ProvidersConfig(tables), &|name| std::env::var(name).ok())?)
+}
+
+/// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.
+fn consumer_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
+    let random = Uuid::new_v4().simple().to_string();
+    format!("w-{}-{}-{}", if host.is_empty() { "host" } else { &host }, std::process::id(), &random[..8])
+}

@@ -1,0 +1,99 @@
+//! A job has arrived: it is read, noted as held, and started; or refused, or given up, if it cannot be.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use tidemill_common::failure::EngineErrorType;
+use tidemill_common::ids::{FramePath, NodeId, RunId};
+use tidemill_common::store::{Completion, Dead, Delivered};
+use tidemill_common::wire::fact::kind;
+use tidemill_common::wire::job::{self, Job};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::core::{Core, now};
+use crate::execute;
+use crate::hand::Hand;
+use crate::held::Place;
+use crate::lanes::Finished;
+use crate::{cancel, metrics, takeover};
+
+/// Starts a job. Short pure nodes have ended when this returns.
+pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
+    metrics::JOBS_READ.count();
+    let started_at = now();
+    let Delivered { shard, queue, entry, number, run, body } = delivered;
+    let place = Place { shard, queue, entry };
+    let read = run
+        .parse::<RunId>()
+        .map_err(|error| error.to_string())
+        .and_then(|run| job::parse(run, &body).map_err(|error| error.to_string()));
+    let job = match read {
+        Ok(job) => job,
+        Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
+    };
+    core.held.insert(place.clone(), number, Some(job.execution), permit);
+    let hand = Hand::new(core.clone(), place, number, &job, started_at);
+    if takeover::is_worn_out(&hand) {
+        return takeover::give_up(&hand, body);
+    }
+    if core.remembered.contains(&job.execution) {
+        tokio::spawn(cancel::ask(core.clone(), hand.place.clone(), number));
+    }
+    execute::start(hand, job, body.len());
+}
+
+/// A job that makes no sense to this worker fails its node, or it would go round the fleet for ever.
+fn refuse(
+    core: &Arc<Core>,
+    place: Place,
+    number: u32,
+    run: &str,
+    body: String,
+    permit: OwnedSemaphorePermit,
+    reason: &str,
+) {
+    metrics::JOBS_ENDED.count_for("refused");
+    tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
+    core.held.insert(place.clone(), number, None, permit);
+    let reason = format!("a worker cannot run the job: {reason}");
+    match attributed(run, &body) {
+        Some(job) => {
+            let hand = Hand::new(core.clone(), place, number, &job, now());
+            hand.give_up(EngineErrorType::Engine, reason, body);
+        }
+        None => discard(core, place, number, run, reason, body),
+    }
+}
+
+/// As much of a job as names its node, so that the node can be told to have failed.
+fn attributed(run: &str, body: &str) -> Option<Job> {
+    let run: RunId = run.parse().ok()?;
+    let map: Json = serde_json::from_str(body).ok()?;
+    let number = |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok());
+    let node = map.get("node")?.as_str()?;
+    let frame = FramePath::from(map.get("frame").and_then(Json::as_str).unwrap_or_default());
+    // Whatever else a newer version writes, these are read by every version.
+    let skeleton = serde_json::json!({
+        "node": node, "frame": frame, "graph": "", "attempt": number("attempt")?,
+        "delivered": number("delivered").unwrap_or(0),
+        "execution": tidemill_common::ids::ExecutionId::derive(&run, &frame, &NodeId::from(node)),
+    });
+    job::parse(run, &skeleton.to_string()).ok()
+}
+
+/// Nobody can be told of it: it leaves the queue, and is kept for people to see.
+fn discard(core: &Arc<Core>, place: Place, number: u32, run: &str, reason: String, body: String) {
+    let dead = Dead { what: "job", run: run.into(), reason, content: body };
+    let completion = Completion {
+        entry: place.entry,
+        number,
+        run: run.parse().unwrap_or_else(|_| RunId::new(0, 0, place.shard)),
+        kind: kind::FAILED,
+        body: "{}".into(),
+        blobs: Vec::new(),
+        dead: Some(dead),
+    };
+    core.held.ended(&place);
+    let lane = core.lanes.of(place.shard);
+    lane.hand_in(Finished { queue: place.queue, completion, blobs: Vec::new() });
+}

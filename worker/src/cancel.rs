@@ -1,0 +1,86 @@
+//! Jobs that are to be stopped. What is published is a hint: it makes the worker ask at once whether the entry is still
+//! its own, as the heartbeat would a little later. So a hint that comes late cannot hit the next attempt of the same
+//! execution. Hints are remembered for a lease, since the job may come after them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidemill_common::ids::ExecutionId;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::core::Core;
+use crate::held::Place;
+use crate::metrics;
+
+/// Most hints that are remembered; what is beyond is left to the heartbeat.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// Executions that were to be stopped lately.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    lease: Duration,
+    heard: Mutex<HashMap<ExecutionId, Instant>>,
+}
+
+impl Remembered {
+    pub(crate) fn new(lease: Duration) -> Self {
+        Self { lease, heard: Mutex::default() }
+    }
+    fn add(&self, execution: ExecutionId) {
+        let (now, mut heard) = (Instant::now(), self.lock());
+        if heard.len() >= REMEMBERED_MAX {
+            heard.retain(|_, at| now.duration_since(*at) < self.lease);
+        }
+        if heard.len() < REMEMBERED_MAX {
+            heard.insert(execution, now);
+        }
+    }
+    /// Whether the execution was to be stopped within the last lease.
+    pub(crate) fn contains(&self, execution: &ExecutionId) -> bool {
+        let mut heard = self.lock();
+        match heard.get(execution) {
+            Some(at) if at.elapsed() < self.lease => true,
+            Some(_) => heard.remove(execution).is_none(),
+            None => false,
+        }
+    }
+    fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, Instant>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Listens until the worker ends.
+pub(crate) async fn listen(core: Arc<Core>) {
+    let mut backoff = Backoff::default();
+    loop {
+        match core.jobs.cancellations().await {
+            Ok(mut cancellations) => {
+                core.listening.works();
+                backoff.reset();
+                while let Some(execution) = cancellations.next().await {
+                    hear(&core, execution);
+                }
+            }
+            Err(error) => core.listening.failed(&error),
+        }
+        backoff.wait().await;
+    }
+}
+
+fn hear(core: &Arc<Core>, execution: ExecutionId) {
+    core.remembered.add(execution);
+    for (place, number) in core.held.of_execution(&execution) {
+        tokio::spawn(ask(core.clone(), place, number));
+    }
+}
+
+/// Asks whether a job is still this worker's, and stops it if not. An error is left to the heartbeat.
+pub(crate) async fn ask(core: Arc<Core>, place: Place, number: u32) {
+    let answer = core.jobs.heartbeat(place.shard, &place.queue, &core.consumer, &[place.entry]).await;
+    if answer.is_ok_and(|lost| lost.contains(&place.entry)) && core.held.lose(&place, number) {
+        metrics::JOBS_LOST.count();
+        tracing::debug!(entry = %place.entry, "job was cancelled");
+    }
+}

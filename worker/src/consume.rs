@@ -1,0 +1,214 @@
+//! The read loop: permits first, then jobs, then each is started. It is the only one that takes jobs, so that a worker
+//! never holds more of them than it can run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::store::{Delivered, JobReader, StoreError};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::begin::begin;
+use crate::core::Core;
+use crate::held::{Place, Stream};
+use crate::metrics;
+use crate::takeover::TakeOver;
+
+/// Longest wait for jobs on all streams. The loop shows that it moves this often at least.
+const BLOCK: Duration = Duration::from_secs(1);
+/// Longest wait on some of the streams while the others are not looked at.
+const BLOCK_SUBSET: Duration = Duration::from_millis(50);
+/// Most jobs of one stream in one read.
+const READ_MAX: usize = 64;
+/// How often the namespace is asked whether there are more shards.
+const REFRESH: Duration = Duration::from_secs(30);
+
+/// Takes jobs until the worker stops.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut stopping = core.stopping.subscribe();
+    let mut consumer = Consumer::new(core);
+    tokio::select! {
+        // What a broken-off read leaves behind is handed back at the end of the stop.
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+        never = consumer.consume() => match never {},
+    }
+}
+
+struct Consumer {
+    core: Arc<Core>,
+    reader: Option<Box<dyn JobReader>>,
+    streams: Vec<Stream>,
+    refreshed: Option<Instant>,
+    /// Where the next subset of the streams begins.
+    next: usize,
+    takeover: TakeOver,
+    /// An answer may have been lost, and with it jobs that this worker holds without knowing.
+    lost_answer: bool,
+}
+
+impl Consumer {
+    fn new(core: Arc<Core>) -> Self {
+        Self {
+            core,
+            reader: None,
+            streams: Vec::new(),
+            refreshed: None,
+            next: 0,
+            takeover: TakeOver::new(),
+            lost_answer: false,
+        }
+    }
+
+    async fn consume(&mut self) -> std::convert::Infallible {
+        let mut backoff = Backoff::default();
+        loop {
+            self.core.vital.turn();
+            let Some(permits) = free_permits(&self.core).await else { continue };
+            match self.turn(permits).await {
+                Ok(()) => {
+                    self.core.reading.works();
+                    backoff.reset();
+                }
+                Err(error) => {
+                    self.core.reading.failed(&error);
+                    self.core.vital.disturb();
+                    self.reader = None;
+                    self.lost_answer = true;
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    async fn turn(&mut self, mut permits: OwnedSemaphorePermit) -> Result<(), StoreError> {
+        self.refresh().await?;
+        if self.lost_answer {
+            self.adopt(&mut permits).await?;
+            self.lost_answer = false;
+        }
+        if self.takeover.is_due(&self.core) {
+            self.takeover.look(&self.core, &self.streams, &mut permits).await?;
+        }
+        if permits.num_permits() == 0 {
+            return Ok(());
+        }
+        for job in self.read(permits.num_permits()).await? {
+            self.give(job, &mut permits);
+        }
+        Ok(())
+    }
+
+    /// Which streams there are: one a shard and queue. Shards may be added while the worker runs.
+    async fn refresh(&mut self) -> Result<(), StoreError> {
+        if self.refreshed.is_some_and(|at| at.elapsed() < REFRESH) {
+            return Ok(());
+        }
+        let meta = self.core.jobs.namespace().await?;
+        let of_queue = |queue: &Arc<str>| {
+            let queue = queue.clone();
+            (0..meta.shards).map(move |shard| (tidemill_common::ids::ShardId(shard), queue.clone()))
+        };
+        self.streams = self.core.settings.queues.iter().flat_map(of_queue).collect();
+        self.refreshed = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Reads at most `free` jobs. `count` is per stream, so with few permits only some streams can be asked at a time.
+    async fn read(&mut self, free: usize) -> Result<Vec<Delivered>, StoreError> {
+        let all = self.streams.len();
+        if all > 0 && free >= all {
+            let streams = self.streams.clone();
+            return self.ask(&streams, (free / all).min(READ_MAX), BLOCK).await;
+        }
+        let mut seen = 0;
+        while seen < all {
+            let some = self.rotate(free.min(all - seen));
+            seen += some.len();
+            let jobs = self.ask(&some, 1, Duration::ZERO).await?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+        let some = self.rotate(free);
+        self.ask(&some, 1, BLOCK_SUBSET).await
+    }
+
+    /// The next streams in turn.
+    fn rotate(&mut self, count: usize) -> Vec<Stream> {
+        let some = self.streams.iter().cycle().skip(self.next).take(count.min(self.streams.len()));
+        let some: Vec<Stream> = some.cloned().collect();
+        self.next = (self.next + some.len()) % self.streams.len().max(1);
+        some
+    }
+
+    async fn ask(
+        &mut self,
+        streams: &[Stream],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let core = &self.core;
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => none.insert(core.jobs.job_reader(&core.consumer).await?),
+        };
+        let asked = Instant::now();
+        let jobs = reader.read(streams, count, block).await?;
+        if asked.elapsed() > block + core.settings.lease / 3 {
+            // The store, or this process, stood still: leases ran on meanwhile.
+            core.vital.disturb();
+        }
+        Ok(jobs)
+    }
+
+    /// Runs what this worker holds without knowing.
+    async fn adopt(&mut self, permits: &mut OwnedSemaphorePermit) -> Result<(), StoreError> {
+        for (shard, queue) in &self.streams {
+            // Known before or after: what ends in between is in the first set and not in the second.
+            let before = self.core.held.by_stream().remove(&(*shard, queue.clone())).unwrap_or_default();
+            for job in self.core.jobs.held(*shard, queue, &self.core.consumer).await? {
+                let place = Place { shard: *shard, queue: queue.clone(), entry: job.entry };
+                let known = before.iter().any(|(entry, _)| *entry == job.entry);
+                if !known && !self.core.held.contains(&place) {
+                    tracing::info!(entry = %job.entry, %queue, "found a job whose delivery was lost on the way");
+                    self.give(job, permits);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a job if there is a permit for it; else it goes back.
+    fn give(&self, job: Delivered, permits: &mut OwnedSemaphorePermit) {
+        match permits.split(1) {
+            Some(permit) => begin(&self.core, job, permit),
+            None => {
+                metrics::HANDED_BACK.count();
+                tokio::spawn(hand_back(self.core.clone(), job));
+            }
+        }
+    }
+}
+
+/// All permits that are free, one at least; none when there was none for a while.
+async fn free_permits(core: &Core) -> Option<OwnedSemaphorePermit> {
+    let permits = &core.permits;
+    let waited = tokio::time::timeout(BLOCK, permits.clone().acquire_owned()).await;
+    let mut first = waited.ok()?.ok()?;
+    let more = u32::try_from(permits.available_permits()).unwrap_or(u32::MAX);
+    if more > 0
+        && let Ok(more) = permits.clone().try_acquire_many_owned(more)
+    {
+        first.merge(more);
+    }
+    Some(first)
+}
+
+/// An error leaves the job to its lease.
+async fn hand_back(core: Arc<Core>, job: Delivered) {
+    let entries = [(job.entry, job.number)];
+    if let Err(error) = core.jobs.hand_back(job.shard, &job.queue, &core.consumer, &entries).await {
+        core.reading.failed(&error);
+    }
+}

@@ -1,0 +1,99 @@
+//! What all parts of one worker share. Several workers can live in one process, so nothing here is global.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::config::Config;
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::store::Jobs;
+use tokio::sync::{Semaphore, watch};
+
+use crate::backoff::Condition;
+use crate::cancel::Remembered;
+use crate::graphs::Graphs;
+use crate::held::Held;
+use crate::lanes::Lanes;
+use crate::providers::Providers;
+use crate::vital::Vital;
+
+/// The worker's settings in the form they are used in.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) queues: Vec<Arc<str>>,
+    pub(crate) permits: usize,
+    pub(crate) lease: Duration,
+    pub(crate) deliveries_max: u32,
+    pub(crate) execution_max: Duration,
+    pub(crate) value_bytes_max: usize,
+}
+
+impl Settings {
+    pub(crate) fn of(config: &Config) -> Self {
+        let worker = &config.worker;
+        Self {
+            queues: worker.queues.iter().map(|queue| queue.as_str().into()).collect(),
+            permits: worker.permits.clamp(1, Semaphore::MAX_PERMITS),
+            lease: Duration::from_millis(worker.job_lease_ms),
+            deliveries_max: worker.deliveries_max,
+            execution_max: Duration::from_secs(worker.execution_seconds_max),
+            value_bytes_max: config.run.value_bytes_max,
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Core {
+    pub(crate) jobs: Arc<dyn Jobs>,
+    /// The name under which this worker holds jobs.
+    pub(crate) consumer: Arc<str>,
+    pub(crate) settings: Settings,
+    pub(crate) providers: Providers,
+    pub(crate) graphs: Graphs,
+    pub(crate) held: Arc<Held>,
+    pub(crate) lanes: Lanes,
+    /// One a job that may run.
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) remembered: Remembered,
+    pub(crate) vital: Vital,
+    /// True from the moment on that no more jobs are taken.
+    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) reading: Condition,
+    pub(crate) beating: Condition,
+    pub(crate) listening: Condition,
+}
+
+impl Core {
+    pub(crate) fn new(
+        config: &Config,
+        jobs: Arc<dyn Jobs>,
+        consumer: Arc<str>,
+        providers: Providers,
+    ) -> Self {
+        let settings = Settings::of(config);
+        let secret = &config.scheduler.secret_key;
+        let key = (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret));
+        let held = Arc::new(Held::default());
+        Self {
+            graphs: Graphs::new(jobs.clone(), key),
+            lanes: Lanes::new(jobs.clone(), consumer.clone(), held.clone()),
+            permits: Arc::new(Semaphore::new(settings.permits)),
+            remembered: Remembered::new(settings.lease),
+            vital: Vital::new(),
+            stopping: watch::Sender::new(false),
+            reading: Condition::new("reading jobs"),
+            beating: Condition::new("keeping jobs"),
+            listening: Condition::new("listening for cancellations"),
+            jobs,
+            consumer,
+            settings,
+            providers,
+            held,
+        }
+    }
+}
+
+/// The present moment. Reports carry the machine's clock; the scheduler holds it against its own.
+pub(crate) fn now() -> Timestamp {
+    SystemClock.now()
+}

@@ -1,0 +1,276 @@
+//! One attempt: graph, values, time limit, panic. Whatever happens, something is handed in, unless the job was dropped.
+//!
+//! A pure node with small inputs is evaluated where the job was read: no task, no timer. All else gets a task, which is
+//! aborted when the job is lost.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tidemill_common::failure::{EngineErrorType, NodeFailure};
+use tidemill_common::graph::{Graph, Node, NodeIx};
+use tidemill_common::limits;
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, evaluate};
+use tidemill_common::value::{Selector, Stored};
+use tidemill_common::wire::job::Job;
+
+use crate::core::now;
+use crate::executor::{Attempt, Executor, NodeExecutor, executor_of};
+use crate::hand::Hand;
+use crate::metrics;
+use crate::progress::{Progress, SharedProgress, telling};
+use crate::spill::{Sizes, Spilled, spill, store};
+use crate::variables::JobVariables;
+
+/// Bytes of a job above which its node is not evaluated on the spot: what takes long would hold up the read loop.
+const ON_THE_SPOT_BYTES_MAX: usize = 16 * 1024;
+/// Fuel of a pure node here, about one unit an instruction: some ten seconds. Its time limit cannot end a computation.
+const FUEL: u64 = 1_000_000_000;
+/// Class of a failure by time-out.
+const TIMEOUT: &str = "TimeoutError";
+
+/// Starts a job: evaluates it at once if it is small, else in a task of its own.
+pub(crate) fn start(hand: Hand, job: Job, body_bytes: usize) {
+    let graph = hand.core.graphs.at_hand(&job.graph);
+    let (spilled, kind) = match graph {
+        Some(graph) if body_bytes <= ON_THE_SPOT_BYTES_MAX => match on_the_spot(&hand, job, graph) {
+            Ok(done) => done,
+            Err(job) => return in_a_task(hand, *job),
+        },
+        Some(_) | None => return in_a_task(hand, job),
+    };
+    note_end(&hand, kind, spilled.failed);
+    if spilled.blobs.is_empty() {
+        return hand.bring(spilled, Vec::new());
+    }
+    spawn(hand.clone(), async move { store_and_bring(&hand, spilled, Vec::new()).await });
+}
+
+fn in_a_task(hand: Hand, job: Job) {
+    spawn(hand.clone(), attempt(hand, job));
+}
+
+/// A task that can be aborted, and hands in a failure when it panics.
+fn spawn(hand: Hand, work: impl Future<Output = ()> + Send + 'static) {
+    let guarded = hand.clone();
+    let task = tokio::spawn(async move {
+        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+            note_end(&guarded, "unknown", true);
+            guarded.bring(panicked(&guarded, &*panic), Vec::new());
+        }
+    });
+    hand.core.held.attach(&hand.place, hand.number, task.abort_handle());
+}
+
+/// Evaluates a pure node here and now; gives the job back when that is not the place for it.
+fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled, &'static str), Box<Job>> {
+    let has_blobs = job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_)));
+    let node = graph.find(job.node.as_str());
+    let (Some(ix), false) = (node, has_blobs) else { return Err(Box::new(job)) };
+    if !matches!(executor_of(graph.node(ix).kind), Some(Executor::Pure)) {
+        return Err(Box::new(job));
+    }
+    let variables = JobVariables::new(std::mem::take(&mut job.inputs), graph.clone());
+    let limits = EvaluationLimits {
+        output_bytes: Some(limits::PURE_OUTPUT_BYTES_MAX),
+        ..limits_of(&job.options, limits::PURE_FUEL)
+    };
+    let node = graph.node(ix);
+    let work = || {
+        let result = evaluate(node, &variables, &limits)?;
+        Ok(spill(result, Some(&variables), sizes(hand, &job.options)))
+    };
+    let spilled = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(spilled)) => spilled,
+        Ok(Err(Deferred)) => {
+            job.inputs = variables.into_inputs();
+            return Err(Box::new(job));
+        }
+        Err(panic) => panicked(hand, &*panic),
+    };
+    Ok((spilled, node.kind.wire()))
+}
+
+/// One attempt in a task of its own.
+async fn attempt(hand: Hand, job: Job) {
+    let core = hand.core.clone();
+    let (options, streams) = (job.options.clone(), job.streams);
+    let known = core.graphs.at_hand(&job.graph);
+    let graph = match known {
+        Some(graph) => Ok(graph),
+        None => core.graphs.get(hand.place.shard, &job.graph).await,
+    };
+    let found = graph.and_then(|graph| match graph.find(job.node.as_str()) {
+        Some(ix) => Ok((graph, ix)),
+        None => Err(unknown_node(&job)),
+    });
+    let (graph, ix) = match found {
+        Ok(found) => found,
+        Err(failure) => {
+            note_end(&hand, "unknown", true);
+            return hand.bring(failed(failure), Vec::new());
+        }
+    };
+    let node = graph.node(ix);
+    let executor = executor_of(node.kind);
+    let progress = progress(&hand, node, executor, streams);
+    let work = telling(&progress, run(&hand, job, graph.clone(), ix, executor, &progress));
+    let limit = node.settings.execution_timeout_ms.map_or(core.settings.execution_max, Duration::from_millis);
+    let (result, variables) = match tokio::time::timeout(limit, work).await {
+        Ok(done) => done,
+        Err(_) => (timed_out(node, limit), None),
+    };
+    let spilled = spill(result, variables.as_ref(), sizes(&hand, &options));
+    drop(variables);
+    let streamed = {
+        let mut progress = progress.lock();
+        // What is not sent is taken from the outputs, if it ended well and they are at hand.
+        if spilled.failed || !spilled.blobs.is_empty() {
+            progress.flush();
+        }
+        progress.streamed()
+    };
+    note_end(&hand, node.kind.wire(), spilled.failed);
+    store_and_bring(&hand, spilled, streamed).await;
+}
+
+fn progress(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool) -> SharedProgress {
+    let output = match executor {
+        Some(Executor::Outside(executor)) if streams => executor.streamed_output(),
+        Some(Executor::Outside(_) | Executor::Pure) | None => None,
+    };
+    let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
+    let lane = hand.core.lanes.of(hand.place.shard);
+    SharedProgress::new(Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector))
+}
+
+/// Values, then the node itself.
+async fn run(
+    hand: &Hand,
+    job: Job,
+    graph: Arc<Graph>,
+    ix: NodeIx,
+    executor: Option<Executor>,
+    progress: &SharedProgress,
+) -> (NodeResult, Option<JobVariables>) {
+    let Job { inputs, options, .. } = job;
+    let mut variables = JobVariables::new(inputs, graph.clone());
+    if let Err(failure) = variables.load(&*hand.core.jobs, hand.place.shard).await {
+        return (NodeResult::failed(failure), Some(variables));
+    }
+    match executor {
+        Some(Executor::Pure) => aside(variables, ix, options).await,
+        Some(Executor::Outside(executor)) => {
+            let node = graph.node(ix);
+            let result = outside(hand, executor, node, &variables, &options, progress).await;
+            (result, Some(variables))
+        }
+        None => {
+            let kind = graph.node(ix).kind.wire();
+            let message = format!("this worker cannot run nodes of type {kind}; use a newer version");
+            let failure = NodeFailure::new(EngineErrorType::Engine.name(), message);
+            (NodeResult::failed(failure), Some(variables))
+        }
+    }
+}
+
+async fn outside(
+    hand: &Hand,
+    executor: &dyn NodeExecutor,
+    node: &Node,
+    variables: &JobVariables,
+    options: &RunOptions,
+    progress: &SharedProgress,
+) -> NodeResult {
+    let mut on_delta = |text: &str| progress.lock().push(text);
+    let providers = &hand.core.providers;
+    executor.run(Attempt { node, variables, options, providers, on_delta: &mut on_delta }).await
+}
+
+/// Evaluates a pure node on a thread where it may take long.
+async fn aside(
+    variables: JobVariables,
+    ix: NodeIx,
+    options: RunOptions,
+) -> (NodeResult, Option<JobVariables>) {
+    let work = move || {
+        let graph = variables.graph().clone();
+        let result = evaluate(graph.node(ix), &variables, &limits_of(&options, FUEL));
+        (result.unwrap_or_else(|Deferred| out_of_fuel(graph.node(ix))), Some(variables))
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime is ending, and with it whoever would have handed this in.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+async fn store_and_bring(hand: &Hand, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
+    match store(&*hand.core.jobs, hand.place.shard, &spilled.blobs).await {
+        Ok(()) => hand.bring(spilled, streamed),
+        Err(error) => {
+            let message = format!("a large value of the node cannot be stored: {error}");
+            hand.bring(failed(NodeFailure::new(EngineErrorType::Engine.name(), message)), streamed);
+        }
+    }
+}
+
+fn sizes(hand: &Hand, options: &RunOptions) -> Sizes {
+    Sizes { inline_max: options.inline_bytes_max, value_max: hand.core.settings.value_bytes_max }
+}
+
+fn limits_of(options: &RunOptions, fuel: u64) -> EvaluationLimits {
+    EvaluationLimits {
+        undefined: options.template_undefined,
+        template_chars_max: options.template_chars_max,
+        fuel: Some(fuel),
+        output_bytes: None,
+    }
+}
+
+fn note_end(hand: &Hand, kind: &'static str, failed: bool) {
+    metrics::JOBS_ENDED.count_for(if failed { "failed" } else { "succeeded" });
+    metrics::JOB_SECONDS.record_for(kind, now().seconds_since(hand.started_at));
+}
+
+fn unknown_node(job: &Job) -> NodeFailure {
+    let message = format!("workflow version {} has no node {:?}", job.graph, job.node.as_str());
+    NodeFailure::new(EngineErrorType::Engine.name(), message)
+}
+
+fn timed_out(node: &Node, limit: Duration) -> NodeResult {
+    let setting = match node.settings.execution_timeout_ms {
+        Some(_) => "execution_timeout_ms of the node",
+        None => "worker.execution_seconds_max",
+    };
+    let message = format!("node {} did not end within {} ms ({setting})", node.id, limit.as_millis());
+    NodeResult::failed(NodeFailure::passing(TIMEOUT, message))
+}
+
+fn out_of_fuel(node: &Node) -> NodeResult {
+    let message = format!("node {} needs more than {FUEL} steps of computation", node.id);
+    NodeResult::failed(NodeFailure::new(TIMEOUT, message))
+}
+
+/// A failure and nothing else.
+fn failed(failure: NodeFailure) -> Spilled {
+    let sizes = Sizes { inline_max: usize::MAX, value_max: usize::MAX };
+    spill(NodeResult::failed(failure), None, sizes)
+}
+
+fn panicked(hand: &Hand, panic: &(dyn Any + Send)) -> Spilled {
+    metrics::PANICS.count();
+    let said = panic.downcast_ref::<&str>().copied();
+    let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let node = &hand.name.node;
+    // For the log alone: a panic's message may quote a value.
+    tracing::error!(run = %hand.run, %node, said, "the worker panicked while running a node");
+    let message = format!("the worker met a defect of its own while running node {node}; its log says more");
+    failed(NodeFailure::new(EngineErrorType::WorkerPanic.name(), message))
+}

@@ -1,0 +1,63 @@
+//! How a kind of node is executed: by the code that the scheduler uses as well, or by one that goes outside.
+
+use tidemill_common::graph::Node;
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::{NodeKind, NodeResult};
+use tidemill_common::value::Variables;
+
+use crate::nodes::EXECUTORS;
+use crate::providers::{DeltaSink, Providers};
+
+/// All that an execution may touch.
+pub struct Attempt<'a> {
+    /// The node, with its configuration.
+    pub node: &'a Node,
+    /// What it may read; large values are loaded, secrets open.
+    pub variables: &'a (dyn Variables + Send + Sync),
+    /// The run's options.
+    pub options: &'a RunOptions,
+    /// Models.
+    pub providers: &'a Providers,
+    /// Takes the pieces of what the node streams.
+    pub on_delta: DeltaSink<'a>,
+}
+
+/// Executes nodes of one kind. Dropping the future ends the execution.
+#[async_trait::async_trait]
+pub trait NodeExecutor: Send + Sync {
+    /// The output whose text is streamed, if the kind streams.
+    fn streamed_output(&self) -> Option<&'static str>;
+    /// One attempt. A failure is part of the result.
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult;
+}
+
+/// What executes a kind of node.
+#[derive(Clone, Copy)]
+pub enum Executor {
+    /// The code in `tidemill-common`, which needs nothing from outside.
+    Pure,
+    /// Code of the worker.
+    Outside(&'static dyn NodeExecutor),
+}
+
+/// The executor of a kind; none for kinds that cannot be run yet.
+pub fn executor_of(kind: NodeKind) -> Option<Executor> {
+    EXECUTORS.iter().find(|(known, _)| *known == kind).map(|(_, executor)| *executor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_common::nodes::NODE_TYPES;
+
+    #[test]
+    fn every_kind_that_can_be_run_has_one_executor_and_no_other_kind_has() {
+        for spec in NODE_TYPES {
+            let rows = EXECUTORS.iter().filter(|(kind, _)| *kind == spec.kind).count();
+            assert_eq!(rows, usize::from(spec.implemented), "{}", spec.wire);
+            if let Some(executor) = executor_of(spec.kind) {
+                assert_eq!(matches!(executor, Executor::Pure), spec.pure, "{}", spec.wire);
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A job in hand: where it lies, whose it is, and how its result goes back.
+
+use std::sync::Arc;
+
+use tidemill_common::clock::Timestamp;
+use tidemill_common::failure::EngineErrorType;
+use tidemill_common::ids::{BlobId, Delivery, RunId};
+use tidemill_common::machine::changes::Record;
+use tidemill_common::store::{Completion, Dead};
+use tidemill_common::value::Selector;
+use tidemill_common::wire::fact::{JobName, Report};
+use tidemill_common::wire::job::Job;
+
+use crate::core::{Core, now};
+use crate::held::Place;
+use crate::lanes::Finished;
+use crate::spill::Spilled;
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Hand {
+    pub(crate) core: Arc<Core>,
+    pub(crate) place: Place,
+    /// Which handing-out of the entry it is.
+    pub(crate) number: u32,
+    pub(crate) run: RunId,
+    /// The job as facts name it.
+    pub(crate) name: JobName,
+    pub(crate) started_at: Timestamp,
+}
+
+impl Hand {
+    pub(crate) fn new(core: Arc<Core>, place: Place, number: u32, job: &Job, started_at: Timestamp) -> Self {
+        let name = JobName {
+            frame: job.frame.clone(),
+            node: job.node.clone(),
+            attempt: job.attempt,
+            // An entry that was lost and made anew counts on from where the lost one was.
+            holder: Delivery {
+                consumer: core.consumer.clone(),
+                number: job.delivered.saturating_add(number),
+            },
+        };
+        Self { core, place, number, run: job.run, name, started_at }
+    }
+
+    /// Hands a result in whose blobs are stored.
+    pub(crate) fn bring(&self, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
+        let Spilled { record, failed, blobs } = spilled;
+        self.end(record, failed, streamed, blobs, None);
+    }
+
+    /// Hands in that the engine gives the job up; `content` is kept for people to see.
+    pub(crate) fn give_up(&self, class: EngineErrorType, reason: String, content: String) {
+        let dead = Dead { what: "job", run: self.run.to_string(), reason: reason.clone(), content };
+        let record = Record { error: reason, error_type: class.name().into(), ..Record::default() };
+        self.end(record, true, Vec::new(), Vec::new(), Some(dead));
+    }
+
+    fn end(
+        &self,
+        record: Record,
+        failed: bool,
+        streamed: Vec<(Selector, u64)>,
+        blobs: Vec<(BlobId, String)>,
+        dead: Option<Dead>,
+    ) {
+        let finished_at = now().max(self.started_at);
+        let report = Report::Ended { started_at: self.started_at, finished_at, failed, record, streamed };
+        let completion = Completion {
+            entry: self.place.entry,
+            number: self.number,
+            run: self.run,
+            kind: report.kind(),
+            body: report.to_json(&self.name),
+            blobs: blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect(),
+            dead,
+        };
+        self.core.held.ended(&self.place);
+        let finished = Finished { queue: self.place.queue.clone(), completion, blobs };
+        self.core.lanes.of(self.place.shard).hand_in(finished);
+    }
+}

@@ -1,0 +1,69 @@
+//! What the outside may ask of a worker: `/livez` (the read loop moves), `/readyz` (the store answers, and jobs are
+//! taken), `/metrics` (Prometheus).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tidemill_common::telemetry::start_metrics;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::core::Core;
+
+/// Longest wait for the store.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+
+/// The running server.
+#[derive(Debug)]
+pub(crate) struct Health {
+    pub(crate) addr: SocketAddr,
+    pub(crate) task: JoinHandle<()>,
+}
+
+/// Serves on a listener that is bound already.
+///
+/// # Errors
+/// The listener has no address.
+pub(crate) fn serve(listener: TcpListener, core: Arc<Core>) -> std::io::Result<Health> {
+    let addr = listener.local_addr()?;
+    let metrics = start_metrics();
+    let router = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route(
+            "/metrics",
+            get(async move || ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render())),
+        )
+        .with_state(core);
+    let task = tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "the health server ended");
+        }
+    });
+    Ok(Health { addr, task })
+}
+
+async fn livez(State(core): State<Arc<Core>>) -> impl IntoResponse {
+    if core.vital.moves() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "the read loop is stuck\n")
+    }
+}
+
+async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
+    if core.vital.is_stopping() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_string());
+    }
+    match tokio::time::timeout(READY_WITHIN, core.jobs.namespace()).await {
+        Ok(Ok(_)) => (StatusCode::OK, "ok\n".to_string()),
+        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n".to_string()),
+    }
+}

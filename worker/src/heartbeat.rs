@@ -1,0 +1,104 @@
+//! A thread of its own that keeps what is held, drops what is lost, and tells that this worker lives; so a busy read
+//! loop costs no lease. But it keeps nothing for a read loop that is stuck.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidemill_common::store::{Jobs, StoreError};
+use tokio::sync::oneshot;
+
+use crate::core::Core;
+use crate::held::{Place, Stream};
+use crate::metrics;
+
+/// Makes the store that the thread uses; called on the thread, so that its connections live there.
+pub type OwnStore = Box<dyn FnOnce() -> Result<Arc<dyn Jobs>, StoreError> + Send>;
+
+/// The running thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    _stop: oneshot::Sender<()>,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread or no timer.
+pub(crate) fn start(core: Arc<Core>, store: Option<OwnStore>) -> std::io::Result<Heartbeat> {
+    let (stop, stopped) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("heartbeat".into()).spawn(move || {
+        let jobs = match store.map(|make| runtime.block_on(async { make() })) {
+            Some(Ok(own)) => own,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the heartbeat shares the connection of the read loop");
+                core.jobs.clone()
+            }
+            None => core.jobs.clone(),
+        };
+        runtime.block_on(async move {
+            tokio::select! {
+                () = keep_beating(&core, &*jobs) => {}
+                _ = stopped => {}
+            }
+        });
+    })?;
+    Ok(Heartbeat { _stop: stop })
+}
+
+async fn keep_beating(core: &Core, jobs: &dyn Jobs) {
+    let lease = core.settings.lease;
+    loop {
+        let wait = match beat(core, jobs).await {
+            Ok(()) => {
+                core.beating.works();
+                lease / 3
+            }
+            Err(error) => {
+                core.beating.failed(&error);
+                core.vital.disturb();
+                (lease / 10).min(Duration::from_secs(1))
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Renews everything that is held, stream by stream, and drops what the store says is lost.
+///
+/// # Errors
+/// As the store; the other streams were renewed all the same.
+pub(crate) async fn beat(core: &Core, jobs: &dyn Jobs) -> Result<(), StoreError> {
+    if !core.vital.moves() {
+        tracing::error!("the read loop is stuck; its jobs are left to other workers");
+        return Ok(());
+    }
+    let held = core.held.by_stream();
+    metrics::JOBS_HELD.set(held.values().map(Vec::len).sum::<usize>() as f64);
+    let renewed = join_all(held.iter().map(|(stream, entries)| renew(core, jobs, stream, entries))).await;
+    let ttl = core.settings.lease.saturating_mul(3);
+    let fleet = jobs.announce_worker(&core.consumer, ttl).await?;
+    core.vital.set_fleet(fleet);
+    metrics::FLEET.set(fleet as f64);
+    renewed.into_iter().collect()
+}
+
+async fn renew(
+    core: &Core,
+    jobs: &dyn Jobs,
+    (shard, queue): &Stream,
+    entries: &[(tidemill_common::ids::EntryId, u32)],
+) -> Result<(), StoreError> {
+    let ids: Vec<_> = entries.iter().map(|(entry, _)| *entry).collect();
+    let lost = jobs.heartbeat(*shard, queue, &core.consumer, &ids).await?;
+    for (entry, number) in entries.iter().filter(|(entry, _)| lost.contains(entry)) {
+        let place = Place { shard: *shard, queue: queue.clone(), entry: *entry };
+        // A result that was accepted meanwhile is gone from the map by itself.
+        if core.held.lose(&place, *number) {
+            metrics::JOBS_LOST.count();
+            tracing::info!(%shard, %queue, %entry, "job is not ours any more and was dropped");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! What goes back to the store: one lane a shard. A lane takes everything that is ready in one go, first the facts, then
+//! the results, and repeats a request until it is answered. So a thousand short jobs cost a few round trips, and what a
+//! job told while it ran is in the inbox before its result.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidemill_common::ids::{BlobId, RunId, ShardId};
+use tidemill_common::store::{Accepted, Completion, Jobs, StoreError};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use crate::backoff::{Backoff, Condition};
+use crate::held::{Held, Place};
+use crate::metrics;
+
+/// Most messages in one request; more gain nothing.
+const BATCH_MAX: usize = 64;
+/// Messages in a lane above which chunks are gathered longer.
+const BUSY_AT: usize = 256;
+/// How often a result is tried alone that the store answers with nonsense.
+const NONSENSE_MAX: u32 = 3;
+/// How often large values are stored again that are gone when their result comes.
+const BLOBLESS_MAX: u32 = 5;
+
+/// A result on its way.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) queue: Arc<str>,
+    pub(crate) completion: Completion,
+    /// Texts of the blobs that it refers to, kept until it is accepted: they may expire before.
+    pub(crate) blobs: Vec<(BlobId, String)>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Fact(RunId, &'static str, String),
+    Result(Box<Finished>),
+}
+
+/// Where messages for one shard are put. They are kept in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Lane {
+    sender: UnboundedSender<Message>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Lane {
+    /// Reports a fact.
+    pub(crate) fn report(&self, run: RunId, kind: &'static str, body: String) {
+        self.send(Message::Fact(run, kind, body));
+    }
+    /// Hands a result in.
+    pub(crate) fn hand_in(&self, finished: Finished) {
+        self.send(Message::Result(Box::new(finished)));
+    }
+    /// True when the store does not keep up.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > BUSY_AT
+    }
+    fn send(&self, message: Message) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // A lane is closed only when the worker ends; what comes after belongs to nobody any more.
+        drop(self.sender.send(message));
+    }
+}
+
+/// All lanes; each is opened when it is first needed.
+pub(crate) struct Lanes {
+    jobs: Arc<dyn Jobs>,
+    consumer: Arc<str>,
+    held: Arc<Held>,
+    open: Mutex<HashMap<ShardId, (Lane, JoinHandle<()>)>>,
+}
+
+impl Lanes {
+    pub(crate) fn new(jobs: Arc<dyn Jobs>, consumer: Arc<str>, held: Arc<Held>) -> Self {
+        Self { jobs, consumer, held, open: Mutex::default() }
+    }
+    /// The lane of a shard.
+    pub(crate) fn of(&self, shard: ShardId) -> Lane {
+        let open = || {
+            let (sender, receiver) = unbounded_channel();
+            let waiting = Arc::new(AtomicUsize::new(0));
+            let hands = Hands {
+                jobs: self.jobs.clone(),
+                consumer: self.consumer.clone(),
+                held: self.held.clone(),
+                shard,
+                waiting: waiting.clone(),
+                reporting: Condition::new("reporting"),
+                completing: Condition::new("handing results in"),
+            };
+            (Lane { sender, waiting }, tokio::spawn(hands.run(receiver)))
+        };
+        self.lock().entry(shard).or_insert_with(open).0.clone()
+    }
+    /// Closes all lanes: each ends when what was put in has been answered and no job holds it any more.
+    pub(crate) fn close(&self) -> Vec<JoinHandle<()>> {
+        self.lock().drain().map(|(_, (_, task))| task).collect()
+    }
+    fn lock(&self) -> MutexGuard<'_, HashMap<ShardId, (Lane, JoinHandle<()>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn blobs_vanish() -> StoreError {
+    let reason = "large values are gone as soon as they are stored; is Redis evicting keys?".into();
+    StoreError::Unexpected { doing: "handing results in", reason }
+}
+
+/// The receiving end of a lane.
+struct Hands {
+    jobs: Arc<dyn Jobs>,
+    consumer: Arc<str>,
+    held: Arc<Held>,
+    shard: ShardId,
+    waiting: Arc<AtomicUsize>,
+    reporting: Condition,
+    completing: Condition,
+}
+
+impl Hands {
+    async fn run(self, mut receiver: UnboundedReceiver<Message>) {
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            let taken = batch.len();
+            let mut facts = Vec::new();
+            let mut results: Vec<(Arc<str>, Vec<Finished>)> = Vec::new();
+            for message in batch.drain(..) {
+                match message {
+                    Message::Fact(run, kind, body) => facts.push((run, kind, body)),
+                    Message::Result(it) => match results.iter_mut().find(|(queue, _)| *queue == it.queue) {
+                        Some((_, of_queue)) => of_queue.push(*it),
+                        None => results.push((it.queue.clone(), vec![*it])),
+                    },
+                }
+            }
+            self.report(&facts).await;
+            for (queue, of_queue) in results {
+                self.hand_in(&queue, of_queue).await;
+            }
+            self.waiting.fetch_sub(taken, Ordering::Relaxed);
+        }
+    }
+
+    /// Facts bear repetition: a chunk by its offset, a start because it is told once.
+    async fn report(&self, facts: &[(RunId, &'static str, String)]) {
+        if facts.is_empty() {
+            return;
+        }
+        let mut backoff = Backoff::default();
+        let mut nonsense = 0;
+        while let Err(error) = self.jobs.report(self.shard, facts).await {
+            self.reporting.failed(&error);
+            nonsense += u32::from(!error.is_passing());
+            if nonsense >= NONSENSE_MAX {
+                // The result brings what the facts would have told.
+                tracing::error!(shard = %self.shard, %error, facts = facts.len(), "reports are dropped");
+                return;
+            }
+            backoff.wait().await;
+        }
+        self.reporting.works();
+    }
+
+    async fn hand_in(&self, queue: &Arc<str>, finished: Vec<Finished>) {
+        match self.try_until_answered(queue, finished).await {
+            Ok(()) => {}
+            Err((alone, error)) if alone.len() == 1 => self.drop_results(queue, alone, &error),
+            // One of them is not digestible: each by itself, so that the others get through.
+            Err((all, _)) => {
+                for one in all {
+                    if let Err((one, error)) = self.try_until_answered(queue, vec![one]).await {
+                        self.drop_results(queue, one, &error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Repeats the request until each result is answered. Gives back what the store answers with nonsense.
+    async fn try_until_answered(
+        &self,
+        queue: &Arc<str>,
+        mut finished: Vec<Finished>,
+    ) -> Result<(), (Vec<Finished>, StoreError)> {
+        let mut backoff = Backoff::default();
+        let (mut nonsense, mut blobless) = (0, 0);
+        while !finished.is_empty() {
+            let (completions, blobs): (Vec<_>, Vec<_>) =
+                finished.into_iter().map(|it| (it.completion, it.blobs)).unzip();
+            let answer = self.jobs.complete(self.shard, queue, &self.consumer, &completions).await;
+            let again = completions.into_iter().zip(blobs).map(|(completion, blobs)| Finished {
+                queue: queue.clone(),
+                completion,
+                blobs,
+            });
+            match answer {
+                Ok(answers) => {
+                    self.completing.works();
+                    metrics::BATCHES.count();
+                    finished = self.settle(again, &answers).await;
+                    if !finished.is_empty() {
+                        blobless += 1;
+                        if blobless >= BLOBLESS_MAX {
+                            return Err((finished, blobs_vanish()));
+                        }
+                        backoff.wait().await;
+                    }
+                }
+                Err(error) => {
+                    self.completing.failed(&error);
+                    finished = again.collect();
+                    nonsense += u32::from(!error.is_passing());
+                    if nonsense > 0 && (finished.len() > 1 || nonsense >= NONSENSE_MAX) {
+                        return Err((finished, error));
+                    }
+                    backoff.wait().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of what was answered; what misses a blob gets it stored again and remains.
+    async fn settle(&self, results: impl Iterator<Item = Finished>, answers: &[Accepted]) -> Vec<Finished> {
+        let mut remaining = Vec::new();
+        for (it, answer) in results.zip(answers) {
+            match answer {
+                Accepted::Stored => metrics::RESULTS.count_for("stored"),
+                Accepted::NotYours => {
+                    metrics::RESULTS.count_for("not_yours");
+                    tracing::debug!(run = %it.completion.run, entry = %it.completion.entry, "result was not wanted any more");
+                }
+                Accepted::BlobMissing => {
+                    metrics::RESULTS.count_for("blob_missing");
+                    for (id, text) in &it.blobs {
+                        if let Err(error) = self.jobs.store_blob(self.shard, id, text).await {
+                            self.completing.failed(&error);
+                        }
+                    }
+                    remaining.push(it);
+                    continue;
+                }
+            }
+            self.held.settle(&self.place(&it), it.completion.number);
+        }
+        remaining
+    }
+
+    /// What cannot be handed in is let go of: its lease runs out, and another worker tries.
+    fn drop_results(&self, queue: &Arc<str>, results: Vec<Finished>, error: &StoreError) {
+        for it in results {
+            metrics::RESULTS.count_for("dropped");
+            tracing::error!(run = %it.completion.run, %queue, entry = %it.completion.entry, %error, "result cannot be handed in; its job is left to others");
+            self.held.settle(&self.place(&it), it.completion.number);
+        }
+    }
+
+    fn place(&self, it: &Finished) -> Place {
+        Place { shard: self.shard, queue: it.queue.clone(), entry: it.completion.entry }
+    }
+}

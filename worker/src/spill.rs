@@ -1,0 +1,155 @@
+//! From a node's result to the record that travels: large values become blobs, secrets become references or masks, and
+//! a value over the hard limit becomes a failure.
+
+use serde_json::Value as Json;
+use tidemill_common::failure::{EngineErrorType, NodeFailure};
+use tidemill_common::ids::{BlobId, ShardId};
+use tidemill_common::machine::changes::Record;
+use tidemill_common::machine::run::json_size;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::store::{Jobs, StoreError};
+use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
+
+use crate::backoff::Backoff;
+use crate::variables::JobVariables;
+
+/// Sizes that decide where a value goes, in bytes of JSON.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Longer values are stored apart.
+    pub(crate) inline_max: usize,
+    /// Longer values fail their node.
+    pub(crate) value_max: usize,
+}
+
+/// A result, ready to travel once its blobs are stored.
+#[derive(Debug)]
+pub(crate) struct Spilled {
+    pub(crate) record: Record,
+    pub(crate) failed: bool,
+    pub(crate) blobs: Vec<(BlobId, String)>,
+}
+
+/// Makes the record of a result. Without variables (the node could not even begin) there is nothing to mask.
+pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes: Sizes) -> Spilled {
+    let too_large = too_large(&result, sizes.value_max);
+    let result = match too_large {
+        Some(failure) => NodeResult { inputs: result.inputs, ..NodeResult::failed(failure) },
+        None => result,
+    };
+    let secrets: Vec<&Segment> = variables.into_iter().flat_map(JobVariables::secrets).collect();
+    let mut blobs = Vec::new();
+    let mut keep = |segment: Segment| keep(segment, variables, sizes, &mut blobs);
+    let inputs = result.inputs.into_iter().map(|(name, value)| (name, keep(shown(value)))).collect();
+    let process_data = result
+        .process_data
+        .into_iter()
+        .map(|(name, value)| (name, keep(Segment::infer(hide(value, &secrets)))))
+        .collect();
+    let outputs = result
+        .outputs
+        .into_iter()
+        .map(|(name, value)| match variables.and_then(|variables| variables.secret_name(&value)) {
+            Some(secret) => (name, Stored::Secret(secret)),
+            None => (name, keep(value)),
+        })
+        .collect();
+    let failed = result.failure.is_some();
+    let failure = result.failure.unwrap_or_else(|| NodeFailure::new("", ""));
+    let record = Record {
+        inputs,
+        process_data,
+        outputs,
+        metadata: result.metadata,
+        handle: result.handle,
+        usage: result.usage,
+        error: hide_in(failure.message, &secrets),
+        error_type: failure.error_type,
+        retry_hint: failure.retry_after_ms,
+    };
+    Spilled { record, failed, blobs }
+}
+
+/// Stores the blobs of a result; waits while the store does not answer.
+///
+/// # Errors
+/// What another try will not mend.
+pub(crate) async fn store(
+    jobs: &dyn Jobs,
+    shard: ShardId,
+    blobs: &[(BlobId, String)],
+) -> Result<(), StoreError> {
+    for (id, text) in blobs {
+        let mut backoff = Backoff::default();
+        while let Err(error) = jobs.store_blob(shard, id, text).await {
+            if !error.is_passing() {
+                return Err(error);
+            }
+            backoff.wait().await;
+        }
+    }
+    Ok(())
+}
+
+fn keep(
+    segment: Segment,
+    variables: Option<&JobVariables>,
+    sizes: Sizes,
+    blobs: &mut Vec<(BlobId, String)>,
+) -> Stored {
+    if json_size(&segment.value) <= sizes.inline_max {
+        return Stored::Inline(segment);
+    }
+    // What came as a blob lies in the store already.
+    if let Some(blob) = variables.and_then(|variables| variables.blob_of(&segment)) {
+        return Stored::Blob(blob.clone());
+    }
+    let (id, text) = (BlobId::generate(), blob_text(&segment.value));
+    let blob = BlobRef { id: id.clone(), ty: segment.ty, size: text.len() as u64 };
+    blobs.push((id, text));
+    Stored::Blob(blob)
+}
+
+fn too_large(result: &NodeResult, value_max: usize) -> Option<NodeFailure> {
+    let outputs = result.outputs.iter().map(|(name, value)| ("output", name, &value.value));
+    let process = result.process_data.iter().map(|(name, value)| ("process data", name, value));
+    outputs.chain(process).find_map(|(part, name, value)| {
+        let size = json_size(value);
+        (size > value_max).then(|| {
+            let message = format!(
+                "{part} {name:?} has {size} bytes, and a value may have {value_max} (run.value_bytes_max)"
+            );
+            NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message)
+        })
+    })
+}
+
+/// A secret as it is shown: Dify's masked form.
+fn shown(segment: Segment) -> Segment {
+    if segment.ty == SegmentType::Secret { Segment::string(segment.log()) } else { segment }
+}
+
+/// The value with every secret in its texts masked.
+fn hide(value: Json, secrets: &[&Segment]) -> Json {
+    if secrets.is_empty() {
+        return value;
+    }
+    match value {
+        Json::String(text) => Json::String(hide_in(text, secrets)),
+        Json::Array(items) => items.into_iter().map(|item| hide(item, secrets)).collect(),
+        Json::Object(map) => map.into_iter().map(|(key, item)| (key, hide(item, secrets))).collect(),
+        plain @ (Json::Null | Json::Bool(_) | Json::Number(_)) => plain,
+    }
+}
+
+fn hide_in(mut text: String, secrets: &[&Segment]) -> String {
+    for secret in secrets {
+        if let Json::String(plain) = &secret.value
+            && !plain.is_empty()
+            && text.contains(plain.as_str())
+        {
+            text = text.replace(plain.as_str(), &secret.log());
+        }
+    }
+    text
+}

@@ -1,0 +1,83 @@
+//! Jobs of workers that died, and jobs that every worker died of.
+//!
+//! Over the whole fleet each stream is looked at about once a second: every worker looks as often as there are workers,
+//! in seconds. None looks in the first lease after its own connection came up, broke or stalled: then all jobs look
+//! abandoned, since nobody could renew anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::failure::EngineErrorType;
+use tidemill_common::store::StoreError;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use crate::backoff::fraction;
+use crate::begin::begin;
+use crate::core::Core;
+use crate::hand::Hand;
+use crate::held::Stream;
+use crate::metrics;
+
+/// Most jobs that are taken over in one look at one stream.
+const TAKEN_MAX: usize = 16;
+
+/// When to look next.
+#[derive(Debug)]
+pub(crate) struct TakeOver {
+    next: Instant,
+}
+
+impl TakeOver {
+    pub(crate) fn new() -> Self {
+        Self { next: Instant::now() }
+    }
+
+    pub(crate) fn is_due(&self, core: &Core) -> bool {
+        Instant::now() >= self.next && core.vital.steady_for(core.settings.lease)
+    }
+
+    /// Looks at every stream as far as there are permits, and starts what is found.
+    ///
+    /// # Errors
+    /// As the store; what it had handed out by then is held, and nobody here knows of it.
+    pub(crate) async fn look(
+        &mut self,
+        core: &Arc<Core>,
+        streams: &[Stream],
+        permits: &mut OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
+        self.next = Instant::now() + Duration::from_secs(1).saturating_mul(workers).mul_f64(0.5 + fraction());
+        for (shard, queue) in streams {
+            let count = permits.num_permits().min(TAKEN_MAX);
+            if count == 0 {
+                break;
+            }
+            let lease = core.settings.lease;
+            let taken = core.jobs.take_over(*shard, queue, &core.consumer, lease, count).await?;
+            for job in taken {
+                let Some(permit) = permits.split(1) else { break };
+                metrics::JOBS_TAKEN.count();
+                tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, "job taken over");
+                begin(core, job, permit);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a job was handed out too often already to be tried once more.
+pub(crate) fn is_worn_out(hand: &Hand) -> bool {
+    hand.name.holder.number > hand.core.settings.deliveries_max
+}
+
+/// Fails a job that no worker brings a result of.
+pub(crate) fn give_up(hand: &Hand, body: String) {
+    metrics::JOBS_ENDED.count_for("given_up");
+    let times = hand.name.holder.number - 1;
+    let reason =
+        format!("node {} was handed out {times} times and no worker brought a result", hand.name.node);
+    tracing::error!(run = %hand.run, node = %hand.name.node, times, "job given up");
+    hand.give_up(EngineErrorType::WorkerLost, reason, body);
+}

@@ -1,0 +1,135 @@
+//! What a node may read: the values its job carries, large ones loaded, secrets opened from the graph's environment.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use serde_json::Value as Json;
+use tidemill_common::failure::{EngineErrorType, NodeFailure};
+use tidemill_common::graph::Graph;
+use tidemill_common::ids::{BlobId, ShardId};
+use tidemill_common::store::Jobs;
+use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Variables};
+
+use crate::backoff::Backoff;
+
+/// The inputs of one job, over its graph.
+#[derive(Debug)]
+pub(crate) struct JobVariables {
+    inputs: Vec<(String, String, Stored)>,
+    /// Contents of the blobs among the inputs.
+    loaded: HashMap<BlobId, Segment>,
+    graph: Arc<Graph>,
+}
+
+impl JobVariables {
+    pub(crate) fn new(inputs: Vec<(String, String, Stored)>, graph: Arc<Graph>) -> Self {
+        Self { inputs, loaded: HashMap::new(), graph }
+    }
+
+    /// The inputs as they came.
+    pub(crate) fn into_inputs(self) -> Vec<(String, String, Stored)> {
+        self.inputs
+    }
+
+    pub(crate) fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// Loads the content of every blob among the inputs, each once; waits while the store does not answer.
+    ///
+    /// # Errors
+    /// A failure for the node: a blob is gone, or is not what it should be.
+    pub(crate) async fn load(&mut self, jobs: &dyn Jobs, shard: ShardId) -> Result<(), NodeFailure> {
+        let mut wanted: Vec<(&str, &str, &BlobRef)> = Vec::new();
+        for (node, name, value) in &self.inputs {
+            if let Stored::Blob(blob) = value
+                && !wanted.iter().any(|(_, _, known)| known.id == blob.id)
+            {
+                wanted.push((node, name, blob));
+            }
+        }
+        let loads = wanted.into_iter().map(|(node, name, blob)| load(jobs, shard, node, name, blob));
+        self.loaded = try_join_all(loads).await?.into_iter().collect();
+        Ok(())
+    }
+
+    /// The blob that holds just this value, if it came as one.
+    pub(crate) fn blob_of(&self, value: &Segment) -> Option<&BlobRef> {
+        if self.loaded.is_empty() {
+            return None;
+        }
+        self.inputs.iter().find_map(|(_, _, stored)| match stored {
+            Stored::Blob(blob) if self.loaded.get(&blob.id) == Some(value) => Some(blob),
+            Stored::Blob(_) | Stored::Inline(_) | Stored::Secret(_) => None,
+        })
+    }
+
+    /// The environment's secret that a value is.
+    pub(crate) fn secret_name(&self, value: &Segment) -> Option<Arc<str>> {
+        if value.ty != SegmentType::Secret {
+            return None;
+        }
+        let same = self.graph.environment.iter().find(|v| v.value == *value);
+        same.map(|v| v.name.clone())
+    }
+
+    /// The secrets that the node was given, opened; for masking.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Segment> {
+        self.inputs.iter().filter_map(|(_, _, stored)| match stored {
+            Stored::Secret(name) => self.graph.environment_variable(name).map(|v| &v.value),
+            Stored::Inline(_) | Stored::Blob(_) => None,
+        })
+    }
+}
+
+impl Variables for JobVariables {
+    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
+        // A job carries a handful of values: looking through them is quicker than hashing.
+        let input = self.inputs.iter().find(|(of, known, _)| of == node && known == name);
+        let opened = |name: &str| match self.graph.environment_variable(name) {
+            Some(variable) => Lookup::Found(Cow::Borrowed(&variable.value)),
+            None => Lookup::Missing,
+        };
+        match input {
+            Some((_, _, Stored::Inline(segment))) => Lookup::Found(Cow::Borrowed(segment)),
+            Some((_, _, Stored::Blob(blob))) => match self.loaded.get(&blob.id) {
+                Some(segment) => Lookup::Found(Cow::Borrowed(segment)),
+                None => Lookup::Blob(blob),
+            },
+            Some((_, _, Stored::Secret(name))) => opened(name),
+            None if node == "env" => opened(name),
+            None => Lookup::Missing,
+        }
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        self.inputs.iter().map(|(node, name, _)| (node.clone(), name.clone())).collect()
+    }
+}
+
+async fn load(
+    jobs: &dyn Jobs,
+    shard: ShardId,
+    node: &str,
+    name: &str,
+    blob: &BlobRef,
+) -> Result<(BlobId, Segment), NodeFailure> {
+    let failed = |reason: &str| {
+        let message = format!("the value of {node}.{name} (blob {}) {reason}", blob.id);
+        NodeFailure::new(EngineErrorType::BlobMissing.name(), message)
+    };
+    let mut backoff = Backoff::default();
+    let text = loop {
+        match jobs.load_blob(shard, &blob.id).await {
+            Ok(Some(text)) => break text,
+            Ok(None) => return Err(failed("is no longer there")),
+            Err(error) if error.is_passing() => backoff.wait().await,
+            Err(error) => return Err(failed(&format!("cannot be loaded: {error}"))),
+        }
+    };
+    let value: Json =
+        serde_json::from_str(&text).map_err(|error| failed(&format!("cannot be read: {error}")))?;
+    Ok((blob.id.clone(), Segment::new(blob.ty, value)))
+}

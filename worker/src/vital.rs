@@ -1,0 +1,70 @@
+//! Signs of life that the parts of a worker give one another: whether the read loop moves, since when the connection
+//! is undisturbed, how many workers there are.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A read loop that did not move for so long is stuck. Its longest step is a read that the store gives up on after its
+/// time-out, which is a few seconds.
+pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Vital {
+    began: Instant,
+    turned_ms: AtomicU64,
+    disturbed_ms: AtomicU64,
+    fleet: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl Vital {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            turned_ms: AtomicU64::new(0),
+            disturbed_ms: AtomicU64::new(0),
+            fleet: AtomicUsize::new(1),
+            stopping: AtomicBool::new(false),
+        }
+    }
+    /// The read loop moved.
+    pub(crate) fn turn(&self) {
+        self.turned_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+    /// Whether the read loop moves, or has ended because the worker stops.
+    pub(crate) fn moves(&self) -> bool {
+        self.is_stopping() || self.since(&self.turned_ms) < STUCK_AFTER
+    }
+    /// The connection came up, broke or stalled: for a lease from now on, idle times at the store say nothing, since
+    /// they ran on while nobody could renew anything.
+    pub(crate) fn disturb(&self) {
+        self.disturbed_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+    /// Whether the connection has been undisturbed for so long.
+    pub(crate) fn steady_for(&self, time: Duration) -> bool {
+        self.since(&self.disturbed_ms) >= time
+    }
+    /// How many workers live, this one included.
+    pub(crate) fn fleet(&self) -> usize {
+        self.fleet.load(Ordering::Relaxed).max(1)
+    }
+    pub(crate) fn set_fleet(&self, workers: usize) {
+        self.fleet.store(workers, Ordering::Relaxed);
+    }
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    fn since(&self, moment: &AtomicU64) -> Duration {
+        Duration::from_millis(self.now_ms().saturating_sub(moment.load(Ordering::Relaxed)))
+    }
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
