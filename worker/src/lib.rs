@@ -16,6 +16,8 @@ mod consume;
 mod core;
 mod execute;
 pub mod executor;
+#[cfg(test)]
+mod fake;
 mod graphs;
 mod hand;
 mod health;
@@ -28,6 +30,8 @@ mod progress;
 pub mod providers;
 mod spill;
 mod takeover;
+#[cfg(test)]
+mod tests;
 mod variables;
 mod vital;
 

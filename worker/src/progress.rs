@@ -172,3 +172,90 @@ async fn tell(progress: &SharedProgress) -> Infallible {
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeJobs, core, run_id, until};
+    use serde_json::{Value as Json, json};
+    use std::sync::Arc;
+    use tidemill_common::ids::{Delivery, FramePath, ShardId};
+
+    fn progress(jobs: &Arc<FakeJobs>, streams: bool) -> SharedProgress {
+        let name = JobName {
+            frame: FramePath::root(),
+            node: "llm".into(),
+            attempt: 1,
+            holder: Delivery { consumer: "w".into(), number: 1 },
+        };
+        let lane = core(jobs, 1).lanes.of(ShardId(0));
+        let selector = streams.then(|| vec!["llm".to_string(), "text".to_string()]);
+        SharedProgress::new(Progress::new(lane, run_id(), name, Timestamp::from_micros(5), selector))
+    }
+
+    /// What was told after so many milliseconds: kind, offset, text.
+    type Told = (u64, &'static str, Json, Json);
+
+    /// Pushes pieces, each after so many milliseconds, and answers what was told.
+    async fn told(streams: bool, pieces: &[(u64, &str)], rest_ms: u64) -> Vec<Told> {
+        let jobs = FakeJobs::new();
+        let progress = progress(&jobs, streams);
+        let began = Instant::now();
+        let watched = jobs.clone();
+        let watch = tokio::spawn(async move {
+            let mut told: Vec<Told> = Vec::new();
+            until("over", || {
+                let at = u64::try_from(began.elapsed().as_millis()).unwrap();
+                for (kind, body) in watched.state().facts.iter().skip(told.len()) {
+                    told.push((at, *kind, body["offset"].clone(), body["text"].clone()));
+                }
+                began.elapsed() > Duration::from_secs(2)
+            })
+            .await;
+            told
+        });
+        telling(&progress, async {
+            for (ms, text) in pieces {
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                progress.lock().push(text);
+            }
+            tokio::time::sleep(Duration::from_millis(rest_ms)).await;
+        })
+        .await;
+        watch.await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_piece_goes_at_once_and_the_following_are_gathered() {
+        let told =
+            told(true, &[(5, "He"), (3, "l"), (3, "lö"), (10, ","), (1, " you"), (100, "!")], 50).await;
+        let chunk = |offset: u64, text: &str| ("chunk", json!(offset), json!(text));
+        let texts: Vec<_> = told.iter().map(|it| (it.1, it.2.clone(), it.3.clone())).collect();
+        assert_eq!(texts, [chunk(0, "He"), chunk(2, "llö, you"), chunk(11, "!")]);
+        let times: Vec<u64> = told.iter().map(|it| it.0).collect();
+        for (time, expected) in times.iter().zip([5, 25, 122]) {
+            assert!(time.abs_diff(expected) <= 8, "{times:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_is_told_once_and_only_by_what_runs_longer() {
+        assert!(told(true, &[], 15).await.is_empty());
+        let late = told(true, &[(60, "x")], 0).await;
+        assert_eq!(late.iter().map(|it| it.1).collect::<Vec<_>>(), ["started", "chunk"]);
+        let unread = told(false, &[(5, "x"), (5, "y")], 40).await;
+        assert_eq!(unread.iter().map(|it| it.1).collect::<Vec<_>>(), ["started"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_total_counts_what_was_not_sent() {
+        let jobs = FakeJobs::new();
+        let key = || vec!["llm".to_string(), "text".to_string()];
+        let shared = progress(&jobs, true);
+        assert_eq!(shared.lock().streamed(), [(key(), 0)]);
+        shared.lock().push("ab");
+        shared.lock().push("ö");
+        assert_eq!(shared.lock().streamed(), [(key(), 4)]);
+        assert!(progress(&jobs, false).lock().streamed().is_empty());
+    }
+}

@@ -153,3 +153,63 @@ fn hide_in(mut text: String, secrets: &[&Segment]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::sync::Arc;
+    use tidemill_common::graph::build::import;
+    use tidemill_common::value::JsonMap;
+
+    const WORKFLOW: &str = r#"
+app: {mode: workflow, name: x}
+kind: app
+version: "0.6.0"
+workflow:
+  environment_variables:
+    - {id: "1", name: KEY, value_type: secret, value: sk-12345678901234567890}
+  graph:
+    nodes:
+      - {id: start, data: {type: start, title: S, variables: []}}
+      - {id: end, data: {type: end, title: E, outputs: []}}
+    edges: [{source: start, target: end}]
+"#;
+
+    fn variables() -> JobVariables {
+        let imported = import(WORKFLOW.as_bytes());
+        let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+        let inputs = vec![("env".into(), "KEY".into(), Stored::Secret("KEY".into()))];
+        JobVariables::new(inputs, Arc::new(graph))
+    }
+    fn secret() -> Segment {
+        Segment::new(SegmentType::Secret, json!("sk-12345678901234567890"))
+    }
+
+    #[test]
+    fn secrets_are_masked_where_they_are_shown_and_referred_to_where_they_are_kept() {
+        let result = NodeResult {
+            inputs: vec![("key".into(), secret())],
+            process_data: JsonMap::from_iter([("p".to_string(), json!(["use sk-12345678901234567890"]))]),
+            outputs: vec![("out".into(), secret())],
+            failure: Some(NodeFailure::new("X", "refused sk-12345678901234567890")),
+            ..NodeResult::default()
+        };
+        let spilled = spill(result, Some(&variables()), Sizes { inline_max: 1000, value_max: 1000 });
+        let record = spilled.record;
+        assert_eq!(record.outputs, [("out".to_string(), Stored::Secret("KEY".into()))]);
+        assert!(!format!("{record:?}").contains("sk-1234567890"), "{record:?}");
+        assert!(spilled.failed && record.error.starts_with("refused "));
+    }
+
+    #[test]
+    fn a_value_over_the_hard_limit_fails_the_node_and_names_the_setting() {
+        let outputs = vec![("big".into(), Segment::string("x".repeat(100)))];
+        let spilled = spill(NodeResult::outputs(outputs), None, Sizes { inline_max: 10, value_max: 50 });
+        assert_eq!((spilled.failed, spilled.record.error_type.as_str()), (true, "ValueTooLargeError"));
+        assert!(
+            spilled.record.error.contains("\"big\"") && spilled.record.error.contains("run.value_bytes_max")
+        );
+        assert!(spilled.record.outputs.is_empty() && spilled.blobs.is_empty());
+    }
+}

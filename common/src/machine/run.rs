@@ -299,7 +299,8 @@ pub struct RunState {
     pub seq: u64,
     /// Open frames by path; the root is always there.
     pub frames: BTreeMap<FramePath, Frame>,
-    /// Nodes that may run but have no job yet, in the order in which they became ready.
+    /// Nodes that may run but have no job yet: within a step in the order in which they became ready, between steps in
+    /// the order of the graph.
     pub ready: VecDeque<(FramePath, NodeIx)>,
     /// Response nodes of the root frame that have ended, in that order: it makes the run's outputs.
     pub responded: Vec<NodeIx>,

@@ -303,14 +303,28 @@ pub fn held_json(held: &Held) -> String {
         .to_string()
 }
 
-/// The response cursor and the order of finished responses.
+/// The response cursor and the order of finished responses. Of those that made several values the order of their names
+/// as well: the run's outputs show it, and a hash forgets it.
 pub fn response_json(run: &RunState) -> String {
     let graph = &run.graph;
     let id = |ix: NodeIx| graph.node(ix).id.as_str();
     let reached: Vec<&str> = run.response.reached.iter().map(|at| id(graph.responses[*at].node)).collect();
     let responded: Vec<&str> = run.responded.iter().map(|ix| id(*ix)).collect();
-    json!({"reached": reached, "done": run.response.done, "at": run.response.at, "responded": responded})
-        .to_string()
+    let mut map = JsonMap::new();
+    map.insert("reached".into(), reached.into());
+    map.insert("done".into(), run.response.done.into());
+    map.insert("at".into(), run.response.at.into());
+    map.insert("responded".into(), responded.iter().copied().collect());
+    let root = run.frames.get(&FramePath::root());
+    let several = responded.into_iter().filter_map(|node| {
+        let values = root?.variables.get(node).filter(|values| values.len() > 1)?;
+        Some((node.to_string(), values.iter().map(|(name, _)| name.as_str()).collect()))
+    });
+    let names: JsonMap = several.collect();
+    if !names.is_empty() {
+        map.insert("names".into(), Json::Object(names));
+    }
+    Json::Object(map).to_string()
 }
 
 /// The JSON of a variable as it stands in the state.
@@ -346,8 +360,13 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
     run.finished_at = time(&rest.run, "finished_at");
     run.error = rest.run.get("error").map(|e| e.as_str().into());
     run.seq = rest.seq;
-    for (field, text) in &rest.state {
+    // The response cursor puts other things in order, so these are loaded first.
+    let (cursor, parts): (Vec<_>, Vec<_>) = rest.state.iter().partition(|(field, _)| field == RESPONSE_FIELD);
+    for (field, text) in parts {
         load_field(&mut run, field, text)?;
+    }
+    for (_, text) in cursor {
+        load_response(&mut run, text)?;
     }
     for text in &rest.held {
         load_held(&mut run, text)?;
@@ -390,7 +409,6 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
         Some(("s", key)) => {
             run.response.streams.insert(key.to_string(), stream_from_json(text)?);
         }
-        _ if field == RESPONSE_FIELD => load_response(run, text)?,
         _ => return Err(WireError::Unknown { what: "a field of a run's state", kind: field.to_string() }),
     }
     Ok(())
@@ -416,7 +434,20 @@ fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {
     run.responded = nodes("responded")?;
     let streams = std::mem::take(&mut run.response.streams);
     run.response = ResponseState { reached, done: number("done"), at: number("at"), streams };
+    if let Some(Json::Object(names)) = map.get("names") {
+        names.iter().for_each(|(node, names)| order_variables(run, node, names));
+    }
     Ok(())
+}
+
+/// Brings a node's variables into the order of these names.
+fn order_variables(run: &mut RunState, node: &str, names: &Json) {
+    let names = names.as_array().map_or(&[][..], Vec::as_slice);
+    let place = |name: &String| names.iter().position(|known| known.as_str() == Some(name));
+    let root = run.frames.get_mut(&FramePath::root());
+    if let Some(values) = root.and_then(|frame| frame.variables.get_mut(node)) {
+        values.sort_by_key(|(name, _)| place(name));
+    }
 }
 
 /// A held chunk counts while its stream is still that of the same holder and none of it has been told.

@@ -130,13 +130,14 @@ fn complete(
             keep(cx, job, &key, tail);
         }
         Some(Stored::Blob(blob)) => {
-            // The tail lies apart; it is told at once when the stream is being told, and otherwise as one value.
+            // The tail lies apart; it is told at once when the stream is being told, and otherwise as one value. The
+            // empty piece that ends every text follows it.
             let told = cx.run.response.streams.get(&key).is_some_and(|s| s.told);
             if told {
                 let about = cx.about(&job.frame, job.node);
                 let chunk = ChunkText::Blob(blob, from);
                 let selector = selector.clone();
-                cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last: true });
+                cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last: false });
             } else {
                 cx.run.response.streams.remove(&key);
                 cx.out.streams.insert(key);

@@ -1,1 +1,0 @@
-//! The machine on its own: facts in, events out, nothing else.

@@ -1,0 +1,106 @@
+//! What a commit writes must be what the state in memory is: the store's copy, written to commit by commit, and the
+//! comparison.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+
+use crate::machine::RunState;
+use crate::machine::end_of_run;
+use crate::machine::run::{Frame, RunHead};
+use crate::value::Stored;
+use crate::wire::commit::RunWrite;
+use crate::wire::event;
+use crate::wire::state::{self, AtRest};
+
+/// A run's keys in the store.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kept {
+    run: HashMap<String, String>,
+    state: HashMap<String, String>,
+    held: Vec<String>,
+    seq: u64,
+}
+
+impl Kept {
+    /// As submit writes it.
+    pub(super) fn submitted(head: &RunHead, run: &RunState) -> Self {
+        let fields = state::head_fields(head, &run.graph);
+        let run = fields.into_iter().map(|(name, text)| (name.to_string(), text)).collect();
+        Self { run, ..Self::default() }
+    }
+
+    /// As a commit changes it.
+    pub(super) fn write(&mut self, write: &RunWrite) {
+        self.run.extend(write.fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())));
+        for (field, text) in &write.state {
+            match text {
+                Some(text) => self.state.insert(field.clone(), text.clone()),
+                None => self.state.remove(field),
+            };
+        }
+        if write.held_cleared {
+            self.held.clear();
+        }
+        self.held.extend_from_slice(&write.held);
+        if let Some(fields) = write.entries.last() {
+            let fields: Vec<(String, String)> =
+                fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())).collect();
+            self.seq = event::last_seq(&fields).expect("every event has a number");
+        }
+    }
+
+    /// Puts the run together again. The fields come in no particular order, as from Redis.
+    pub(super) fn load(&self, like: &RunState) -> RunState {
+        let rest = AtRest {
+            run: self.run.clone(),
+            state: self.state.clone().into_iter().collect(),
+            held: self.held.clone(),
+            seq: self.seq,
+        };
+        state::load(like.id, like.graph.0.clone(), rest).expect("what was written can be loaded")
+    }
+}
+
+/// Where two states differ, field by field. Two things are no difference: the order of a node's variables where
+/// nothing shows it, and the edges of a run that is over, which nobody asks for any more.
+pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut compare = |field: &str, memory: &dyn Debug, loaded: &dyn Debug| {
+        let (memory, loaded) = (format!("{memory:?}"), format!("{loaded:?}"));
+        if memory != loaded {
+            found.push(format!("{field}: in memory {memory}, loaded {loaded}"));
+        }
+    };
+    compare("head", &memory.head, &loaded.head);
+    compare("status", &memory.status, &loaded.status);
+    compare("started_at", &memory.started_at, &loaded.started_at);
+    compare("finished_at", &memory.finished_at, &loaded.finished_at);
+    compare("error", &memory.error, &loaded.error);
+    compare("seq", &memory.seq, &loaded.seq);
+    compare("ready", &memory.ready, &loaded.ready);
+    compare("responded", &memory.responded, &loaded.responded);
+    compare("response", &memory.response, &loaded.response);
+    compare("frames", &memory.frames.keys().collect::<Vec<_>>(), &loaded.frames.keys().collect::<Vec<_>>());
+    for (path, frame) in &memory.frames {
+        let Some(other) = loaded.frames.get(path) else { continue };
+        for (at, node) in memory.graph.nodes.iter().enumerate() {
+            compare(&format!("node {}", node.id), &frame.nodes[at], &other.nodes[at]);
+        }
+        if !memory.status.is_over() {
+            compare("edges", &frame.edges, &other.edges);
+        }
+        compare("variables", &variables(frame), &variables(other));
+    }
+    compare("outputs", &end_of_run::outputs(memory), &end_of_run::outputs(loaded));
+    found
+}
+
+fn variables(frame: &Frame) -> Vec<(&String, &String, &Stored)> {
+    let mut all: Vec<_> = frame
+        .variables
+        .iter()
+        .flat_map(|(node, values)| values.iter().map(move |(name, value)| (node, name, value)))
+        .collect();
+    all.sort_by_key(|(node, name, _)| (*node, *name));
+    all
+}

@@ -1,0 +1,335 @@
+//! A store for tests: queues in memory, every request noted, answers and errors as a test wants them.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value as Json, json};
+use tidemill_common::config::Config;
+use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
+use tidemill_common::store::{
+    Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, StoreError,
+};
+use tokio::sync::{Notify, mpsc};
+
+use crate::core::Core;
+use crate::held::Stream;
+use crate::providers::{Providers, ProvidersConfig};
+
+/// A blob whose content never comes.
+pub(crate) const NEVER: &str = "never";
+/// A blob at which the worker panics.
+pub(crate) const BOOM: &str = "boom";
+
+/// What happened to the store, and what it is to do.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) shards: u16,
+    pub(crate) queued: VecDeque<Delivered>,
+    pub(crate) abandoned: VecDeque<Delivered>,
+    /// What the worker holds by the store's books.
+    pub(crate) pending: Vec<Delivered>,
+    /// Streams, count and block of every read.
+    pub(crate) reads: Vec<(Vec<Stream>, usize, Duration)>,
+    pub(crate) read_errors: usize,
+    pub(crate) looks: usize,
+    pub(crate) facts: Vec<(&'static str, Json)>,
+    pub(crate) batches: Vec<Vec<Completion>>,
+    /// Kinds of what arrived, in order.
+    pub(crate) arrived: Vec<&'static str>,
+    /// What the next requests to complete answer; afterwards all is stored.
+    pub(crate) answers: VecDeque<Result<Accepted, StoreError>>,
+    pub(crate) lost: HashSet<EntryId>,
+    pub(crate) asked: Vec<EntryId>,
+    pub(crate) handed_back: Vec<(EntryId, u32)>,
+    pub(crate) stored: Vec<BlobId>,
+    pub(crate) blobs: HashMap<String, String>,
+    pub(crate) dropped_consumers: usize,
+    pub(crate) retired: bool,
+}
+
+pub(crate) struct FakeJobs {
+    state: Arc<Mutex<State>>,
+    queued: Arc<Notify>,
+    /// Loads that are waiting for what never comes; goes down when their future is dropped.
+    pub(crate) hanging: Arc<AtomicUsize>,
+    cancellations: Mutex<Option<mpsc::UnboundedReceiver<ExecutionId>>>,
+    cancel: mpsc::UnboundedSender<ExecutionId>,
+    document: Arc<str>,
+    pub(crate) hash: String,
+}
+
+pub(crate) fn unreachable() -> StoreError {
+    StoreError::Unreachable { address: "here".into(), doing: "testing", reason: "as told".into() }
+}
+
+const WORKFLOW: &str = r##"
+graph:
+  nodes:
+    - {id: start, data: {type: start, title: Start, variables: []}}
+    - id: t
+      data:
+        type: template-transform
+        title: T
+        template: "Hello {{ name }}"
+        variables: [{variable: name, value_selector: [start, name]}]
+    - {id: end, data: {type: end, title: End, outputs: [{variable: out, value_selector: [t, output]}]}}
+  edges:
+    - {source: start, target: t}
+    - {source: t, target: end}
+"##;
+
+impl FakeJobs {
+    pub(crate) fn new() -> Arc<Self> {
+        let imported = tidemill_common::graph::build::import(WORKFLOW.as_bytes());
+        assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
+        let document = imported.document.expect("a document");
+        let (cancel, cancellations) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            state: Arc::new(Mutex::new(State { shards: 1, ..State::default() })),
+            queued: Arc::default(),
+            hanging: Arc::default(),
+            cancellations: Mutex::new(Some(cancellations)),
+            cancel,
+            document: document.canonical().into(),
+            hash: document.hash().to_string(),
+        })
+    }
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Enqueues a job.
+    pub(crate) fn push(&self, job: Delivered) {
+        self.state().queued.push_back(job);
+        self.queued.notify_one();
+    }
+    pub(crate) fn cancel(&self, execution: ExecutionId) {
+        self.cancel.send(execution).expect("somebody listens");
+    }
+    /// A job of node `t` whose input is this.
+    pub(crate) fn job(&self, entry: u64, name: Json) -> Delivered {
+        let body = json!({
+            "node": "t", "type": "template-transform", "execution": execution(entry), "attempt": 1,
+            "graph": self.hash, "inputs": {"start": {"name": name}},
+        });
+        delivered(entry, body.to_string())
+    }
+    /// A job that runs until it is stopped.
+    pub(crate) fn hanging_job(&self, entry: u64) -> Delivered {
+        self.job(entry, json!({"$tm": "blob", "id": NEVER, "type": "string", "size": 9}))
+    }
+    /// Every result that was handed in, repeated ones included.
+    pub(crate) fn results(&self) -> Vec<Completion> {
+        self.state().batches.concat()
+    }
+}
+
+pub(crate) fn run_id() -> RunId {
+    RunId::new(1_754_339_718_571, 7, ShardId(0))
+}
+
+pub(crate) fn execution(entry: u64) -> ExecutionId {
+    ExecutionId::derive(&run_id(), &format!("it#{entry}").as_str().into(), &"t".into())
+}
+
+pub(crate) fn delivered(entry: u64, body: String) -> Delivered {
+    Delivered {
+        shard: ShardId(0),
+        queue: "default".into(),
+        entry: EntryId::new(entry, 0),
+        number: 1,
+        run: run_id().to_string(),
+        body,
+    }
+}
+
+pub(crate) fn config(permits: usize) -> Config {
+    let mut config = Config::default();
+    config.worker.permits = permits;
+    config.worker.listen = String::new();
+    config
+}
+
+pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
+    let providers = Providers::new(&ProvidersConfig::default(), &|_| None).expect("no profiles");
+    Arc::new(Core::new(&config(permits), jobs.clone(), "w".into(), providers))
+}
+
+/// Waits for a condition; on a paused clock this takes no time.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..120_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("two minutes later still not: {what}");
+}
+
+struct Hanging(Arc<AtomicUsize>);
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct FakeReader {
+    state: Arc<Mutex<State>>,
+    queued: Arc<Notify>,
+}
+
+#[async_trait]
+impl JobReader for FakeReader {
+    async fn read(
+        &mut self,
+        streams: &[Stream],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let take = || {
+            let mut state = self.state.lock().unwrap();
+            if state.read_errors > 0 {
+                state.read_errors -= 1;
+                return Err(unreachable());
+            }
+            let mut taken: Vec<Delivered> = Vec::new();
+            let waiting = std::mem::take(&mut state.queued);
+            for job in waiting {
+                let of_stream = taken.iter().filter(|t| t.shard == job.shard && t.queue == job.queue).count();
+                let wanted = streams.iter().any(|(shard, queue)| *shard == job.shard && *queue == job.queue);
+                if wanted && of_stream < count { taken.push(job) } else { state.queued.push_back(job) }
+            }
+            state.pending.extend(taken.iter().cloned());
+            Ok(taken)
+        };
+        self.state.lock().unwrap().reads.push((streams.to_vec(), count, block));
+        let at_once = take()?;
+        if !at_once.is_empty() || block.is_zero() {
+            return Ok(at_once);
+        }
+        drop(tokio::time::timeout(block, self.queued.notified()).await);
+        take()
+    }
+}
+
+struct FakeCancellations(mpsc::UnboundedReceiver<ExecutionId>);
+
+#[async_trait]
+impl Cancellations for FakeCancellations {
+    async fn next(&mut self) -> Option<ExecutionId> {
+        self.0.recv().await
+    }
+}
+
+#[async_trait]
+impl Jobs for FakeJobs {
+    async fn namespace(&self) -> Result<Meta, StoreError> {
+        let shards = self.state().shards;
+        Ok(Meta { shards, shards_first: shards })
+    }
+    async fn announce_worker(&self, _: &str, _: Duration) -> Result<usize, StoreError> {
+        Ok(1)
+    }
+    async fn retire_worker(&self, _: &str) -> Result<(), StoreError> {
+        self.state().retired = true;
+        Ok(())
+    }
+    async fn job_reader(&self, _: &str) -> Result<Box<dyn JobReader>, StoreError> {
+        Ok(Box::new(FakeReader { state: self.state.clone(), queued: self.queued.clone() }))
+    }
+    async fn held(&self, shard: ShardId, queue: &str, _: &str) -> Result<Vec<Delivered>, StoreError> {
+        let state = self.state();
+        let here = state.pending.iter().filter(|job| job.shard == shard && &*job.queue == queue);
+        Ok(here.cloned().collect())
+    }
+    async fn report(&self, _: ShardId, facts: &[(RunId, &'static str, String)]) -> Result<(), StoreError> {
+        let mut state = self.state();
+        for (_, kind, body) in facts {
+            state.arrived.push(kind);
+            state.facts.push((kind, serde_json::from_str(body).unwrap()));
+        }
+        Ok(())
+    }
+    async fn complete(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        results: &[Completion],
+    ) -> Result<Vec<Accepted>, StoreError> {
+        let mut state = self.state();
+        state.batches.push(results.to_vec());
+        let answer = state.answers.pop_front().unwrap_or(Ok(Accepted::Stored))?;
+        if answer == Accepted::Stored {
+            for it in results {
+                state.pending.retain(|job| job.entry != it.entry);
+                state.arrived.push(it.kind);
+            }
+        }
+        Ok(vec![answer; results.len()])
+    }
+    async fn heartbeat(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let mut state = self.state();
+        state.asked.extend(entries);
+        Ok(entries.iter().filter(|entry| state.lost.contains(entry)).copied().collect())
+    }
+    async fn take_over(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        _: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let mut state = self.state();
+        state.looks += 1;
+        let count = count.min(state.abandoned.len());
+        Ok(state.abandoned.drain(..count).collect())
+    }
+    async fn hand_back(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        entries: &[(EntryId, u32)],
+    ) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.handed_back.extend(entries);
+        state.pending.retain(|job| !entries.iter().any(|(entry, _)| *entry == job.entry));
+        Ok(())
+    }
+    async fn drop_consumers(&self, _: ShardId, _: &str, _: &str, _: Duration) -> Result<(), StoreError> {
+        self.state().dropped_consumers += 1;
+        Ok(())
+    }
+    async fn cancellations(&self) -> Result<Box<dyn Cancellations>, StoreError> {
+        let receiver = self.cancellations.lock().unwrap().take();
+        receiver.map(|it| Box::new(FakeCancellations(it)) as Box<dyn Cancellations>).ok_or_else(unreachable)
+    }
+    async fn graph_document(&self, _: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        Ok((hash == self.hash).then(|| self.document.clone()))
+    }
+    async fn load_blob(&self, _: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        if id.as_str() == NEVER {
+            self.hanging.fetch_add(1, Ordering::SeqCst);
+            let _hanging = Hanging(self.hanging.clone());
+            std::future::pending::<()>().await;
+        }
+        assert_ne!(id.as_str(), BOOM, "as told");
+        Ok(self.state().blobs.get(id.as_str()).cloned())
+    }
+    async fn store_blob(&self, _: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.stored.push(id.clone());
+        state.blobs.insert(id.as_str().into(), text.into());
+        Ok(())
+    }
+}
