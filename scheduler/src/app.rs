@@ -74,11 +74,8 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let id: Arc<str> = new_id().into();
     let pulse = Arc::new(Pulse::default());
     let (stop, stopped) = watch::channel(false);
-    let lease = Arc::new(Lease::new(
-        id.clone(),
-        config.scheduler.shard_lease_ms,
-        config.scheduler.shard_renew_ms,
-    ));
+    let lease =
+        Arc::new(Lease::new(id.clone(), config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms));
     let key = Some(config.scheduler.secret_key.as_str()).filter(|k| !k.is_empty());
     let keeper = ShardKeeper {
         id: id.clone(),
@@ -121,7 +118,7 @@ impl Scheduler {
 
     /// Stops: shards are given up at once, open requests get the grace period.
     pub async fn stop(self) {
-        drop(self.stop.send(true));
+        let _ = self.stop.send(true);
         let Self { shards, leases, lease, api, grace, .. } = self;
         let given_up = tokio::task::spawn_blocking(move || {
             if shards.join().is_err() {

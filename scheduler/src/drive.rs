@@ -317,11 +317,10 @@ impl<'a> Wheel<'a> {
 
     /// Sends the computed commit, when none is under way.
     fn send(&mut self) {
-        if self.committing.is_some() {
+        if self.committing.is_some() || self.next.is_none() {
             return;
         }
-        let (Some(batch), Some(mut owner)) = (self.next.take(), self.owner.take()) else { return };
-        let mut batch = batch;
+        let (Some(mut batch), Some(mut owner)) = (self.next.take(), self.owner.take()) else { return };
         let commit = std::mem::take(&mut batch.commit);
         let shard = self.shard;
         let future = Box::pin(async move {

@@ -1,9 +1,11 @@
 //! Owns shards, turns facts into state, serves the API.
 //!
 //! In the order a run travels: [`api`] and [`submit`] take it in, [`shards`] says who owns it, [`drive`] turns the wheel
-//! ([`batch`] decides, the store commits), [`repair`] finds what got lost.
+//! ([`batch`] decides, the store commits), [`repair`] finds what got lost, [`api`] tells.
 #![warn(missing_docs)]
 
+pub mod api;
+pub mod app;
 pub mod batch;
 pub mod cache;
 pub mod drive;
@@ -12,3 +14,4 @@ pub mod metrics;
 pub mod pulse;
 pub mod repair;
 pub mod shards;
+pub mod submit;

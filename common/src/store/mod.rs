@@ -192,8 +192,6 @@ pub trait Runs: Send + Sync {
     /// A receiver that changes when the run may have new events. A hint only: look once a second in any case. Take it
     /// before the first look, so that nothing falls between the two.
     fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64>;
-    /// Returns when the run may have new events, or after `at_most`. Hints only: look in any case.
-    async fn wait_for_events(&self, run: RunId, at_most: Duration);
     /// A graph document.
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
     /// The JSON text of a blob.

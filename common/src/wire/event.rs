@@ -198,8 +198,8 @@ pub fn decode(
     for (kind, text) in fields {
         let mut data: JsonMap =
             serde_json::from_str(&text).map_err(|e| WireError::malformed("an event", e))?;
-        let seq = data.remove("seq").and_then(|v| v.as_u64());
-        let ts = data.remove("ts").and_then(|v| v.as_i64());
+        let seq = data.shift_remove("seq").and_then(|v| v.as_u64());
+        let ts = data.shift_remove("ts").and_then(|v| v.as_i64());
         let (Some(seq), Some(ts)) = (seq, ts) else {
             return Err(WireError::malformed("an event", "seq or ts is missing"));
         };

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::Instant;
 
 use super::shard::{GraphDocument, Run, Shard};
-use super::{Inner, MemoryStore, Reservation, wait};
+use super::{Inner, MemoryStore, Reservation};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
@@ -125,13 +124,6 @@ impl Runs for MemoryStore {
         // One counter for all runs: whoever follows looks more often than needed, which is allowed.
         let _ = run;
         self.inner.events_came.subscribe()
-    }
-
-    async fn wait_for_events(&self, run: RunId, at_most: Duration) {
-        let mut told = self.follow(run);
-        // Whether it was told or the time is over, the caller looks.
-        let changed = async { drop(told.changed().await) };
-        let _ = wait(changed, Instant::now() + at_most).await;
     }
 
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {

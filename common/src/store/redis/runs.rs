@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Value;
@@ -140,12 +139,6 @@ impl Runs for RedisStore {
 
     fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64> {
         self.ticks.follow(&self.connector, self.keys.ticks(), run)
-    }
-
-    async fn wait_for_events(&self, run: RunId, at_most: Duration) {
-        let mut ticks = self.follow(run);
-        // A time-out is as good an answer as a tick: the caller looks in any case.
-        drop(tokio::time::timeout(at_most, ticks.changed()).await);
     }
 
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {

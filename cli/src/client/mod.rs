@@ -1,0 +1,193 @@
+//! The scheduler's HTTP interface, as far as the command needs it. [`Client`] asks, [`follow`] stays with a run's
+//! events through lost connections, [`sse`] reads them, [`view`] is what a run looks like.
+
+mod error;
+pub(crate) mod follow;
+mod sse;
+pub(crate) mod view;
+
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value as Json, json};
+
+pub(crate) use error::ClientError;
+pub(crate) use follow::{Event, Follow};
+
+use crate::target::Target;
+
+/// Longest time to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest silence. Event streams are pinged every ten seconds.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a submission is repeated under its key before its error counts.
+const SUBMIT_TRIES: u32 = 4;
+/// Longest wait that a full inbox can ask of a submission.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+
+/// What stands between `Client` and one scheduler.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+    key: String,
+}
+
+impl Client {
+    /// A client of a scheduler; nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Url`] when the address cannot be used.
+    pub(crate) fn new(target: &Target) -> Result<Self, ClientError> {
+        let wrong = |reason: String| ClientError::Url { url: target.url.clone(), reason };
+        let url = reqwest::Url::parse(&target.url).map_err(|error| wrong(error.to_string()))?;
+        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
+        match url.scheme() {
+            // Without TLS there is no need to load the machine's certificates, and no harm when there are none.
+            "http" => http = http.tls_certs_only([]),
+            "https" => {}
+            _ => return Err(wrong("it must begin with http:// or https://".into())),
+        }
+        if url.host_str().is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host)) {
+            http = http.no_proxy();
+        }
+        let http = http.build().map_err(|error| wrong(error::chain(&error)))?;
+        Ok(Self { http, base: target.url.trim_end_matches('/').into(), key: target.key.clone() })
+    }
+
+    /// Publishes a workflow: as a new app, or as the next version of the app `id`.
+    pub(crate) async fn publish(&self, workflow: &str, id: Option<&str>) -> Result<Json, ClientError> {
+        let mut body = json!({"workflow": workflow});
+        if let Some(id) = id {
+            body["id"] = id.into();
+        }
+        self.json(self.post("/api/v1/apps").json(&body)).await
+    }
+
+    /// All apps: `{"data": […]}`.
+    pub(crate) async fn apps(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/apps")).await
+    }
+
+    /// Whether an app exists.
+    pub(crate) async fn has_app(&self, id: &str) -> Result<bool, ClientError> {
+        match self.json(self.get(&format!("/api/v1/apps/{}", segment(id)))).await {
+            Ok(_) => Ok(true),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Submits a run once, whatever happens to the connection; gives its id.
+    pub(crate) async fn submit(&self, body: &Json) -> Result<String, ClientError> {
+        let key = uuid::Uuid::new_v4().to_string();
+        let mut tries = 0;
+        let answer = loop {
+            tries += 1;
+            let request = self.post("/api/v1/runs").header("Idempotency-Key", &key).json(body);
+            match self.json(request).await {
+                Err(ClientError::Refused { status: 503, retry_after, .. }) if tries < SUBMIT_TRIES => {
+                    tokio::time::sleep(retry_after.min(RETRY_AFTER_MAX)).await;
+                }
+                Err(ClientError::Broken { .. }) if tries < SUBMIT_TRIES => {
+                    tokio::time::sleep(follow::back_off(tries)).await;
+                }
+                other => break other?,
+            }
+        };
+        answer["id"].as_str().map(Into::into).ok_or_else(|| ClientError::NotTidemill {
+            url: self.base.clone(),
+            reason: "the answer to a submission has no id".into(),
+        })
+    }
+
+    /// The newest runs: `{"data": […], "next": …}`.
+    pub(crate) async fn runs(&self, status: Option<&str>, limit: u32) -> Result<Json, ClientError> {
+        let status = status.map(|status| format!("&status={}", segment(status))).unwrap_or_default();
+        self.json(self.get(&format!("/api/v1/runs?limit={limit}{status}"))).await
+    }
+
+    /// A run with its nodes.
+    pub(crate) async fn run(&self, id: &str) -> Result<Json, ClientError> {
+        self.json(self.get(&format!("/api/v1/runs/{}", segment(id)))).await
+    }
+
+    /// Asks for a run to be stopped.
+    pub(crate) async fn stop(&self, id: &str, reason: Option<&str>) -> Result<(), ClientError> {
+        let mut body = json!({"command": "stop"});
+        if let Some(reason) = reason {
+            body["reason"] = reason.into();
+        }
+        self.json(self.post(&format!("/api/v1/runs/{}/commands", segment(id))).json(&body)).await?;
+        Ok(())
+    }
+
+    /// Opens the event stream of a run behind an entry.
+    async fn events(&self, id: &str, after: Option<&str>) -> Result<Response, ClientError> {
+        let mut request =
+            self.get(&format!("/api/v1/runs/{}/events", segment(id))).header("Accept", "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("Last-Event-ID", after);
+        }
+        self.send(request).await
+    }
+
+    fn get(&self, path: &str) -> RequestBuilder {
+        self.http.get(format!("{}{path}", self.base)).bearer_auth(&self.key)
+    }
+    fn post(&self, path: &str) -> RequestBuilder {
+        self.http.post(format!("{}{path}", self.base)).bearer_auth(&self.key)
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response =
+            request.send().await.map_err(|error| ClientError::of_connection(&self.base, &error))?;
+        if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
+    }
+
+    async fn refusal(&self, response: Response) -> ClientError {
+        let status = response.status().as_u16();
+        let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let retry_after = Duration::from_secs(retry_after.and_then(|text| text.parse().ok()).unwrap_or(1));
+        // A refusal that cannot be read is still a refusal.
+        let body: Json = response.json().await.unwrap_or_default();
+        match (body["code"].as_str(), body["message"].as_str()) {
+            (Some(code), Some(message)) => ClientError::Refused {
+                status,
+                code: code.into(),
+                message: message.into(),
+                diagnostics: body["diagnostics"].as_array().cloned().unwrap_or_default(),
+                retry_after,
+            },
+            _ => ClientError::NotTidemill {
+                url: self.base.clone(),
+                reason: format!("it answered with status {status}"),
+            },
+        }
+    }
+
+    async fn json(&self, request: RequestBuilder) -> Result<Json, ClientError> {
+        let response = self.send(request).await?;
+        let bytes = response.bytes().await.map_err(|error| ClientError::of_connection(&self.base, &error))?;
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::NotTidemill {
+            url: self.base.clone(),
+            reason: format!("its answer is not JSON ({error})"),
+        })
+    }
+}
+
+/// An id as one segment of a path, whatever was typed.
+fn segment(id: &str) -> String {
+    let mut text = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

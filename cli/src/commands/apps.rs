@@ -1,0 +1,111 @@
+//! `tidemill apps`: publish a workflow file as an app, and list the apps there are.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use crate::client::Client;
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::output::{json, table, text};
+use crate::target::{FolderArgs, TargetArgs};
+use crate::workflow_file::WorkflowFile;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Publish a workflow file; its key is shown once
+    Add {
+        /// The workflow file
+        file: PathBuf,
+        /// Publish it as the next version of this app
+        #[arg(long, value_name = "APP")]
+        id: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List apps
+    Ls {
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Show the answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+impl Common {
+    fn client(&self) -> Result<Client, Error> {
+        Ok(Client::new(&self.target.resolve(&self.folder))?)
+    }
+}
+
+pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    match &arguments.verb {
+        Verb::Add { file, id, common } => {
+            let workflow = WorkflowFile::read(file)?.usable(console)?;
+            let app = common.client()?.publish(&workflow.text, id.as_deref()).await?;
+            if common.json { json::whole(&app, console)? } else { console.text(render_added(&app))? }
+        }
+        Verb::Ls { common } => {
+            let apps = common.client()?.apps().await?;
+            if common.json { json::whole(&apps, console)? } else { console.text(render_list(&apps))? }
+        }
+    }
+    Ok(Exit::Succeeded)
+}
+
+fn render_added(app: &Json) -> String {
+    table::pairs(&["id", "name", "mode", "version", "key"].map(|name| (name, shown(&app[name]))))
+}
+
+fn render_list(apps: &Json) -> String {
+    let row = |app: &Json| {
+        let created = app["created_at"].as_f64().map(text::moment).unwrap_or_default();
+        vec![shown(&app["id"]), shown(&app["name"]), shown(&app["mode"]), shown(&app["version"]), created]
+    };
+    let rows: Vec<_> = apps["data"].as_array().into_iter().flatten().map(row).collect();
+    table::render(&["APP", "NAME", "MODE", "VERSION", "CREATED"], &rows)
+}
+
+fn shown(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn apps_are_rows_and_a_new_one_shows_its_key() {
+        let app = json!({"id": "a1", "name": "Hello", "mode": "workflow", "version": "v1", "created_at": 0});
+        let list = render_list(&json!({"data": [app]}));
+        let expected = "APP  NAME   MODE      VERSION  CREATED\na1   Hello  workflow  v1       1970-01-01 00:00:00 UTC\n";
+        assert_eq!(list, expected);
+        let mut added = app;
+        added["key"] = "app-1".into();
+        assert_eq!(
+            render_added(&added),
+            "id       a1\nname     Hello\nmode     workflow\nversion  v1\nkey      app-1\n"
+        );
+    }
+}

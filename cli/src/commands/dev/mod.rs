@@ -1,0 +1,113 @@
+//! `tidemill dev`: everything on one machine until Ctrl-C, with an app per file. Keys, apps and data stay the same from
+//! one time to the next.
+
+mod welcome;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Interrupts;
+use crate::client::Client;
+use crate::console::Console;
+use crate::data_folder::{Address, AppOfFile, Apps, DataFolder};
+use crate::error::{Error, Exit};
+use crate::stack::{ModelArgs, Stack, StackSettings};
+use crate::target::FolderArgs;
+use crate::workflow_file::{Workflow, WorkflowFile};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Workflow files; each becomes an app
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// A Redis that is there already, instead of one of its own
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    #[command(flatten)]
+    folder: FolderArgs,
+    /// Where the API listens [default: scheduler.listen of the settings, else 127.0.0.1:8700]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// How many workers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    workers: u8,
+    #[command(flatten)]
+    models: ModelArgs,
+}
+
+pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    let workflows = arguments
+        .files
+        .iter()
+        .map(|path| WorkflowFile::read(path)?.usable(console))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut interrupts = Interrupts::new();
+    let folder = DataFolder::open(&arguments.folder.data)?;
+    let _lock = folder.lock()?;
+    let settings = StackSettings {
+        redis: arguments.redis.as_deref(),
+        listen: arguments.listen.as_deref(),
+        workers: usize::from(arguments.workers),
+        models: &arguments.models,
+        log_level: "warn",
+    };
+    let mut stack = Stack::start(&folder, &settings).await?;
+    let outcome = serve(&mut stack, &folder, &workflows, console, &mut interrupts).await;
+    folder.remove_address();
+    stack.stop(async { interrupts.next().await }).await;
+    outcome
+}
+
+async fn serve(
+    stack: &mut Stack,
+    folder: &DataFolder,
+    workflows: &[Workflow],
+    console: &mut Console,
+    interrupts: &mut Interrupts,
+) -> Result<Exit, Error> {
+    let target = stack.target().clone();
+    folder.write_address(&Address { url: target.url.clone(), key: target.key.clone() })?;
+    let client = Client::new(&target)?;
+    let apps = tokio::select! {
+        apps = publish_all(&client, folder, workflows) => apps?,
+        () = interrupts.next() => return Ok(Exit::Succeeded),
+    };
+    console.text(welcome::text(&target, workflows, &apps))?;
+    tokio::select! {
+        () = interrupts.next() => {
+            console.note("stopping; Ctrl-C again does not wait for what runs");
+            Ok(Exit::Succeeded)
+        }
+        why = stack.broken() => Err(Error::Failed(format!("{why}; start `tidemill dev` again, its data is kept"))),
+    }
+}
+
+/// Publishes every file under the app it had before, if that still exists; gives the apps in the order of the files.
+async fn publish_all(
+    client: &Client,
+    folder: &DataFolder,
+    workflows: &[Workflow],
+) -> Result<Vec<AppOfFile>, Error> {
+    let mut known: Apps = folder.apps()?;
+    let mut apps = Vec::new();
+    for workflow in workflows {
+        let path = workflow.path.canonicalize().unwrap_or_else(|_| workflow.path.clone());
+        let path = path.display().to_string();
+        let before = match known.get(&path) {
+            Some(app) if client.has_app(&app.id).await? => Some(app.clone()),
+            Some(_) | None => None,
+        };
+        let answer = client.publish(&workflow.text, before.as_ref().map(|app| app.id.as_str())).await?;
+        let text = |name: &str| answer[name].as_str().map(String::from);
+        let app = AppOfFile {
+            id: text("id").or_else(|| before.as_ref().map(|app| app.id.clone())).unwrap_or_default(),
+            // A key is told once; a new version keeps it.
+            key: text("key").or(before.map(|app| app.key)).unwrap_or_default(),
+        };
+        known.insert(path, app.clone());
+        folder.write_apps(&known)?;
+        apps.push(app);
+    }
+    Ok(apps)
+}

@@ -1,0 +1,100 @@
+//! What `tidemill dev` says once everything runs: where, with which keys, and how to begin.
+
+use serde_json::{Map, Value as Json, json};
+use tidemill_common::nodes::start::InputKind;
+
+use crate::data_folder::AppOfFile;
+use crate::output::text::one_line;
+use crate::target::Target;
+use crate::workflow_file::Workflow;
+
+/// All of it.
+pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) -> String {
+    let mut text = format!("Tidemill runs at {}\nadmin key  {}\n", target.url, target.key);
+    for (workflow, app) in workflows.iter().zip(apps) {
+        let (name, file) = (one_line(&workflow.name()), workflow.path.display());
+        text.push_str(&format!("\n{name}  ({file})\n  app  {}\n  key  {}\n", app.id, app.key));
+        text.push_str(&format!("  {}\n", curl(target, workflow, app)));
+    }
+    text.push_str("\nCtrl-C stops it; `tidemill ps` beside it lists runs\n");
+    text
+}
+
+/// A line for the shell that runs the app.
+fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
+    let inputs = example_inputs(workflow);
+    let (path, key, body) = if workflow.is_chat() {
+        let body =
+            json!({"app": app.id, "inputs": inputs, "sys": {"query": "Hello", "files": []}, "user": "me"});
+        ("/api/v1/runs", &target.key, body)
+    } else {
+        let body = json!({"inputs": inputs, "response_mode": "blocking", "user": "me"});
+        ("/v1/workflows/run", &app.key, body)
+    };
+    format!(
+        "curl {}{path} -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d {}",
+        target.url,
+        quoted(&body.to_string())
+    )
+}
+
+fn example_inputs(workflow: &Workflow) -> Map<String, Json> {
+    let example = |kind: InputKind, options: &[String], name: &str| match kind {
+        InputKind::Number => json!(1),
+        InputKind::Checkbox => json!(true),
+        InputKind::JsonObject | InputKind::File => json!({}),
+        InputKind::FileList => json!([]),
+        InputKind::Select => options.first().map_or_else(|| json!(name), |option| json!(option)),
+        InputKind::TextInput | InputKind::Paragraph | InputKind::ExternalDataTool => json!(name),
+    };
+    let fields = workflow.form().iter().filter(|field| field.required);
+    fields
+        .map(|field| (field.variable.to_string(), example(field.kind, &field.options, &field.variable)))
+        .collect()
+}
+
+/// Text as one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_common::graph::import;
+
+    fn workflow(file: &str) -> Workflow {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(file);
+        let text = std::fs::read_to_string(path).expect("an example");
+        let graph = import(text.as_bytes()).graph.expect("usable");
+        Workflow { path: format!("examples/{file}").into(), text, graph }
+    }
+
+    #[test]
+    fn every_app_has_a_line_to_begin_with() {
+        let target = Target { url: "http://127.0.0.1:8700".into(), key: "admin-1".into() };
+        let app = |n: u8| AppOfFile { id: format!("a{n}"), key: format!("app-{n}") };
+        let said = text(&target, &[workflow("hello.yml"), workflow("chat.yml")], &[app(1), app(2)]);
+        let expected = r#"Tidemill runs at http://127.0.0.1:8700
+admin key  admin-1
+
+Hello  (examples/hello.yml)
+  app  a1
+  key  app-1
+  curl http://127.0.0.1:8700/v1/workflows/run -H 'Authorization: Bearer app-1' -H 'Content-Type: application/json' -d '{"inputs":{"name":"name"},"response_mode":"blocking","user":"me"}'
+
+Chat  (examples/chat.yml)
+  app  a2
+  key  app-2
+  curl http://127.0.0.1:8700/api/v1/runs -H 'Authorization: Bearer admin-1' -H 'Content-Type: application/json' -d '{"app":"a2","inputs":{},"sys":{"query":"Hello","files":[]},"user":"me"}'
+
+Ctrl-C stops it; `tidemill ps` beside it lists runs
+"#;
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn text_is_quoted_for_the_shell() {
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

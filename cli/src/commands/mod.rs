@@ -1,0 +1,132 @@
+//! The table of verbs; each has its file. Exit codes: 0 it went well, 1 it or the run did not, 2 wrong use,
+//! 3 something it needs cannot be reached.
+
+mod apps;
+mod check;
+mod dev;
+mod mock_llm;
+mod ps;
+mod run;
+mod show;
+mod stop;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::console::Console;
+use crate::error::{Error, Exit};
+
+/// Runs Dify-format LLM workflows durably on Redis.
+#[derive(Debug, Parser)]
+#[command(name = "tidemill", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Check workflow files and show everything that is wrong with them
+    Check(check::Arguments),
+    /// Run everything on this machine: Redis, scheduler and workers, with the apps of these files
+    Dev(dev::Arguments),
+    /// Run a workflow file once and show how it goes
+    Run(run::Arguments),
+    /// List runs, newest first
+    Ps(ps::Arguments),
+    /// Show a run and its nodes
+    Show(show::Arguments),
+    /// Follow the events of a run
+    Watch(watch::Arguments),
+    /// Stop a run
+    Stop(stop::Arguments),
+    /// Publish and list apps
+    Apps(apps::Arguments),
+    /// Serve a mock model with an OpenAI-compatible API
+    MockLlm(mock_llm::Arguments),
+}
+
+/// The whole command: reads the process's arguments, does what they say, gives the exit code.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help that nobody reads is no failure.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    // The only provider in the build; a second call would find it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut console = Console::of_process();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            console.note(format_args!("tidemill: cannot start: {error}"));
+            return Exit::Failed.into();
+        }
+    };
+    let outcome = runtime.block_on(Box::pin(perform(arguments.verb, &mut console)));
+    // What still runs in the background has been told to end, or is of no use any more.
+    runtime.shutdown_background();
+    conclude(outcome, &mut console).into()
+}
+
+async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
+    match verb {
+        Verb::Check(arguments) => check::perform(&arguments, console),
+        Verb::Dev(arguments) => dev::perform(&arguments, console).await,
+        Verb::Run(arguments) => run::perform(&arguments, console).await,
+        Verb::Ps(arguments) => ps::perform(&arguments, console).await,
+        Verb::Show(arguments) => show::perform(&arguments, console).await,
+        Verb::Watch(arguments) => watch::perform(&arguments, console).await,
+        Verb::Stop(arguments) => stop::perform(&arguments, console).await,
+        Verb::Apps(arguments) => apps::perform(&arguments, console).await,
+        Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
+    }
+}
+
+fn conclude(outcome: Result<Exit, Error>, console: &mut Console) -> Exit {
+    match outcome {
+        Ok(exit) => exit,
+        Err(error) => {
+            for line in error.details() {
+                console.note(line);
+            }
+            if !matches!(error, Error::OutputClosed) {
+                console.note(format_args!("tidemill: {error}"));
+            }
+            error.exit()
+        }
+    }
+}
+
+/// Ctrl-C, or whoever else wants this process to end; as often as it is wanted.
+struct Interrupts {
+    terminate: Option<tokio::signal::unix::Signal>,
+}
+
+impl Interrupts {
+    fn new() -> Self {
+        // Without it only Ctrl-C is heard.
+        Self { terminate: signal(SignalKind::terminate()).ok() }
+    }
+    async fn next(&mut self) {
+        let terminated = async {
+            match &mut self.terminate {
+                Some(terminate) => terminate.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminated => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! `tidemill show`: one run, and where each of its nodes is.
+
+use clap::Args;
+use serde_json::Value as Json;
+
+use crate::client::Client;
+use crate::client::view::{NodeView, RunView};
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::output::{json, plain, table, text};
+use crate::target::{FolderArgs, TargetArgs};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The run's id
+    run: String,
+    /// Show it as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    let run = client.run(&arguments.run).await?;
+    if arguments.json {
+        json::whole(&run, console)?
+    } else {
+        console.text(render(&run))?
+    }
+    Ok(Exit::Succeeded)
+}
+
+fn render(run: &Json) -> String {
+    let run = RunView::read(run);
+    let named = |value: &Option<String>| value.clone().unwrap_or_default();
+    let filled = |value: &Option<Json>| {
+        value
+            .as_ref()
+            .filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
+            .map(Json::to_string)
+    };
+    let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let mut shown = table::pairs(&[
+        ("run", run.id.clone()),
+        ("status", run.status.clone()),
+        ("error", named(&run.error)),
+        ("workflow", run.workflow_name()),
+        ("mode", named(&run.mode)),
+        ("app", named(&run.app)),
+        ("version", named(&run.version)),
+        ("user", named(&run.user)),
+        ("created", run.created_at.map(text::moment).unwrap_or_default()),
+        ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
+        ("steps", number(run.total_steps)),
+        ("tokens", number(run.total_tokens)),
+        ("exceptions", number(run.exceptions_count.filter(|count| *count > 0))),
+        ("inputs", filled(&run.inputs).unwrap_or_default()),
+    ]);
+    if !run.nodes.is_empty() {
+        let rows: Vec<_> = run.nodes.iter().map(row).collect();
+        shown.push('\n');
+        shown.push_str(&table::render(
+            &["NODE", "TYPE", "TITLE", "STATUS", "TRY", "TIME", "JOB", "ERROR"],
+            &rows,
+        ));
+    }
+    let outputs = plain::outputs(run.outputs.as_ref());
+    if !outputs.is_empty() {
+        shown.push('\n');
+        shown.push_str(&outputs);
+    }
+    shown
+}
+
+fn row(node: &NodeView) -> Vec<String> {
+    let frame = node.frame.as_deref().filter(|frame| !frame.is_empty());
+    let id = frame.map_or_else(|| node.id.clone(), |frame| format!("{frame}/{}", node.id));
+    let time = match (node.started_at, node.finished_at) {
+        (Some(from), Some(to)) => text::duration(to - from),
+        (Some(_), None) | (None, _) => String::new(),
+    };
+    let attempt = node.attempt.filter(|attempt| *attempt > 0).map(|attempt| attempt.to_string());
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    // A node that was never reached is not remarkable.
+    let status = if node.status == "unknown" { String::new() } else { node.status.clone() };
+    vec![
+        id,
+        text(&node.kind),
+        text(&node.title),
+        status,
+        attempt.unwrap_or_default(),
+        time,
+        text(&node.job),
+        text(&node.error),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_run_is_a_head_a_table_and_its_outputs() {
+        let run = json!({
+            "id": "r1", "workflow": "Triage", "mode": "workflow", "app": null, "version": "abc",
+            "status": "partial-succeeded", "user": "ada", "inputs": {"message": "help"},
+            "outputs": {"reply": "Hello\nAda"}, "error": null, "created_at": 1_754_339_718.6,
+            "started_at": 1.0, "finished_at": 2.0, "elapsed_time": 1.5, "total_steps": 3, "total_tokens": 12,
+            "exceptions_count": 1, "shard": 0, "conversation": {},
+            "nodes": [
+                {"id": "1", "frame": "", "title": "Start", "type": "start", "status": "succeeded", "attempt": 1,
+                 "started_at": 10.0, "finished_at": 10.002, "job": null, "error": null},
+                {"id": "2", "frame": "", "title": "Ask", "type": "llm", "status": "exception", "attempt": 3,
+                 "started_at": 10.0, "finished_at": 11.25, "job": "17-0", "error": "too many\nrequests"},
+                {"id": "3", "frame": "it#1", "title": "End", "type": "end", "status": "unknown"},
+            ],
+        });
+        let expected = "\
+run         r1
+status      partial-succeeded
+workflow    Triage
+mode        workflow
+version     abc
+user        ada
+created     2025-08-04 20:35:18 UTC
+time        1.5s
+steps       3
+tokens      12
+exceptions  1
+inputs      {\"message\":\"help\"}
+
+NODE    TYPE   TITLE  STATUS     TRY  TIME  JOB   ERROR
+1       start  Start  succeeded  1    2ms   -     -
+2       llm    Ask    exception  3    1.2s  17-0  too many requests
+it#1/3  end    End    -          -    -     -     -
+
+reply:
+  Hello
+  Ada
+";
+        assert_eq!(render(&run), expected);
+    }
+
+    #[test]
+    fn a_run_told_in_another_shape_is_still_shown() {
+        let run = json!({"id": "r1", "status": "failed", "error": "no", "nodes": "later"});
+        assert_eq!(render(&run), "run     r1\nstatus  failed\nerror   no\n");
+    }
+}

@@ -1,0 +1,250 @@
+use clap::CommandFactory;
+
+use super::*;
+use crate::client::tests::FakeScheduler;
+use crate::console::tests::captured;
+
+fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
+    Arguments::try_parse_from(std::iter::once("tidemill").chain(line.iter().copied()))
+}
+
+/// Performs a command line; gives exit code, standard output and standard error.
+async fn tidemill(line: &[&str]) -> (Exit, String, String) {
+    let arguments = parse(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+    let (mut console, out, err) = captured();
+    let outcome = perform(arguments.verb, &mut console).await;
+    let exit = conclude(outcome, &mut console);
+    (exit, out.text(), err.text())
+}
+
+fn example(name: &str) -> String {
+    format!("{}/../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn file(text: &str) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("flow.yml");
+    std::fs::write(&path, text).expect("writes");
+    (dir, path.display().to_string())
+}
+
+#[test]
+fn the_table_of_verbs_is_consistent() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn arguments_are_read_as_people_write_them() {
+    let fine: [&[&str]; 14] = [
+        &["check", "a.yml", "b.yml", "--json"],
+        &["dev"],
+        &["dev", "--mock-llm", "a.yml", "b.yml", "--workers", "3", "--listen", "127.0.0.1:0"],
+        &["dev", "--redis", "redis://h:1", "--data", "d", "--provider-url", "http://h/v1"],
+        &["run", "a.yml", "-i", "name=Ada", "-i", "n=3", "--inputs", "@f", "--user", "u", "--json"],
+        &["run", "a.yml", "--mock-llm=rules.json", "--query", "why?", "--events"],
+        &["run", "a.yml", "--url", "http://h", "--key", "k"],
+        &["ps", "--status", "partial-succeeded", "--limit", "5", "--json"],
+        &["show", "r1", "--json"],
+        &["watch", "r1", "--after", "1-0", "--json"],
+        &["stop", "r1", "--reason", "enough"],
+        &["apps", "add", "a.yml"],
+        &["apps", "ls", "--url", "http://h"],
+        &["mock-llm", "rules.json", "--listen", "127.0.0.1:0"],
+    ];
+    for line in fine {
+        assert!(parse(line).is_ok(), "{line:?}: {:?}", parse(line).err());
+    }
+    let wrong: [&[&str]; 10] = [
+        &["check"],
+        &["nothing"],
+        &["run"],
+        &["run", "a.yml", "-i", "name"],
+        &["run", "a.yml", "--mock-llm", "--provider-url", "http://h"],
+        &["dev", "--workers", "0"],
+        &["ps", "--status", "odd"],
+        &["ps", "--limit", "0"],
+        &["show"],
+        &["mock-llm", "--listen", "somewhere"],
+    ];
+    for line in wrong {
+        let error = parse(line).err().unwrap_or_else(|| panic!("{line:?} was taken"));
+        assert!(error.use_stderr() && error.exit_code() == 2, "{line:?}");
+    }
+    for line in [["--help"], ["--version"]] {
+        assert!(!parse(&line).expect_err("shown").use_stderr());
+    }
+}
+
+#[tokio::test]
+async fn every_example_is_free_of_problems() {
+    for name in ["hello.yml", "chat.yml", "triage.yml", "digest.yml"] {
+        let path = example(name);
+        let (exit, out, _) = tidemill(&["check", &path]).await;
+        assert_eq!((exit, out.contains(": ok (")), (Exit::Succeeded, true), "{out}");
+        let first = std::fs::read_to_string(&path).expect("there");
+        let head: Vec<&str> = first.lines().take_while(|line| line.starts_with('#')).collect();
+        assert!(head.iter().any(|line| line.contains(&format!("tidemill run examples/{name}"))), "{name}");
+    }
+    assert!(crate::stack::load_rules(Some(example("mock-rules.json").as_ref())).is_ok());
+}
+
+#[tokio::test]
+async fn check_shows_every_problem_with_its_line() {
+    let broken = "\
+kind: app
+app: {mode: workflow, name: Broken}
+version: 0.3.0
+workflow:
+  graph:
+    nodes:
+      - id: '1'
+        data: {type: start, title: Start, variables: []}
+      - id: '2'
+        data: {type: no-such-type, title: Odd}
+    edges:
+      - {id: e1, source: '1', target: '9', sourceHandle: source, targetHandle: target}
+";
+    let (_dir, path) = file(broken);
+    let (exit, out, err) = tidemill(&["check", &path]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Failed, ""));
+    assert!(out.contains(&format!("{path}:10: error[")), "{out}");
+    assert!(out.contains("no-such-type"), "{out}");
+    assert!(out.contains(&format!("{path}:12: error[")), "{out}");
+    assert!(out.ends_with("flow.yml: 2 errors, 1 warning\n"), "{out}");
+
+    let (exit, out, _) = tidemill(&["check", &path, &example("hello.yml"), "--json"]).await;
+    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(exit, Exit::Failed);
+    assert_eq!((&told[0]["ok"], &told[1]["ok"]), (&false.into(), &true.into()));
+    assert_eq!(told[0]["diagnostics"][0]["severity"], "error");
+
+    let (_dir, path) = file("{ not: [a workflow");
+    assert_eq!(tidemill(&["check", &path]).await.0, Exit::Failed);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_wrong_use() {
+    for line in [&["check", "/nowhere.yml"][..], &["run", "/nowhere.yml"], &["dev", "/nowhere.yml"]] {
+        let (exit, out, err) = tidemill(line).await;
+        assert_eq!((exit, out.as_str()), (Exit::Usage, ""));
+        assert!(err.starts_with("tidemill: cannot read /nowhere.yml: "), "{err}");
+        assert_eq!(err.lines().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_exit_code_three_with_the_address() {
+    // A port that was just free: nobody listens there.
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let url = format!("http://127.0.0.1:{port}");
+    let hello = example("hello.yml");
+    let lines: [&[&str]; 6] = [
+        &["ps"],
+        &["show", "r"],
+        &["watch", "r"],
+        &["stop", "r"],
+        &["apps", "ls"],
+        &["run", &hello, "-i", "name=Ada"],
+    ];
+    for line in lines {
+        let line = [line, &["--url", &url]].concat();
+        let (exit, out, err) = tidemill(&line).await;
+        assert_eq!((exit, out.as_str()), (Exit::Unreachable, ""), "{line:?}");
+        assert!(err.contains(&url) && err.contains("tidemill dev"), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+    for url in ["nowhere", "ftp://there"] {
+        assert_eq!(tidemill(&["ps", "--url", url]).await.0, Exit::Usage, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_followed_through_a_broken_connection_to_its_outputs() {
+    let scheduler = FakeScheduler::start().await;
+    let hello = example("hello.yml");
+    let target = ["--url", &scheduler.url, "--key", "key"];
+    let line = [&["run", &hello, "-i", "name=Ada"][..], &target].concat();
+    let (exit, out, err) = tidemill(&line).await;
+    assert_eq!((exit, out.as_str()), (Exit::Succeeded, "greeting: Hello, Ada!\n"));
+    let expected = "\
+started    Start (start)
+succeeded  Start (start)  1ms
+started    Greet (template-transform)
+succeeded  Greet (template-transform)  500ms
+run r1 succeeded after 1.5s (2 steps)
+";
+    assert_eq!(err, expected);
+    assert_eq!(scheduler.came_back_after(), ["", "2-0"]);
+    assert_eq!(scheduler.inputs(), serde_json::json!({"name": "Ada"}));
+
+    let (exit, out, _) = tidemill(&[&line[..], &["--json"]].concat()).await;
+    let lines: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(exit, Exit::Succeeded);
+    assert_eq!(
+        lines.iter().map(|line| line["seq"].as_u64()).collect::<Vec<_>>(),
+        [Some(1), Some(2), Some(3), Some(4), Some(5), Some(6), None]
+    );
+    assert_eq!(lines[6]["outputs"]["greeting"], "Hello, Ada!");
+
+    let (_, out, _) = tidemill(&[&line[..], &["--events"]].concat()).await;
+    assert!(
+        out.starts_with("   1  graph_run_started\n   2  node_run_started             Start (start)\n"),
+        "{out}"
+    );
+}
+
+#[tokio::test]
+async fn the_remote_verbs_say_what_the_scheduler_says() {
+    let scheduler = FakeScheduler::start().await;
+    let target = ["--url", &scheduler.url, "--key", "key"];
+    let with = |line: &[&'static str]| [line, &target].concat();
+
+    let (exit, out, _) = tidemill(&with(&["ps", "--status", "failed", "--limit", "2"])).await;
+    assert_eq!(exit, Exit::Succeeded);
+    assert!(out.starts_with("RUN  STATUS") && out.contains("r1   failed"), "{out}");
+    let (_, out, _) = tidemill(&with(&["ps", "--json"])).await;
+    assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{out}");
+
+    let (exit, out, _) = tidemill(&with(&["show", "r1"])).await;
+    assert!(exit == Exit::Succeeded && out.starts_with("run       r1\n"), "{out}");
+    let (exit, _, err) = tidemill(&with(&["show", "other/../r1"])).await;
+    assert_eq!((exit, err.as_str()), (Exit::Failed, "tidemill: Workflow run not found. (not_found)\n"));
+
+    let (exit, _, err) = tidemill(&with(&["watch", "r1", "--after", "3-0"])).await;
+    assert_eq!(exit, Exit::Succeeded);
+    assert_eq!(err, "run r1 succeeded after 1.5s (2 steps)\n");
+
+    let (exit, _, err) = tidemill(&with(&["stop", "r1", "--reason", "enough"])).await;
+    assert_eq!((exit, err.as_str()), (Exit::Failed, "tidemill: the run has ended (run_ended)\n"));
+
+    let (exit, out, _) = tidemill(&with(&["apps", "ls"])).await;
+    assert_eq!((exit, out.lines().count()), (Exit::Succeeded, 2));
+
+    let refused = ["ps", "--url", &scheduler.url, "--key", "wrong"];
+    let (exit, _, err) = tidemill(&refused).await;
+    assert_eq!(exit, Exit::Usage);
+    assert!(err.contains("--key or TIDEMILL_KEY"), "{err}");
+}
+
+#[tokio::test]
+async fn a_refused_workflow_shows_its_problems() {
+    let scheduler = FakeScheduler::start().await;
+    let hello = example("hello.yml");
+    let (exit, out, err) = tidemill(&["apps", "add", &hello, "--url", &scheduler.url, "--key", "key"]).await;
+    assert_eq!((exit, out.as_str()), (Exit::Failed, ""));
+    let expected = "line 3: error[graph.odd]: it is odd (at workflow.graph); hint: mend it\n\
+                    tidemill: the workflow is not valid (invalid_workflow)\n";
+    assert_eq!(err, expected);
+}
+
+#[tokio::test]
+async fn a_stranger_at_the_address_is_told_from_tidemill() {
+    let mock = crate::mock_llm::MockLlm::start(crate::mock_llm::Rules::Friendly, ([127, 0, 0, 1], 0).into());
+    let mock = mock.await.expect("listens");
+    let url = format!("http://{}", mock.addr());
+    let (exit, _, err) = tidemill(&["ps", "--url", &url]).await;
+    assert_eq!(exit, Exit::Unreachable);
+    assert!(err.contains("does not answer as Tidemill does: it answered with status 404"), "{err}");
+}

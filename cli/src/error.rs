@@ -1,0 +1,106 @@
+//! What a verb can end with: an exit code, or an error that knows its exit code.
+
+use std::process::ExitCode;
+
+use serde_json::Value as Json;
+
+use crate::client::ClientError;
+use crate::data_folder::FolderError;
+use crate::local::LocalError;
+use crate::output::text::one_line;
+use crate::redis_server::RedisServerError;
+
+/// How the command ends, as scripts see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It did what was asked; a run succeeded, perhaps in part.
+    Succeeded,
+    /// It could not, or the run failed or was stopped.
+    Failed,
+    /// It was asked wrongly.
+    Usage,
+    /// What it needs is not there: no scheduler, no Redis.
+    Unreachable,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Succeeded => Self::SUCCESS,
+            Exit::Failed => Self::FAILURE,
+            Exit::Usage => Self::from(2),
+            Exit::Unreachable => Self::from(3),
+        }
+    }
+}
+
+/// Why a verb gave up. Its text is the one line that people see.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Failed(String),
+    /// Whoever read the output has gone (`| head`); nothing is wrong.
+    #[error("the output was closed")]
+    OutputClosed,
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    RedisServer(#[from] RedisServerError),
+    #[error(transparent)]
+    Local(#[from] LocalError),
+}
+
+impl Error {
+    /// What belongs to the error and does not fit its line: the problems of a workflow that was refused.
+    pub(crate) fn details(&self) -> Vec<String> {
+        match self {
+            Self::Client(ClientError::Refused { diagnostics, .. }) => {
+                diagnostics.iter().map(problem).collect()
+            }
+            Self::Client(_)
+            | Self::Usage(_)
+            | Self::Failed(_)
+            | Self::OutputClosed
+            | Self::Folder(_)
+            | Self::RedisServer(_)
+            | Self::Local(_) => Vec::new(),
+        }
+    }
+
+    /// The exit code of this error.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Failed(_) | Self::Folder(_) => Exit::Failed,
+            Self::OutputClosed => Exit::Succeeded,
+            Self::Client(error) => error.exit(),
+            Self::RedisServer(error) => match error {
+                RedisServerError::NotInstalled => Exit::Unreachable,
+                RedisServerError::Foreign { .. }
+                | RedisServerError::Died { .. }
+                | RedisServerError::Silent { .. }
+                | RedisServerError::Io { .. } => Exit::Failed,
+            },
+            Self::Local(error) => error.exit(),
+        }
+    }
+}
+
+/// A problem as the scheduler tells it, on a line.
+fn problem(diagnostic: &Json) -> String {
+    let text = |key: &str| diagnostic[key].as_str().unwrap_or("");
+    let mut line = format!("{}[{}]: {}", text("severity"), text("code"), text("message"));
+    if let Some(number) = diagnostic["line"].as_u64() {
+        line = format!("line {number}: {line}");
+    }
+    for (key, before, after) in [("path", " (at ", ")"), ("hint", "; hint: ", "")] {
+        if !text(key).is_empty() {
+            line.push_str(&format!("{before}{}{after}", text(key)));
+        }
+    }
+    one_line(&line)
+}

@@ -1,0 +1,93 @@
+//! Scheduler and workers inside this process: the one place where the command touches the two other programs.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::config::Config;
+use tidemill_common::store::redis::RedisStore;
+use tidemill_common::store::{Jobs, StoreError};
+use tidemill_scheduler::app::{self as scheduler, Scheduler};
+use tidemill_worker::app::{self as worker, Worker};
+
+use crate::error::Exit;
+
+/// Why they did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LocalError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Scheduler(scheduler::StartError),
+    #[error(transparent)]
+    Worker(worker::StartError),
+}
+
+impl LocalError {
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Store(error)
+            | Self::Scheduler(scheduler::StartError::Store(error))
+            | Self::Worker(worker::StartError::Store(error)) => match error {
+                StoreError::Unreachable { .. } => Exit::Unreachable,
+                StoreError::Refused { .. } | StoreError::Unexpected { .. } | StoreError::Unusable(_) => {
+                    Exit::Failed
+                }
+            },
+            Self::Scheduler(_) | Self::Worker(_) => Exit::Failed,
+        }
+    }
+}
+
+/// The running ones.
+pub(crate) struct Local {
+    scheduler: Scheduler,
+    workers: Vec<Worker>,
+    grace: Duration,
+}
+
+impl Local {
+    /// Starts a scheduler and so many workers on the Redis of the settings.
+    ///
+    /// # Errors
+    /// One of them does not start; those that did are stopped again.
+    pub(crate) async fn start(config: &Config, workers: usize) -> Result<Self, LocalError> {
+        let scheduler = scheduler::start(config).await.map_err(LocalError::Scheduler)?;
+        let grace = Duration::from_secs(config.worker.grace_seconds);
+        let mut local = Self { scheduler, workers: Vec::new(), grace };
+        for _ in 0..workers {
+            match start_worker(config).await {
+                Ok(worker) => local.workers.push(worker),
+                Err(error) => {
+                    local.stop().await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(local)
+    }
+
+    /// Where the API listens.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.scheduler.addr()
+    }
+
+    /// Stops the workers, then the scheduler, which takes in their last results; each within its grace.
+    pub(crate) async fn stop(self) {
+        let mut stopping = tokio::task::JoinSet::new();
+        for worker in self.workers {
+            stopping.spawn(worker.stop(self.grace));
+        }
+        // A worker that panics at its end has said so in the log.
+        while stopping.join_next().await.is_some() {}
+        self.scheduler.stop().await;
+    }
+}
+
+async fn start_worker(config: &Config) -> Result<Worker, LocalError> {
+    // The heartbeat's own store, so that it does not wait for a busy read loop.
+    let own = config.clone();
+    let own_store = move || Ok(RedisStore::from_config(&own)? as Arc<dyn Jobs>);
+    let jobs = RedisStore::from_config(config)?;
+    worker::start_with(config, jobs, Some(Box::new(own_store))).await.map_err(LocalError::Worker)
+}

@@ -1,0 +1,80 @@
+//! How runs look: [`progress`] on a terminal, [`plain`] lines elsewhere, [`json`] for programs, [`table`] for what lies
+//! side by side. Events go where remarks go, results to standard output.
+
+pub(crate) mod json;
+pub(crate) mod plain;
+mod progress;
+pub(crate) mod table;
+pub(crate) mod text;
+
+use serde_json::Value as Json;
+
+use crate::client::Event;
+use crate::client::view::{self, RunView};
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use progress::Progress;
+
+/// How a run that is followed is shown.
+pub(crate) enum Report {
+    /// A line per node that moves, with text as it comes.
+    Live(Progress),
+    /// A line per node that began or ended, on standard error.
+    Plain,
+    /// A line per event, on standard output.
+    Events,
+    /// An object per event, then the run, on standard output.
+    Json,
+}
+
+impl Report {
+    /// The form that was asked for, else the one that fits the output.
+    pub(crate) fn new(json: bool, events: bool, console: &Console) -> Self {
+        match (json, events) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Events,
+            (false, false) if console.is_terminal => Self::Live(Progress::new()),
+            (false, false) => Self::Plain,
+        }
+    }
+
+    /// Shows an event.
+    pub(crate) fn event(&mut self, event: &Event, console: &mut Console) -> Result<(), Error> {
+        match self {
+            Self::Live(progress) => progress.event(event),
+            Self::Plain => {
+                if let Some(line) = plain::node_line(event) {
+                    console.note(line);
+                }
+            }
+            Self::Events => console.line(plain::event_line(event))?,
+            Self::Json => console.line(&event.raw)?,
+        }
+        Ok(())
+    }
+
+    /// Shows a remark between events.
+    pub(crate) fn note(&mut self, text: &str, console: &mut Console) {
+        match self {
+            Self::Live(progress) => progress.note(text),
+            Self::Plain | Self::Events | Self::Json => console.note(text),
+        }
+    }
+
+    /// Shows how the run ended.
+    pub(crate) fn result(&mut self, run: &Json, console: &mut Console) -> Result<Exit, Error> {
+        let view = RunView::read(run);
+        let exit = if view::has_succeeded(&view.status) { Exit::Succeeded } else { Exit::Failed };
+        match self {
+            Self::Json => console.line(run)?,
+            Self::Live(_) | Self::Plain | Self::Events => {
+                if let Self::Live(progress) = self {
+                    progress.clear();
+                }
+                console.note(plain::end_line(&view));
+                console.text(plain::outputs(view.outputs.as_ref()))?;
+            }
+        }
+        Ok(exit)
+    }
+}

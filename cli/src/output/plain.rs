@@ -1,0 +1,234 @@
+//! Lines without a terminal's arts: of nodes, of events, of a run's end.
+
+use serde_json::Value as Json;
+use tidemill_common::wire::event::kind;
+
+use super::text::{duration, one_line, safe, shortened};
+use crate::client::Event;
+use crate::client::view::RunView;
+use crate::workflow_file::count;
+
+/// Longest piece of streamed text in the line of an event, in characters.
+const CHUNK_CHARS_MAX: usize = 100;
+
+/// The line of a node that began or ended; none for other events.
+pub(crate) fn node_line(event: &Event) -> Option<String> {
+    let word = word(&event.kind)?;
+    let detail = detail(event);
+    Some(format!(
+        "{word:<9}  {}{}",
+        node_name(event),
+        if detail.is_empty() { detail } else { format!("  {detail}") }
+    ))
+}
+
+/// What has happened to a node, in a word; none for events of other kinds.
+pub(super) fn word(event_kind: &str) -> Option<&'static str> {
+    match event_kind {
+        kind::NODE_RUN_STARTED => Some("started"),
+        kind::NODE_RUN_SUCCEEDED => Some("succeeded"),
+        kind::NODE_RUN_FAILED => Some("failed"),
+        kind::NODE_RUN_EXCEPTION => Some("exception"),
+        kind::NODE_RUN_RETRY => Some("retry"),
+        _ => None,
+    }
+}
+
+/// A node as people know it: title and type, and where in which container it runs.
+pub(super) fn node_name(event: &Event) -> String {
+    let (title, id, node_type) = (event.text("node_title"), event.text("node_id"), event.text("node_type"));
+    let title = if title.is_empty() { id } else { title };
+    let frame = event.text("frame");
+    let frame = if frame.is_empty() { String::new() } else { format!(" in {frame}") };
+    let node_type = if node_type.is_empty() { String::new() } else { format!(" ({node_type})") };
+    one_line(&format!("{title}{node_type}{frame}"))
+}
+
+/// How long a node took and what was wrong with it.
+pub(super) fn detail(event: &Event) -> String {
+    let mut parts = Vec::new();
+    let time = |key: &str| event.data[key].as_f64();
+    if let (Some(from), Some(to)) = (time("start_at"), time("finished_at")) {
+        parts.push(duration(to - from));
+    }
+    if event.kind == kind::NODE_RUN_RETRY {
+        let index = event.data["retry_index"].as_u64().unwrap_or(1);
+        parts.push(format!("will be tried again ({index})"));
+    }
+    let error = event.text("error");
+    if !error.is_empty() {
+        parts.push(one_line(error));
+    }
+    parts.join("  ")
+}
+
+/// The line of any event: number, type, and what tells it from its like.
+pub(crate) fn event_line(event: &Event) -> String {
+    let what = match event.kind.as_str() {
+        kind::NODE_RUN_STREAM_CHUNK | kind::NODE_RUN_STREAM_REPLACED => {
+            let text = event.data.get("chunk").or_else(|| event.data.get("text"));
+            let text = text.and_then(Json::as_str).unwrap_or("");
+            format!("{}  {}", event.text("node_id"), Json::from(shortened(text, CHUNK_CHARS_MAX)))
+        }
+        kind::GRAPH_EDGE_SKIPPED => {
+            format!("{} -> {}", event.text("source_node_id"), event.text("target_node_id"))
+        }
+        kind if kind.starts_with("graph_run_") => {
+            let why = ["error", "reason"].map(|key| event.text(key)).join("");
+            if why.is_empty() {
+                event.data["outputs"]
+                    .as_object()
+                    .map(|_| event.data["outputs"].to_string())
+                    .unwrap_or_default()
+            } else {
+                why
+            }
+        }
+        _ => format!("{}  {}", node_name(event), detail(event)),
+    };
+    one_line(&format!("{:>4}  {:<27}  {what}", event.seq, event.kind)).trim_end().into()
+}
+
+/// How a run ended, in a line.
+pub(crate) fn end_line(run: &RunView) -> String {
+    let mut text = format!("run {} {}", run.id, run.status);
+    if let Some(seconds) = run.elapsed_time {
+        text.push_str(&format!(" after {}", duration(seconds)));
+    }
+    let counted = |number: Option<u64>, thing: &str| {
+        number
+            .filter(|number| *number > 0)
+            .map(|number| count(usize::try_from(number).unwrap_or(usize::MAX), thing))
+    };
+    let counts: Vec<String> = [
+        counted(run.total_steps, "step"),
+        counted(run.total_tokens, "token"),
+        counted(run.exceptions_count, "handled failure"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !counts.is_empty() {
+        text.push_str(&format!(" ({})", counts.join(", ")));
+    }
+    if let Some(error) = run.error.as_deref().filter(|error| !error.is_empty()) {
+        text.push_str(&format!(": {error}"));
+    }
+    one_line(&text)
+}
+
+/// The outputs of a run: a chat's answer as it is, else a paragraph a name.
+pub(crate) fn outputs(outputs: Option<&Json>) -> String {
+    let Some(map) = outputs.and_then(Json::as_object) else { return String::new() };
+    if let (1, Some(Json::String(answer))) = (map.len(), map.get("answer")) {
+        return format!("{}\n", safe(answer));
+    }
+    let mut text = String::new();
+    for (name, value) in map {
+        let value = match value {
+            Json::String(value) => safe(value),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
+                value.to_string()
+            }
+        };
+        let value = value.trim_end_matches('\n');
+        let name = one_line(name);
+        if value.contains('\n') {
+            text.push_str(&format!("{name}:\n  {}\n", value.replace('\n', "\n  ")));
+        } else {
+            text.push_str(&format!("{name}: {value}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(event_kind: &str, data: Json) -> Event {
+        let raw = json!({"type": event_kind, "data": data, "seq": 7});
+        Event::read(&raw.to_string()).expect("an event")
+    }
+
+    #[test]
+    fn events_have_a_line_for_people() {
+        let ask = json!({"node_id": "3", "node_title": "Ask", "node_type": "llm"});
+        let with = |more: Json| {
+            let mut data = ask.clone();
+            for (key, value) in more.as_object().expect("a mapping") {
+                data[key] = value.clone();
+            }
+            data
+        };
+        let cases = [
+            (
+                event("node_run_started", ask.clone()),
+                Some("started    Ask (llm)"),
+                "   7  node_run_started             Ask (llm)",
+            ),
+            (
+                event("node_run_succeeded", with(json!({"start_at": 1.0, "finished_at": 2.25}))),
+                Some("succeeded  Ask (llm)  1.2s"),
+                "   7  node_run_succeeded           Ask (llm)  1.2s",
+            ),
+            (
+                event("node_run_retry", with(json!({"retry_index": 2, "error": "too\nmany"}))),
+                Some("retry      Ask (llm)  will be tried again (2)  too many"),
+                "   7  node_run_retry               Ask (llm)  will be tried again (2)  too many",
+            ),
+            (
+                event("node_run_failed", json!({"node_id": "3", "frame": "it#2", "error": "no"})),
+                Some("failed     3 in it#2  no"),
+                "   7  node_run_failed              3 in it#2  no",
+            ),
+            (
+                event("node_run_stream_chunk", with(json!({"chunk": "a\nb"}))),
+                None,
+                "   7  node_run_stream_chunk        3  \"a\\nb\"",
+            ),
+            (
+                event("graph_edge_skipped", json!({"source_node_id": "1", "target_node_id": "2"})),
+                None,
+                "   7  graph_edge_skipped           1 -> 2",
+            ),
+            (
+                event("graph_run_failed", json!({"error": "no"})),
+                None,
+                "   7  graph_run_failed             no",
+            ),
+            (event("graph_run_started", json!({})), None, "   7  graph_run_started"),
+        ];
+        for (event, node, any) in cases {
+            assert_eq!(node_line(&event).as_deref(), node);
+            assert_eq!(event_line(&event), any);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_one_line() {
+        let run = json!({"id": "r", "status": "partial-succeeded", "elapsed_time": 1.25, "total_steps": 3,
+            "total_tokens": 0, "exceptions_count": 1});
+        assert_eq!(
+            end_line(&RunView::read(&run)),
+            "run r partial-succeeded after 1.2s (3 steps, 1 handled failure)"
+        );
+        let run = json!({"id": "r", "status": "failed", "error": "it\nbroke", "outputs": null});
+        assert_eq!(end_line(&RunView::read(&run)), "run r failed: it broke");
+    }
+
+    #[test]
+    fn outputs_are_paragraphs_and_answers_stand_alone() {
+        let cases = [
+            (json!({"answer": "Hello\x1b[0m\nyou"}), "Hello[0m\nyou\n"),
+            (json!({"a": "x", "n": 3, "o": {"k": [1]}}), "a: x\nn: 3\no: {\"k\":[1]}\n"),
+            (json!({"text": "one\ntwo\n"}), "text:\n  one\n  two\n"),
+            (json!({}), ""),
+            (json!(null), ""),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(outputs(Some(&given)), expected);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A run on a terminal: a moving line per node at work, a standing one per node that is done, and below them the last
+//! of the text that streams.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use tidemill_common::wire::event::kind;
+
+use super::plain;
+use super::text::one_line;
+use crate::client::Event;
+
+/// How often moving lines move.
+const TICK: Duration = Duration::from_millis(100);
+/// The last characters of streamed text that are shown.
+const TAIL_CHARS: usize = 200;
+
+/// The moving part of the screen.
+pub(crate) struct Progress {
+    lines: MultiProgress,
+    /// By the execution's id.
+    at_work: HashMap<String, ProgressBar>,
+    text: Tail,
+    text_line: Option<ProgressBar>,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        Self { lines: MultiProgress::new(), at_work: HashMap::new(), text: Tail::default(), text_line: None }
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        let id = event.text("id").to_string();
+        match event.kind.as_str() {
+            kind::NODE_RUN_STARTED => {
+                let line = ProgressBar::new_spinner()
+                    .with_style(style("{spinner:.cyan} {msg}  {elapsed:.dim}"))
+                    .with_message(plain::node_name(event));
+                let line = match &self.text_line {
+                    Some(text) => self.lines.insert_before(text, line),
+                    None => self.lines.add(line),
+                };
+                line.enable_steady_tick(TICK);
+                self.at_work.insert(id, line);
+            }
+            kind::NODE_RUN_STREAM_CHUNK => self.stream(event.text("chunk")),
+            kind::NODE_RUN_RETRY => self.note(&standing(event)),
+            kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_FAILED | kind::NODE_RUN_EXCEPTION => {
+                if let Some(line) = self.at_work.remove(&id) {
+                    line.finish_and_clear();
+                }
+                self.note(&standing(event));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note(&self, text: &str) {
+        // A terminal that cannot be written to shows nothing either way.
+        let _ = self.lines.println(text);
+    }
+
+    /// Takes the moving lines away.
+    pub(super) fn clear(&mut self) {
+        self.at_work.clear();
+        self.text_line = None;
+        let _ = self.lines.clear();
+    }
+
+    fn stream(&mut self, chunk: &str) {
+        self.text.push(chunk);
+        let line = self.text_line.get_or_insert_with(|| {
+            self.lines.add(ProgressBar::new_spinner().with_style(style("  {wide_msg:.dim}")))
+        });
+        line.set_message(self.text.shown());
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // A template that does not parse shows a bare spinner; ours are constants.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+/// The line that stays of a node.
+fn standing(event: &Event) -> String {
+    let mark = match event.kind.as_str() {
+        kind::NODE_RUN_SUCCEEDED => "✓",
+        kind::NODE_RUN_RETRY => "↻",
+        kind::NODE_RUN_EXCEPTION => "!",
+        _ => "✗",
+    };
+    format!("{mark} {}  {}", plain::node_name(event), plain::detail(event)).trim_end().into()
+}
+
+/// The end of a text that grows.
+#[derive(Debug, Default)]
+struct Tail(String);
+
+impl Tail {
+    fn push(&mut self, piece: &str) {
+        self.0.push_str(piece);
+        let surplus = self.0.chars().count().saturating_sub(TAIL_CHARS);
+        if let Some((at, _)) = self.0.char_indices().nth(surplus) {
+            self.0.drain(..at);
+        }
+    }
+    /// What follows the last line break that has something behind it.
+    fn shown(&self) -> String {
+        one_line(self.0.trim_end().rsplit('\n').next().unwrap_or(""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_tail_of_a_text_is_its_last_line() {
+        let mut tail = Tail::default();
+        tail.push("first\nsec");
+        assert_eq!(tail.shown(), "sec");
+        tail.push("ond\n");
+        assert_eq!(tail.shown(), "second");
+        tail.push(&"ä".repeat(1000));
+        assert_eq!(tail.shown().chars().count(), TAIL_CHARS);
+    }
+
+    #[test]
+    fn a_run_can_be_shown_without_a_terminal() {
+        let mut progress = Progress::new();
+        let events = [
+            ("node_run_started", json!({"id": "x", "node_id": "1"})),
+            ("node_run_stream_chunk", json!({"id": "x", "chunk": "text"})),
+            ("node_run_started", json!({"id": "y", "node_id": "2"})),
+            ("node_run_retry", json!({"id": "x", "node_id": "1"})),
+            ("node_run_succeeded", json!({"id": "x", "node_id": "1", "start_at": 1.0, "finished_at": 1.5})),
+            ("graph_run_succeeded", json!({"outputs": {}})),
+        ];
+        for (seq, (name, data)) in events.iter().enumerate() {
+            let raw = json!({"type": name, "data": data, "seq": seq + 1});
+            progress.event(&Event::read(&raw.to_string()).expect("an event"));
+        }
+        assert_eq!(progress.at_work.keys().collect::<Vec<_>>(), ["y"]);
+        progress.clear();
+        assert!(progress.at_work.is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! Small texts: durations, ages, and what comes from elsewhere made safe for a terminal.
+
+/// Seconds as people say them: `12ms`, `1.2s`, `2m05s`, `1h02m`.
+pub(crate) fn duration(seconds: f64) -> String {
+    // Clocks of two machines may differ by a little.
+    let seconds = seconds.max(0.0);
+    let whole = seconds.round() as u64;
+    if seconds < 0.9995 {
+        format!("{}ms", (seconds * 1000.0).round() as u64)
+    } else if seconds < 59.95 {
+        format!("{seconds:.1}s")
+    } else if whole < 3600 {
+        format!("{}m{:02}s", whole / 60, whole % 60)
+    } else {
+        format!("{}h{:02}m", whole / 3600, whole % 3600 / 60)
+    }
+}
+
+/// How long ago a time was, both in Unix seconds.
+pub(crate) fn age(then: f64, now: f64) -> String {
+    let seconds = (now - then).max(0.0) as u64;
+    match seconds {
+        0..60 => format!("{seconds}s ago"),
+        60..3600 => format!("{}m ago", seconds / 60),
+        3600..86_400 => format!("{}h ago", seconds / 3600),
+        _ => format!("{}d ago", seconds / 86_400),
+    }
+}
+
+/// A time in UTC, to the second.
+pub(crate) fn moment(seconds: f64) -> String {
+    chrono::DateTime::from_timestamp(seconds as i64, 0)
+        .map_or_else(String::new, |time| time.format("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+/// Text on one line: control characters, which could steer a terminal, become blanks.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if is_steering(c) { ' ' } else { c }).collect()
+}
+
+/// Text on several lines, with nothing in it that steers a terminal.
+pub(crate) fn safe(text: &str) -> String {
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_steering(*c)).collect()
+}
+
+fn is_steering(c: char) -> bool {
+    // Besides controls: what turns the direction of writing.
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// At most so many characters, the cut marked.
+pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.into();
+    }
+    let mut short: String = text.chars().take(chars_max.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_said_in_the_unit_that_fits() {
+        let cases = [
+            (-1.0, "0ms"),
+            (0.0124, "12ms"),
+            (0.9996, "1.0s"),
+            (1.25, "1.2s"),
+            (59.96, "1m00s"),
+            (125.0, "2m05s"),
+            (3720.0, "1h02m"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(duration(seconds), expected, "{seconds}");
+        }
+        for (seconds, expected) in
+            [(-5.0, "0s ago"), (61.0, "1m ago"), (7200.0, "2h ago"), (200_000.0, "2d ago")]
+        {
+            assert_eq!(age(0.0, seconds), expected);
+        }
+        assert_eq!(moment(1_754_339_718.6), "2025-08-04 20:35:18 UTC");
+    }
+
+    #[test]
+    fn foreign_text_cannot_steer_the_terminal() {
+        assert_eq!(one_line("a\x1b[2Jb\nc\u{202e}d"), "a [2Jb c d");
+        assert_eq!(safe("a\x1b[2J\nb\tc\r"), "a[2J\nb\tc");
+        assert_eq!(shortened("größer", 4), "grö…");
+        assert_eq!(shortened("größer", 6), "größer");
+    }
+}

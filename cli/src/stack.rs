@@ -1,0 +1,192 @@
+//! Everything that runs needs, brought up in order and taken down in the opposite one: a Redis, a mock model when
+//! asked for, scheduler and workers.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tidemill_common::config::{Config, Sources};
+use tidemill_common::telemetry;
+
+use crate::data_folder::DataFolder;
+use crate::error::Error;
+use crate::local::Local;
+use crate::mock_llm::{self, MockLlm, Rules, Running};
+use crate::redis_server::RedisServer;
+use crate::target::Target;
+
+/// Where the models of a local run are.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ModelArgs {
+    /// Answer model calls from a built-in mock; with =RULES from a rules file
+    #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, conflicts_with = "provider_url")]
+    pub(crate) mock_llm: Option<Option<PathBuf>>,
+    /// An OpenAI-compatible API for all models, up to /v1; its key is taken from OPENAI_API_KEY
+    #[arg(long, value_name = "URL")]
+    pub(crate) provider_url: Option<String>,
+}
+
+/// What a stack is to be.
+#[derive(Debug)]
+pub(crate) struct StackSettings<'a> {
+    /// A Redis that is there already; none: one of its own in the data folder.
+    pub(crate) redis: Option<&'a str>,
+    /// Where the API listens; none: as the settings say.
+    pub(crate) listen: Option<&'a str>,
+    /// How many workers.
+    pub(crate) workers: usize,
+    /// Where models are.
+    pub(crate) models: &'a ModelArgs,
+    /// What is logged unless the environment says otherwise.
+    pub(crate) log_level: &'static str,
+}
+
+/// All of it, running.
+pub(crate) struct Stack {
+    local: Local,
+    mock: Option<Running>,
+    redis: Option<RedisServer>,
+    target: Target,
+}
+
+impl Stack {
+    /// Starts everything on a data folder.
+    ///
+    /// # Errors
+    /// Something does not start; what had started is stopped again.
+    pub(crate) async fn start(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Self, Error> {
+        let mut config = configure(folder, settings)?;
+        telemetry::start_logs(&config.log);
+        let mock = start_mock(settings.models, &mut config).await?;
+        let redis = match settings.redis {
+            Some(_) => None,
+            None => {
+                let server = RedisServer::start(&folder.redis()?).await?;
+                config.redis.url = server.url();
+                Some(server)
+            }
+        };
+        match Local::start(&config, settings.workers).await {
+            Ok(local) => {
+                let target = Target { url: url_of(local.addr()), key: config.scheduler.admin_key.clone() };
+                Ok(Self { local, mock, redis, target })
+            }
+            Err(error) => {
+                if let Some(redis) = redis {
+                    redis.stop().await;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// How it is reached.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Returns when something that should go on has ended; never when nothing can.
+    pub(crate) async fn broken(&mut self) -> &'static str {
+        match &mut self.redis {
+            Some(redis) => {
+                redis.ended().await;
+                "redis-server has ended"
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops everything; `hurry` cuts the waiting for runs short, never Redis's writing.
+    pub(crate) async fn stop(self, hurry: impl Future<Output = ()>) {
+        tokio::select! {
+            () = self.local.stop() => {}
+            () = hurry => {}
+        }
+        if let Some(mock) = self.mock {
+            mock.stop().await;
+        }
+        if let Some(redis) = self.redis {
+            redis.stop().await;
+        }
+    }
+}
+
+/// Longest time that workers get for what they are at when a stack stops, in seconds: somebody waits at a terminal,
+/// and what is not done is done the next time.
+const GRACE_SECONDS: u64 = 5;
+
+fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config, Error> {
+    let mut sources = Sources::of_process(None, Vec::new());
+    // A flag wins over the environment, and the log level here is only a default.
+    let says_log =
+        |(name, _): &(String, String)| ["TIDEMILL_LOG", "TIDEMILL_LOG_LEVEL"].contains(&name.as_str());
+    if !sources.environment.iter().any(says_log) {
+        sources.flags.push(("log.level".into(), settings.log_level.into()));
+        sources.flags.push(("log.format".into(), "text".into()));
+    }
+    let mut config = Config::load(&sources).map_err(|error| Error::Usage(error.to_string()))?;
+    if let Some(url) = settings.redis {
+        config.redis.url = url.into();
+    }
+    if let Some(listen) = settings.listen {
+        config.scheduler.listen = listen.into();
+    }
+    if config.scheduler.admin_key.is_empty() {
+        config.scheduler.admin_key = folder.admin_key()?;
+    }
+    if config.scheduler.secret_key.is_empty() {
+        config.scheduler.secret_key = folder.secret_key()?;
+    }
+    // Several workers in one process: the scheduler's port serves health and metrics of all.
+    config.worker.listen = String::new();
+    config.worker.grace_seconds = config.worker.grace_seconds.min(GRACE_SECONDS);
+    config.scheduler.grace_seconds = config.scheduler.grace_seconds.min(GRACE_SECONDS);
+    Ok(config)
+}
+
+async fn start_mock(models: &ModelArgs, config: &mut Config) -> Result<Option<Running>, Error> {
+    if let Some(url) = &models.provider_url {
+        use_provider(config, url, Some("OPENAI_API_KEY"));
+    }
+    let Some(file) = &models.mock_llm else { return Ok(None) };
+    let rules = load_rules(file.as_deref())?;
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mock = MockLlm::start(rules, any_port)
+        .await
+        .map_err(|error| Error::Failed(format!("cannot start the mock model: {error}")))?;
+    use_provider(config, &mock.base_url(), None);
+    Ok(Some(mock))
+}
+
+/// Sends every model call of every provider to one address.
+fn use_provider(config: &mut Config, url: &str, key_from: Option<&str>) {
+    let text = |text: &str| text.to_string().into();
+    let mut table: Vec<(String, _)> = vec![("base_url".into(), text(url))];
+    // A server on one's own machine may need no key.
+    table.extend(
+        key_from
+            .filter(|variable| std::env::var_os(variable).is_some())
+            .map(|variable| ("api_key_env".into(), text(variable))),
+    );
+    config.providers.clear();
+    config.providers.insert("default".into(), table.into_iter().collect());
+}
+
+fn url_of(addr: SocketAddr) -> String {
+    // Who listens everywhere is reached here.
+    let host = match addr.ip() {
+        ip if !ip.is_unspecified() => ip,
+        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+    };
+    format!("http://{}", SocketAddr::new(host, addr.port()))
+}
+
+/// The rules of a file; without one, the friendly mock.
+///
+/// # Errors
+/// The file cannot be used.
+pub(crate) fn load_rules(file: Option<&Path>) -> Result<Rules, Error> {
+    let Some(path) = file else { return Ok(Rules::Friendly) };
+    mock_llm::rules::load(path).map_err(|error| Error::Usage(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,94 @@
+//! Workflow files from the disk: read, checked, their problems shown.
+
+use std::path::{Path, PathBuf};
+
+use tidemill_common::dsl::{Diagnostic, render_for_people};
+use tidemill_common::graph::{AppMode, Graph, Imported, import};
+use tidemill_common::nodes::NodeData;
+use tidemill_common::nodes::start::InputField;
+
+use crate::console::Console;
+use crate::error::Error;
+
+/// A file and what was found in it.
+#[derive(Debug)]
+pub(crate) struct WorkflowFile {
+    pub(crate) path: PathBuf,
+    pub(crate) source: Vec<u8>,
+    pub(crate) imported: Imported,
+}
+
+/// A file that can be run.
+#[derive(Debug)]
+pub(crate) struct Workflow {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+    pub(crate) graph: Graph,
+}
+
+impl WorkflowFile {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// It cannot be read at all. Whatever is wrong inside is in `imported`.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let source = std::fs::read(path)
+            .map_err(|error| Error::Usage(format!("cannot read {}: {error}", path.display())))?;
+        let imported = import(&source);
+        Ok(Self { path: path.into(), source, imported })
+    }
+
+    /// Its problems with the lines concerned.
+    pub(crate) fn problems(&self) -> String {
+        render_for_people(&self.path.display().to_string(), &self.source, &self.imported.diagnostics)
+    }
+
+    /// Shows its problems; gives it when it can be run.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(crate) fn usable(self, console: &mut Console) -> Result<Workflow, Error> {
+        if !self.imported.diagnostics.is_empty() {
+            console.note(self.problems().trim_end());
+        }
+        let errors = self.imported.diagnostics.iter().filter(|found| found.is_error()).count();
+        let Some(graph) = self.imported.graph else {
+            return Err(Error::Failed(format!(
+                "{} cannot be run: {}",
+                self.path.display(),
+                count(errors, "error")
+            )));
+        };
+        let text = String::from_utf8_lossy(&self.source).into_owned();
+        Ok(Workflow { path: self.path, text, graph })
+    }
+
+    /// Its problems.
+    pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
+        &self.imported.diagnostics
+    }
+}
+
+impl Workflow {
+    /// The inputs that its form declares.
+    pub(crate) fn form(&self) -> &[InputField] {
+        match &self.graph.node(self.graph.root).data {
+            NodeData::Start(start) => &start.variables,
+            // Whatever else a run can begin with has no form.
+            _ => &[],
+        }
+    }
+    /// Whether it is a chatflow.
+    pub(crate) fn is_chat(&self) -> bool {
+        self.graph.mode == AppMode::Chat
+    }
+    /// What people call it.
+    pub(crate) fn name(&self) -> String {
+        if self.graph.name.is_empty() { self.path.display().to_string() } else { self.graph.name.clone() }
+    }
+}
+
+/// `1 error`, `2 errors`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}

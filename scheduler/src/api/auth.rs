@@ -1,0 +1,113 @@
+//! Who may ask: the admin key opens `/api/v1`, an app's key opens `/v1` for its app. Keys are known by their SHA-256
+//! only, and compared as such.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use sha2::{Digest, Sha256};
+use tidemill_common::store::App;
+
+use super::ApiState;
+use super::error::ApiError;
+
+/// The app whose key was given; [`app`] puts it into the request.
+#[derive(Debug, Clone)]
+pub struct CallingApp(pub Arc<App>);
+
+/// The SHA-256 of a text, in hex.
+pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A new key of an app: `app-` and 32 random characters.
+pub fn new_app_key() -> String {
+    format!("app-{}", uuid::Uuid::new_v4().simple())
+}
+
+/// Lets the admin through.
+///
+/// # Errors
+/// 401 without the right key, 403 when there is none.
+pub async fn admin(
+    State(state): State<ApiState>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let Some(admin) = &state.admin_key_hash else {
+        let message = "this API is closed: set scheduler.admin_key (TIDEMILL_ADMIN_KEY) to open it";
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
+    };
+    // Hashes are compared, so the time this takes says nothing about the key.
+    if sha256_hex(bearer(request.headers())?) != **admin {
+        return Err(ApiError::unauthorized("Access token is invalid"));
+    }
+    Ok(next.run(request).await)
+}
+
+/// Lets the holder of an app's key through and tells the handler which app it is.
+///
+/// # Errors
+/// 401 without a known key, 403 when its app is gone.
+pub async fn app(
+    State(state): State<ApiState>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let hash = sha256_hex(bearer(request.headers())?);
+    let Some(id) = state.store.app_of_key(&hash).await? else {
+        return Err(ApiError::unauthorized("Access token is invalid"));
+    };
+    let Some(app) = state.store.app(&id).await? else {
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));
+    };
+    request.extensions_mut().insert(CallingApp(Arc::new(app)));
+    Ok(next.run(request).await)
+}
+
+/// The key of an `Authorization` header, with Dify's words for what is wrong with it.
+fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let (scheme, key) = given.and_then(|value| value.trim().split_once(' ')).ok_or_else(|| {
+        ApiError::unauthorized("Authorization header must be provided and start with 'Bearer'")
+    })?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(ApiError::unauthorized("Authorization scheme must be 'Bearer'"));
+    }
+    Ok(key.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_bearer_key_is_taken() {
+        let asked = |value: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            }
+            bearer(&headers).map(str::to_string).map_err(|e| e.message().to_string())
+        };
+        let missing = "Authorization header must be provided and start with 'Bearer'";
+        for (header, answer) in [
+            (None, Err(missing)),
+            (Some("Bearer"), Err(missing)),
+            (Some("Basic eDp5"), Err("Authorization scheme must be 'Bearer'")),
+            (Some("Bearer app-1"), Ok("app-1")),
+            (Some("bearer  app-1 "), Ok("app-1")),
+        ] {
+            let answer = answer.map(str::to_string).map_err(str::to_string);
+            assert_eq!(asked(header), answer, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn new_keys_are_long_and_differ() {
+        let (one, two) = (new_app_key(), new_app_key());
+        assert!(one.starts_with("app-") && one.len() >= 28 && one != two);
+    }
+}

@@ -1,0 +1,43 @@
+//! `GET /v1/workflows/run/{id}`.
+
+use axum::extract::State;
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{Clock, SystemClock};
+
+use super::{facts, find, renderer};
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::record::whole_seconds;
+use crate::api::request::IdInPath;
+
+/// Shows a run. `inputs` is JSON text, as on Dify.
+///
+/// # Errors
+/// 404 for a run that the app does not have.
+pub async fn show(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    id: IdInPath,
+) -> Result<JsonBody<Json>, ApiError> {
+    let record = find(&state, &app, id.run()?).await?;
+    let record = record.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
+    let (render, _) = renderer(&state, &record).await?;
+    let inputs = Json::Object(facts(&record, &render).await?.inputs).to_string();
+    let mut outputs = record.outputs.clone();
+    render.named(&mut outputs).await?;
+    Ok(JsonBody(json!({
+        "id": record.id.to_string(),
+        "workflow_id": record.version,
+        "status": record.status.name(),
+        "inputs": inputs,
+        "outputs": outputs,
+        "error": record.error,
+        "total_steps": record.steps.unwrap_or(0),
+        "total_tokens": record.tokens.unwrap_or(0),
+        "created_at": record.created_at.seconds(),
+        "finished_at": whole_seconds(record.finished_at),
+        "elapsed_time": record.elapsed(SystemClock.now()),
+    })))
+}

@@ -1,0 +1,42 @@
+//! `GET /v1/workflow/{id}/events`: taking up a run's stream again. Beyond Dify: with `Last-Event-ID` nothing is told
+//! twice and nothing is left out, also of a run that is over.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::stream::{Stream, Wanted};
+use super::{NO_USER, check_mode, find};
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::events::After;
+use crate::api::request::{IdInPath, Params};
+
+/// Follows a run that this user started.
+///
+/// # Errors
+/// 400 without a user, 404 for a run that this user does not have.
+pub async fn follow(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    id: IdInPath,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let user = params.get("user").filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| ApiError::invalid_param(NO_USER))?;
+    check_mode(&app)?;
+    let gone = || ApiError::not_found("Workflow run not found");
+    let run = id.run().map_err(|_| gone())?;
+    let record = find(&state, &app, run).await?.filter(|record| record.user == user).ok_or_else(gone)?;
+    // `continue_on_pause` needs nothing: the stream is only closed by the end of the run.
+    let wants_snapshot = params.get("include_state_snapshot") == Some("true");
+    match After::of_header(&headers)? {
+        Some(after) => Stream::answer(&state, record, after, Wanted::Events).await,
+        None if record.status.is_over() => Stream::last_event(&state, record).await,
+        None if wants_snapshot => Stream::answer(&state, record, After::Now, Wanted::SnapshotFirst).await,
+        None => Stream::answer(&state, record, After::Now, Wanted::Events).await,
+    }
+}

@@ -1,0 +1,95 @@
+//! `GET /v1/info` and `GET /v1/parameters`: what front-ends ask of an app before they show it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::NodeData;
+use tidemill_common::nodes::start::InputField;
+use tidemill_common::store::App;
+
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::graphs::Known;
+
+/// Features that are switched on in the file's `features`, under the same names.
+const FEATURES: [&str; 8] = [
+    "suggested_questions_after_answer",
+    "speech_to_text",
+    "text_to_speech",
+    "retriever_resource",
+    "annotation_reply",
+    "more_like_this",
+    "sensitive_word_avoidance",
+    "file_upload",
+];
+
+/// The app's name, mode and description.
+///
+/// # Errors
+/// A stored workflow that this process cannot read.
+pub async fn info(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+) -> Result<JsonBody<Json>, ApiError> {
+    let known = known(&state, &app)?;
+    Ok(JsonBody(json!({
+        "name": app.name,
+        "description": known.description,
+        "tags": [],
+        "mode": app.mode,
+        "author_name": null,
+    })))
+}
+
+/// The app's form and features.
+///
+/// # Errors
+/// As [`info`].
+pub async fn parameters(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+) -> Result<JsonBody<Json>, ApiError> {
+    let known = known(&state, &app)?;
+    let graph = &known.graph;
+    let feature = |name: &str, absent: Json| graph.features.get(name).cloned().unwrap_or(absent);
+    let form: Vec<Json> = match &graph.node(graph.root).data {
+        NodeData::Start(start) => start.variables.iter().map(field).collect(),
+        NodeData::End(_)
+        | NodeData::Answer(_)
+        | NodeData::IfElse(_)
+        | NodeData::TemplateTransform(_)
+        | NodeData::VariableAggregator(_)
+        | NodeData::Llm(_)
+        | NodeData::Unsupported(_) => Vec::new(),
+    };
+    let mut shown = json!({
+        "opening_statement": feature("opening_statement", "".into()),
+        "suggested_questions": feature("suggested_questions", json!([])),
+    });
+    for name in FEATURES {
+        shown[name] = feature(name, json!({"enabled": false}));
+    }
+    shown["user_input_form"] = form.into();
+    Ok(JsonBody(shown))
+}
+
+fn known(state: &ApiState, app: &Arc<App>) -> Result<Arc<Known>, ApiError> {
+    Ok(state.graphs.of_document(&app.version, &app.document)?)
+}
+
+fn field(field: &InputField) -> Json {
+    json!({field.kind.name(): {
+        "label": field.label,
+        "variable": field.variable,
+        "required": field.required,
+        "default": field.default,
+        "max_length": field.max_length,
+        "options": field.options,
+        "allowed_file_types": field.allowed_file_types,
+        "allowed_file_extensions": field.allowed_file_extensions,
+        "allowed_file_upload_methods": field.allowed_file_upload_methods,
+    }})
+}

@@ -1,0 +1,71 @@
+//! Dify's service API, `/v1`: one file a resource. A key opens it for one app; runs of other apps do not exist here.
+
+pub mod detail;
+pub mod events;
+pub mod info;
+pub mod run;
+mod snapshot;
+pub mod stop;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::Value as Json;
+use tidemill_common::graph::{AppMode, Graph, GraphHash};
+use tidemill_common::ids::RunId;
+use tidemill_common::store::App;
+use tidemill_common::value::JsonMap;
+
+use super::ApiState;
+use super::error::ApiError;
+use super::projection::RunFacts;
+use super::record::RunRecord;
+use super::render::Renderer;
+
+const NO_USER: &str = "Arg user must be provided.";
+
+/// The `user` of a body.
+fn user_of(body: &JsonMap) -> Result<String, ApiError> {
+    match body.get("user") {
+        Some(Json::String(user)) if !user.is_empty() => Ok(user.clone()),
+        _ => Err(ApiError::invalid_param(NO_USER)),
+    }
+}
+
+/// Workflow apps only: chats have routes of their own.
+fn check_mode(app: &App) -> Result<(), ApiError> {
+    if app.mode == AppMode::Workflow.name() {
+        return Ok(());
+    }
+    let message = "Please check if your app mode matches the right API route.";
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "not_workflow_app", message))
+}
+
+/// A run of this app.
+async fn find(state: &ApiState, app: &App, id: RunId) -> Result<Option<RunRecord>, ApiError> {
+    let Some(fields) = state.store.run_fields(id).await? else { return Ok(None) };
+    let record = RunRecord::read(id, &fields)?;
+    Ok(Some(record).filter(|record| record.app.as_ref() == Some(&app.id)))
+}
+
+/// What opens a run's values, and its graph.
+async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc<Graph>), ApiError> {
+    let hash = GraphHash(record.version.as_str().into());
+    let known = state.graphs.of_run(&*state.store, record.id.shard(), &hash).await?;
+    let render = Renderer::new(state.store.clone(), record.id.shard(), known.graph.clone());
+    Ok((render, known.graph.clone()))
+}
+
+/// What a projection needs to know of a run.
+async fn facts(record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
+    let mut inputs = record.inputs_with_sys();
+    render.named(&mut inputs).await?;
+    Ok(RunFacts {
+        id: record.id.to_string(),
+        workflow_id: record.version.clone(),
+        user: record.user.clone(),
+        inputs,
+        created_at: record.created_at.seconds(),
+    })
+}

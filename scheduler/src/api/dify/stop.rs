@@ -1,0 +1,36 @@
+//! `POST /v1/workflows/tasks/{id}/stop`. A task's id is its run's.
+
+use axum::extract::State;
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::wire::fact;
+
+use super::{check_mode, find, user_of};
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::request::{Body, IdInPath};
+
+/// Dify's reason for a stop through its API.
+const STOP_REASON: &str = "User requested stop";
+
+/// Stops a run of this app; says the same for those it does not have, as Dify does.
+///
+/// # Errors
+/// 400 without a user.
+pub async fn stop(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    id: IdInPath,
+    body: Body,
+) -> Result<JsonBody<Json>, ApiError> {
+    user_of(&body.dify_object()?)?;
+    check_mode(&app)?;
+    if let Ok(run) = id.run()
+        && find(&state, &app, run).await?.is_some()
+    {
+        let sent = state.store.send_command(run, fact::kind::STOP, &fact::stop_body(STOP_REASON)).await?;
+        tracing::info!(%run, ?sent, "stop requested");
+    }
+    Ok(JsonBody(json!({"result": "success"})))
+}

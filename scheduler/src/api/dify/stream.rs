@@ -1,0 +1,190 @@
+//! A run's events as Dify's stream. Each event also carries the id of the engine's entry it comes from, for
+//! `Last-Event-ID`; of several that come from one entry only the last does, so that none is lost between two.
+
+use std::collections::VecDeque;
+
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::Value as Json;
+use tidemill_common::ids::EntryId;
+use tidemill_common::machine::run::RunStatus;
+use tidemill_common::wire::event::{EventRecord, kind};
+
+use super::snapshot::Snapshot;
+use super::{facts, renderer};
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::events::{After, Entry, Follower, News};
+use crate::api::projection::{Projection, Totals};
+use crate::api::record::RunRecord;
+use crate::api::render::Renderer;
+use crate::api::sse;
+
+/// What a client wants to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Events alone.
+    Events,
+    /// How things stand, then events.
+    SnapshotFirst,
+}
+
+pub(super) struct Stream {
+    state: ApiState,
+    record: RunRecord,
+    follower: Follower,
+    render: Renderer,
+    projection: Projection,
+    /// While what was there before is gathered.
+    snapshot: Option<Snapshot>,
+    /// Whether the run's end is told even when it lies before what was asked for.
+    tells_old_end: bool,
+    last_old: Option<EntryId>,
+    frames: VecDeque<Bytes>,
+}
+
+impl Stream {
+    /// The answer that follows a run.
+    pub(super) async fn answer(
+        state: &ApiState,
+        record: RunRecord,
+        after: After,
+        wanted: Wanted,
+    ) -> Result<Response, ApiError> {
+        let (render, graph) = renderer(state, &record).await?;
+        let projection = Projection::new(facts(&record, &render).await?, graph);
+        let stream = Self {
+            follower: Follower::new(state, record.id, after),
+            state: state.clone(),
+            record,
+            render,
+            projection,
+            snapshot: (wanted == Wanted::SnapshotFirst).then(Snapshot::default),
+            tells_old_end: after == After::Now,
+            last_old: None,
+            frames: VecDeque::from([sse::DIFY_PING]),
+        };
+        Ok(sse::answer(futures_util::stream::unfold(stream, async |mut stream| {
+            let frame = stream.next().await?;
+            Some((frame, stream))
+        })))
+    }
+
+    /// The answer for a run that is over: its last event, from its record.
+    pub(super) async fn last_event(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
+        let (render, graph) = renderer(state, &record).await?;
+        let mut projection = Projection::new(facts(&record, &render).await?, graph);
+        projection.set_totals(Totals::of(&record));
+        let mut event = end_of(&record);
+        render.event(&mut event).await?;
+        let frames: Vec<Bytes> =
+            projection.project(&event).iter().map(|payload| sse::dify(None, payload)).collect();
+        Ok(sse::answer(futures_util::stream::iter(frames)))
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Some(frame);
+            }
+            match self.follower.next().await? {
+                News::Entry(entry) => {
+                    if let Err(error) = self.tell(entry).await {
+                        let run = self.record.id;
+                        tracing::warn!(%run, error = error.message(), "event cannot be shown, the stream ends");
+                        return None;
+                    }
+                }
+                News::CaughtUp => self.tell_snapshot(),
+                News::Reset => {
+                    let payload = self.projection.reset();
+                    self.snapshot = None;
+                    self.frames.push_back(sse::dify(None, &payload));
+                }
+                News::Silence => self.frames.push_back(sse::DIFY_PING),
+            }
+        }
+    }
+
+    async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
+        let mut payloads = Vec::new();
+        for mut event in entry.records {
+            let is_told = !entry.is_old || (event.is_terminal() && self.tells_old_end);
+            if is_told {
+                self.render.event(&mut event).await?;
+            } else {
+                self.render.chunk(&mut event).await?;
+            }
+            if event.is_terminal() {
+                self.read_totals().await?;
+            }
+            let projected = self.projection.project(&event);
+            if is_told {
+                payloads.extend(projected);
+            } else if let Some(snapshot) = &mut self.snapshot {
+                projected.into_iter().for_each(|payload| snapshot.note(payload));
+            }
+        }
+        if entry.is_old {
+            self.last_old = Some(entry.id);
+        }
+        if !payloads.is_empty() {
+            self.tell_snapshot();
+            self.push(payloads, entry.id);
+        }
+        Ok(())
+    }
+
+    fn tell_snapshot(&mut self) {
+        let Some(snapshot) = self.snapshot.take() else { return };
+        if let Some(last) = self.last_old {
+            self.push(snapshot.into_payloads(), last);
+        }
+    }
+
+    fn push(&mut self, payloads: Vec<Json>, id: EntryId) {
+        let last = payloads.len().saturating_sub(1);
+        let frame = |(at, payload): (usize, &Json)| sse::dify((at == last).then_some(id), payload);
+        self.frames.extend(payloads.iter().enumerate().map(frame));
+    }
+
+    async fn read_totals(&mut self) -> Result<(), ApiError> {
+        if let Some(fields) = self.state.store.run_fields(self.record.id).await? {
+            self.record = RunRecord::read(self.record.id, &fields)?;
+            self.projection.set_totals(Totals::of(&self.record));
+        }
+        Ok(())
+    }
+}
+
+/// The last event of a run that is over, as its record has it.
+fn end_of(record: &RunRecord) -> EventRecord {
+    let error = || record.error.clone().unwrap_or_default();
+    let mut data = serde_json::Map::new();
+    let kind = match record.status {
+        RunStatus::PartialSucceeded => kind::GRAPH_RUN_PARTIAL_SUCCEEDED,
+        RunStatus::Failed => {
+            data.insert("error".into(), error().into());
+            kind::GRAPH_RUN_FAILED
+        }
+        RunStatus::Stopped => {
+            data.insert("reason".into(), error().into());
+            kind::GRAPH_RUN_ABORTED
+        }
+        RunStatus::Succeeded | RunStatus::Scheduled | RunStatus::Running | RunStatus::Paused => {
+            kind::GRAPH_RUN_SUCCEEDED
+        }
+    };
+    data.insert("outputs".into(), record.outputs.clone().into());
+    if matches!(record.status, RunStatus::PartialSucceeded | RunStatus::Failed) {
+        data.insert("exceptions_count".into(), record.exceptions.unwrap_or(0).into());
+    }
+    EventRecord {
+        entry: EntryId::ZERO,
+        last_of_entry: true,
+        kind: kind.into(),
+        seq: 0,
+        ts: record.finished_at.unwrap_or_default().millis(),
+        data,
+    }
+}

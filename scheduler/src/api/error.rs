@@ -1,0 +1,149 @@
+//! Everything that a request can fail with, and the one body that says so: `{"code", "message", "status"}`, as on
+//! Dify. What a client cannot mend is logged here, once, and not told.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use tidemill_common::dsl::Diagnostic;
+use tidemill_common::store::StoreError;
+use tidemill_common::wire::WireError;
+
+use super::graphs::GraphError;
+use crate::submit::SubmitError;
+
+/// A refused or failed request.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    diagnostics: Option<Vec<Json>>,
+}
+
+impl ApiError {
+    /// An error of this status.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), diagnostics: None }
+    }
+    /// 400 `invalid_param`: a value does not fit.
+    pub fn invalid_param(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_param", message)
+    }
+    /// 400 `bad_request`: the request cannot be read.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+    /// 400 `not_supported`: well said, and not possible yet.
+    pub fn not_supported(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "not_supported", message)
+    }
+    /// 404 `not_found`.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+    /// 401 `unauthorized`.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+    /// 503 `unavailable`: the same request may go through a moment later.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+    /// 422 `invalid_workflow`, with all that is wrong.
+    pub fn invalid_workflow(diagnostics: &[Diagnostic]) -> Self {
+        let first = diagnostics.iter().find(|d| d.is_error());
+        let errors = diagnostics.iter().filter(|d| d.is_error()).count();
+        let message = match first {
+            Some(first) if errors > 1 => format!("{first} (and {} more problems)", errors - 1),
+            Some(first) => first.to_string(),
+            None => "the workflow cannot be run".to_string(),
+        };
+        Self {
+            diagnostics: Some(diagnostics.iter().map(Diagnostic::to_json).collect()),
+            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_workflow", message)
+        }
+    }
+    /// 500: logged with its cause, told without.
+    fn internal(cause: &dyn std::error::Error) -> Self {
+        tracing::error!(error = %cause, "request failed");
+        let message = "Internal Server Error, please contact support.";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_server_error", message)
+    }
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+    /// What is told.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut body = json!({"code": self.code, "message": self.message, "status": self.status.as_u16()});
+        if let Some(diagnostics) = self.diagnostics {
+            body["diagnostics"] = Json::Array(diagnostics);
+        }
+        let mut response = (self.status, axum::Json(body)).into_response();
+        let headers = response.headers_mut();
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"api\""));
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        if error.is_passing() {
+            tracing::warn!(error = %error, "store does not take the request");
+            return Self::unavailable("the store does not answer; try again in a moment");
+        }
+        Self::internal(&error)
+    }
+}
+
+impl From<WireError> for ApiError {
+    fn from(error: WireError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<GraphError> for ApiError {
+    fn from(error: GraphError) -> Self {
+        match error {
+            GraphError::Store(error) => error.into(),
+            GraphError::Invalid(diagnostics) => Self::invalid_workflow(&diagnostics),
+            GraphError::Secrets(error) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "secrets_unusable", error.to_string())
+            }
+            error @ (GraphError::Missing { .. } | GraphError::Unreadable { .. }) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<SubmitError> for ApiError {
+    fn from(error: SubmitError) -> Self {
+        let message = error.to_string();
+        match error {
+            SubmitError::Workflow(error) => error.into(),
+            SubmitError::Store(error) => error.into(),
+            SubmitError::Inputs { invalid_param: false, .. } => Self::internal(&error),
+            SubmitError::Inputs { invalid_param: true, .. }
+            | SubmitError::UnknownOption { .. }
+            | SubmitError::Option { .. }
+            | SubmitError::Conversation { .. }
+            | SubmitError::User => Self::invalid_param(message),
+            SubmitError::NotSupported(_) => Self::not_supported(message),
+            SubmitError::ValueTooLarge { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "value_too_large", message)
+            }
+            SubmitError::KeyTaken => Self::new(StatusCode::CONFLICT, "idempotency_conflict", message),
+            SubmitError::Busy | SubmitError::BlobGone => Self::unavailable(message),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What the surroundings ask of the process: does it move, does it serve, how much.
+
+use axum::Json as JsonBody;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tidemill_common::clock::{Clock, SystemClock};
+
+use super::ApiState;
+
+/// `GET /livez`: 503 when the drive loop has stood still for too long, and a restart is the thing to do.
+pub async fn live(State(state): State<ApiState>) -> Response {
+    let now_ms = SystemClock.now().millis().max(0).unsigned_abs();
+    answer(state.pulse.is_alive(now_ms), "the drive loop stands still")
+}
+
+/// `GET /readyz`: 503 while the store takes no writes or the process is about to stop.
+pub async fn ready(State(state): State<ApiState>) -> Response {
+    if *state.shutdown.borrow() {
+        return answer(false, "shutting down");
+    }
+    match state.store.writable().await {
+        Ok(()) => answer(true, ""),
+        Err(error) => {
+            tracing::warn!(error = %error, "store is not writable");
+            answer(false, "the store takes no writes")
+        }
+    }
+}
+
+/// `GET /metrics`, for Prometheus.
+pub async fn metrics(State(state): State<ApiState>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], state.metrics.render())
+        .into_response()
+}
+
+fn answer(is_well: bool, reason: &str) -> Response {
+    if is_well {
+        return JsonBody(json!({"status": "ok"})).into_response();
+    }
+    let body = json!({"code": "unavailable", "message": reason, "status": 503});
+    (StatusCode::SERVICE_UNAVAILABLE, JsonBody(body)).into_response()
+}

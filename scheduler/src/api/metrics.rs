@@ -1,0 +1,36 @@
+//! The metrics of the API, each name once.
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+/// Requests answered, by route, method and status.
+pub const REQUESTS: &str = "tidemill_api_requests_total";
+/// Seconds until the head of the answer, by route.
+pub const REQUEST_SECONDS: &str = "tidemill_api_request_seconds";
+/// Event streams that are open.
+pub const STREAMS: &str = "tidemill_api_streams";
+/// Times that a follower had to begin anew because events were gone.
+pub const RESETS: &str = "tidemill_api_stream_resets_total";
+
+/// Gives the metrics their help texts.
+pub fn describe() {
+    describe_counter!(REQUESTS, Unit::Count, "Requests answered, by route, method and status");
+    describe_histogram!(REQUEST_SECONDS, Unit::Seconds, "Time until the head of the answer, by route");
+    describe_gauge!(STREAMS, Unit::Count, "Event streams that are open");
+    describe_counter!(RESETS, Unit::Count, "Followers that had to begin anew because events were gone");
+}
+
+/// An open stream, as long as it lives.
+pub struct OpenStream(());
+
+impl OpenStream {
+    /// Counts one more.
+    pub fn count() -> Self {
+        metrics::gauge!(STREAMS).increment(1.0);
+        Self(())
+    }
+}
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        metrics::gauge!(STREAMS).decrement(1.0);
+    }
+}

@@ -1,0 +1,122 @@
+//! The scheduler over HTTP. One table of routes; a handler translates, calls and answers, nothing more.
+//!
+//! `/api/v1` is Tidemill's own ([`own`]), `/v1` is Dify's service API ([`dify`]); both submit through
+//! [`crate::submit`] and follow runs through [`events`].
+
+pub mod auth;
+pub mod dify;
+pub mod error;
+pub mod events;
+pub mod graphs;
+pub mod health;
+pub mod metrics;
+pub mod own;
+pub mod projection;
+pub mod record;
+pub mod render;
+pub mod request;
+pub mod sse;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tidemill_common::config::Config;
+use tidemill_common::store::Runs;
+use tokio::sync::watch::Receiver;
+
+use self::error::ApiError;
+use self::graphs::Graphs;
+use crate::pulse::Pulse;
+use crate::submit::Submitter;
+
+/// What the handlers share.
+#[derive(Clone)]
+pub struct ApiState {
+    /// Where runs are.
+    pub store: Arc<dyn Runs>,
+    /// The settings.
+    pub config: Arc<Config>,
+    /// Renders the metrics.
+    pub metrics: PrometheusHandle,
+    /// Whether the drive loop moves.
+    pub pulse: Arc<Pulse>,
+    /// True when the process is about to stop: open event streams end, and clients go on elsewhere by id.
+    pub shutdown: Receiver<bool>,
+    /// Graphs in memory.
+    pub graphs: Arc<Graphs>,
+    /// Creates runs.
+    pub submitter: Arc<Submitter>,
+    /// Of the admin key; none: `/api/v1` is closed.
+    pub(crate) admin_key_hash: Option<Arc<str>>,
+}
+
+impl ApiState {
+    /// The state of a process that serves this store.
+    pub fn new(
+        store: Arc<dyn Runs>,
+        config: Arc<Config>,
+        metrics: PrometheusHandle,
+        pulse: Arc<Pulse>,
+        shutdown: Receiver<bool>,
+    ) -> Self {
+        let graphs = Arc::new(Graphs::new(&config));
+        let key = &config.scheduler.admin_key;
+        Self {
+            submitter: Arc::new(Submitter::new(store.clone(), config.clone(), graphs.clone())),
+            admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key).into()),
+            store,
+            config,
+            metrics,
+            pulse,
+            shutdown,
+            graphs,
+        }
+    }
+}
+
+/// All routes.
+pub fn router(state: ApiState) -> Router {
+    metrics::describe();
+    let own = Router::new()
+        .route("/apps", post(own::apps::register).get(own::apps::list))
+        .route("/apps/{id}", get(own::apps::show))
+        .route("/runs", post(own::submit::submit).get(own::runs::list))
+        .route("/runs/{id}", get(own::runs::show))
+        .route("/runs/{id}/events", get(own::events::follow))
+        .route("/runs/{id}/commands", post(own::commands::send))
+        .route_layer(from_fn_with_state(state.clone(), auth::admin));
+    let dify = Router::new()
+        .route("/workflows/run", post(dify::run::run))
+        .route("/workflows/run/{id}", get(dify::detail::show))
+        .route("/workflows/tasks/{id}/stop", post(dify::stop::stop))
+        .route("/workflow/{id}/events", get(dify::events::follow))
+        .route("/info", get(dify::info::info))
+        .route("/parameters", get(dify::info::parameters))
+        .route_layer(from_fn_with_state(state.clone(), auth::app));
+    Router::new()
+        .nest("/api/v1", own)
+        .nest("/v1", dify)
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn(watch::watch))
+        .with_state(state)
+}
+
+async fn no_route(method: Method, uri: Uri) -> ApiError {
+    ApiError::not_found(format!("there is no {method} {}", uri.path()))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    let message = format!("{} does not take {method}", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}

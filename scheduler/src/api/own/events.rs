@@ -1,0 +1,100 @@
+//! `GET /api/v1/runs/{id}/events`: the engine's own events, as they come or afterwards.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::json;
+use tidemill_common::graph::{Graph, GraphHash};
+use tidemill_common::ids::RunId;
+use tidemill_common::store::StoreError;
+use tidemill_common::wire::expand::envelope;
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::events::{After, Entry, Follower, News};
+use crate::api::render::Renderer;
+use crate::api::request::{IdInPath, Params};
+use crate::api::sse;
+
+/// Follows a run: from the start, behind `Last-Event-ID` or `?after=`; `?follow=false` ends where live events would
+/// begin.
+///
+/// # Errors
+/// 404 for an unknown run, 400 for an id that is none.
+pub async fn follow(
+    State(state): State<ApiState>,
+    id: IdInPath,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let run = id.run()?;
+    let after = match (After::of_header(&headers)?, params.get("after")) {
+        (Some(after), _) => after,
+        (None, Some(text)) => After::of_text(text)?,
+        (None, None) => After::Start,
+    };
+    let follows = params.truth("follow", true)?;
+    let fields = state.store.run_fields(run).await?;
+    let fields = fields.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
+    let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
+    let known = state.graphs.of_run(&*state.store, run.shard(), &hash).await?;
+    let telling = Telling {
+        follower: Follower::new(&state, run, after),
+        render: Renderer::new(state.store.clone(), run.shard(), known.graph.clone()),
+        graph: known.graph.clone(),
+        run,
+        follows,
+        frames: VecDeque::new(),
+    };
+    Ok(sse::answer(futures_util::stream::unfold(telling, async |mut telling| {
+        let frame = telling.next().await?;
+        Some((frame, telling))
+    })))
+}
+
+struct Telling {
+    follower: Follower,
+    render: Renderer,
+    graph: Arc<Graph>,
+    run: RunId,
+    follows: bool,
+    frames: VecDeque<Bytes>,
+}
+
+impl Telling {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Some(frame);
+            }
+            match self.follower.next().await? {
+                News::Entry(entry) if entry.is_old => {}
+                News::Entry(entry) => self.tell(entry).await.ok()?,
+                News::CaughtUp if self.follows => {}
+                News::CaughtUp => return None,
+                News::Reset => {
+                    let payload = json!({"type": "reset", "run_id": self.run.to_string()});
+                    self.frames.push_back(sse::own(None, "reset", &payload));
+                }
+                News::Silence => self.frames.push_back(sse::OWN_PING),
+            }
+        }
+    }
+
+    async fn tell(&mut self, entry: Entry) -> Result<(), StoreError> {
+        for mut record in entry.records {
+            if let Err(error) = self.render.event(&mut record).await {
+                tracing::warn!(run = %self.run, %error, "event cannot be shown, the stream ends");
+                return Err(error);
+            }
+            let payload = envelope(&record, &self.run, &self.graph);
+            let id = record.last_of_entry.then_some(record.entry);
+            self.frames.push_back(sse::own(id, &record.kind, &payload));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,7 @@
+//! Tidemill's own surface, `/api/v1`: one file a resource.
+
+pub mod apps;
+pub mod commands;
+pub mod events;
+pub mod runs;
+pub mod submit;

@@ -1,0 +1,116 @@
+//! The engine's events as Dify's service API tells them. Pure: what the events do not say is in [`RunFacts`] and
+//! [`Totals`]. Each family has its file: the run, nodes, text.
+
+mod files;
+mod node;
+mod run;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::Graph;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::event::{EventRecord, kind};
+
+pub use run::Totals;
+use text::Shown;
+
+/// What the payloads say of the run itself.
+#[derive(Debug, Clone, Default)]
+pub struct RunFacts {
+    /// The run's id, which is also its `task_id`.
+    pub id: String,
+    /// The version it runs: Dify's `workflow_id`.
+    pub workflow_id: String,
+    /// Who started it.
+    pub user: String,
+    /// Inputs and system variables, as `workflow_started` shows them.
+    pub inputs: JsonMap,
+    /// When it was submitted, in Unix seconds.
+    pub created_at: i64,
+}
+
+/// Follows one run's events and says each in Dify's words.
+#[derive(Debug)]
+pub struct Projection {
+    run: RunFacts,
+    graph: Arc<Graph>,
+    /// Counts and times of the ended run, for its last payload.
+    totals: Totals,
+    /// The text that a client has in front of it.
+    shown: Shown,
+    /// The number of each execution, in the order of their begin.
+    index: HashMap<String, u64>,
+    began_ms: Option<i64>,
+}
+
+impl Projection {
+    /// Nothing told yet.
+    pub fn new(run: RunFacts, graph: Arc<Graph>) -> Self {
+        Self {
+            run,
+            graph,
+            totals: Totals::default(),
+            shown: Shown::default(),
+            index: HashMap::new(),
+            began_ms: None,
+        }
+    }
+
+    /// Forgets what was told: the events come anew, from the first that is left. Answers what the client needs to
+    /// forget it, too.
+    pub fn reset(&mut self) -> Json {
+        self.shown = Shown::default();
+        self.index.clear();
+        self.text_replace()
+    }
+
+    /// Sets what the run's last payload says; to be called before its last event is projected.
+    pub fn set_totals(&mut self, totals: Totals) {
+        self.totals = totals;
+    }
+
+    /// The payloads of an event, whose values must have been opened (of an event that nobody will see, the text of
+    /// chunks suffices).
+    pub fn project(&mut self, record: &EventRecord) -> Vec<Json> {
+        let payload = match record.kind.as_str() {
+            kind::GRAPH_RUN_STARTED => self.workflow_started(record),
+            kind::GRAPH_RUN_SUCCEEDED
+            | kind::GRAPH_RUN_PARTIAL_SUCCEEDED
+            | kind::GRAPH_RUN_FAILED
+            | kind::GRAPH_RUN_ABORTED => self.workflow_finished(record),
+            kind::NODE_RUN_STARTED => self.node_started(record),
+            kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_FAILED | kind::NODE_RUN_EXCEPTION => {
+                self.node_finished(record)
+            }
+            kind::NODE_RUN_RETRY => self.node_retry(record),
+            kind::NODE_RUN_STREAM_CHUNK => self.text_chunk(record),
+            kind::NODE_RUN_STREAM_REPLACED => self.text_replaced(record),
+            // Edges, and kinds of newer versions, have no counterpart on Dify.
+            _ => return Vec::new(),
+        };
+        vec![payload]
+    }
+
+    fn envelope(&self, event: &str, data: Json) -> Json {
+        json!({
+            "event": event,
+            "workflow_run_id": self.run.id,
+            "task_id": self.run.id,
+            "data": data,
+        })
+    }
+}
+
+/// A field of an event, or what stands for it.
+fn field(record: &EventRecord, key: &str, default: Json) -> Json {
+    record.data.get(key).cloned().unwrap_or(default)
+}
+
+fn text<'a>(record: &'a EventRecord, key: &str) -> &'a str {
+    record.data.get(key).and_then(Json::as_str).unwrap_or_default()
+}

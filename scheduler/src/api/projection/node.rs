@@ -1,0 +1,110 @@
+//! `node_started`, `node_finished` and `node_retry`.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::Node;
+use tidemill_common::nodes::NodeKind;
+use tidemill_common::wire::event::{EventRecord, kind};
+
+use super::{Projection, field, files, text};
+
+impl Projection {
+    pub(super) fn node_started(&mut self, record: &EventRecord) -> Json {
+        let index = self.number(text(record, "id"));
+        let node = self.node(record);
+        let data = json!({
+            "id": text(record, "id"),
+            "node_id": text(record, "node_id"),
+            "node_type": type_name(node),
+            "title": title(node),
+            "index": index,
+            "predecessor_node_id": null,
+            "inputs": null,
+            "inputs_truncated": false,
+            "created_at": record.ts.div_euclid(1000),
+            "extras": {},
+            "iteration_id": null,
+            "loop_id": null,
+            "agent_strategy": null,
+        });
+        self.envelope("node_started", data)
+    }
+
+    pub(super) fn node_finished(&mut self, record: &EventRecord) -> Json {
+        let status = match record.kind.as_str() {
+            kind::NODE_RUN_SUCCEEDED => "succeeded",
+            kind::NODE_RUN_EXCEPTION => "exception",
+            _ => "failed",
+        };
+        let data = self.node_end(record, status);
+        self.envelope("node_finished", data)
+    }
+
+    pub(super) fn node_retry(&mut self, record: &EventRecord) -> Json {
+        let mut data = self.node_end(record, "retry");
+        data["retry_index"] = field(record, "retry_index", 1.into());
+        self.envelope("node_retry", data)
+    }
+
+    fn node_end(&self, record: &EventRecord, status: &str) -> Json {
+        let node = self.node(record);
+        let at = |key: &str| record.data.get(key).and_then(Json::as_f64);
+        let finished_at = at("finished_at").unwrap_or(record.ts as f64 / 1000.0);
+        let started_at = at("start_at").unwrap_or(finished_at);
+        let outputs = outputs(node, record);
+        let files = files::among(&outputs);
+        let is_failure = status != "succeeded";
+        json!({
+            "id": text(record, "id"),
+            "node_id": text(record, "node_id"),
+            "node_type": type_name(node),
+            "title": title(node),
+            "index": self.index.get(text(record, "id")).copied().unwrap_or(0),
+            "predecessor_node_id": null,
+            "inputs": field(record, "inputs", json!({})),
+            "inputs_truncated": false,
+            "process_data": field(record, "process_data", json!({})),
+            "process_data_truncated": false,
+            "outputs": outputs,
+            "outputs_truncated": false,
+            "status": status,
+            "error": if is_failure { field(record, "error", "".into()) } else { Json::Null },
+            "elapsed_time": (finished_at - started_at).max(0.0),
+            "execution_metadata": field(record, "metadata", Json::Null),
+            "created_at": started_at.floor() as i64,
+            "finished_at": finished_at.floor() as i64,
+            "files": files,
+            "iteration_id": null,
+            "loop_id": null,
+        })
+    }
+
+    fn node(&self, record: &EventRecord) -> Option<&Node> {
+        self.graph.find(text(record, "node_id")).map(|ix| self.graph.node(ix))
+    }
+
+    /// The number of an execution; the next one for a new execution.
+    fn number(&mut self, execution: &str) -> u64 {
+        let next = self.index.len() as u64 + 1;
+        *self.index.entry(execution.to_string()).or_insert(next)
+    }
+}
+
+/// Of the start node only what the user gave: the engine's event has the whole pool.
+fn outputs(node: Option<&Node>, record: &EventRecord) -> Json {
+    let mut outputs = field(record, "outputs", json!({}));
+    if node.is_some_and(|node| node.kind == NodeKind::Start)
+        && let Some(map) = outputs.as_object_mut()
+    {
+        let inputs = record.data.get("inputs");
+        map.retain(|name, _| inputs.is_some_and(|inputs| inputs.get(name).is_some()));
+    }
+    outputs
+}
+
+fn type_name(node: Option<&Node>) -> &'static str {
+    node.map_or("", |node| node.kind.wire())
+}
+
+fn title(node: Option<&Node>) -> &str {
+    node.map_or("", |node| node.title.as_str())
+}

@@ -1,0 +1,55 @@
+//! `text_chunk` and `text_replace`. Dify's clients can only replace the whole text, so what they have in front of
+//! them is kept here, piece by piece with the stream each came from.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::wire::event::EventRecord;
+
+use super::{Projection, field, text};
+
+/// The text shown so far.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// Stream and text, in the order in which they were shown.
+    pieces: Vec<(Json, String)>,
+}
+
+impl Shown {
+    fn add(&mut self, stream: &Json, text: &str) {
+        match self.pieces.last_mut() {
+            Some((last, shown)) if last == stream => shown.push_str(text),
+            Some(_) | None => self.pieces.push((stream.clone(), text.to_string())),
+        }
+    }
+
+    /// Withdraws a stream's text and puts another in the place where it began.
+    fn replace(&mut self, stream: &Json, text: &str) {
+        let place = self.pieces.iter().position(|(of, _)| of == stream).unwrap_or(self.pieces.len());
+        self.pieces.retain(|(of, _)| of != stream);
+        if !text.is_empty() {
+            self.pieces.insert(place, (stream.clone(), text.to_string()));
+        }
+    }
+
+    fn text(&self) -> String {
+        self.pieces.iter().map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+impl Projection {
+    pub(super) fn text_chunk(&mut self, record: &EventRecord) -> Json {
+        let stream = field(record, "selector", json!([]));
+        self.shown.add(&stream, text(record, "chunk"));
+        let data = json!({"text": text(record, "chunk"), "from_variable_selector": stream});
+        self.envelope("text_chunk", data)
+    }
+
+    pub(super) fn text_replaced(&mut self, record: &EventRecord) -> Json {
+        self.shown.replace(&field(record, "selector", json!([])), text(record, "text"));
+        self.text_replace()
+    }
+
+    /// The whole text as it stands.
+    pub(super) fn text_replace(&self) -> Json {
+        self.envelope("text_replace", json!({"text": self.shown.text()}))
+    }
+}

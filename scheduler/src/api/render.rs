@@ -1,0 +1,135 @@
+//! The one place where stored values become what a client sees: blobs are put in, marks taken off, secrets masked.
+//! Only the values of named maps carry marks; what lies deeper is a user's own.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use tidemill_common::graph::Graph;
+use tidemill_common::ids::{BlobId, ShardId};
+use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::value::{JsonMap, Segment, SegmentType, Stored};
+use tidemill_common::wire::event::EventRecord;
+use tidemill_common::wire::value::{MARK, stored_from_json};
+
+/// Opens values of one run.
+#[derive(Clone)]
+pub struct Renderer {
+    store: Arc<dyn Runs>,
+    shard: ShardId,
+    graph: Arc<Graph>,
+}
+
+impl Renderer {
+    /// For a run of this graph on this shard.
+    pub fn new(store: Arc<dyn Runs>, shard: ShardId, graph: Arc<Graph>) -> Self {
+        Self { store, shard, graph }
+    }
+
+    /// Opens the values among an event's data.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn event(&self, record: &mut EventRecord) -> Result<(), StoreError> {
+        for key in ["inputs", "process_data", "outputs"] {
+            if let Some(Json::Object(values)) = record.data.get_mut(key) {
+                self.named(values).await?;
+            }
+        }
+        self.chunk(record).await
+    }
+
+    /// Opens the text of a chunk event; of other events nothing.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn chunk(&self, record: &mut EventRecord) -> Result<(), StoreError> {
+        let from = record.data.get("from").and_then(Json::as_u64).unwrap_or(0);
+        let Some(chunk @ Json::Object(_)) = record.data.get_mut("chunk") else { return Ok(()) };
+        let whole = self.segment(chunk.take()).await?;
+        // Offsets count the bytes that were told before, so they fall between characters.
+        let shown = shown_text(&whole);
+        let rest = usize::try_from(from).ok().and_then(|from| shown.get(from..)).unwrap_or_default();
+        *chunk = Json::String(rest.to_string());
+        record.data.shift_remove("from");
+        Ok(())
+    }
+
+    /// Opens every value of a map.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn named(&self, values: &mut JsonMap) -> Result<(), StoreError> {
+        for value in values.values_mut().filter(|value| value.get(MARK).is_some()) {
+            *value = self.value(value.take()).await?;
+        }
+        Ok(())
+    }
+
+    /// Opens a value at rest.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn stored(&self, value: &Stored) -> Result<Json, StoreError> {
+        Ok(shown(match value {
+            Stored::Inline(segment) => segment.clone(),
+            Stored::Blob(blob) => self.blob(&blob.id, blob.ty).await?,
+            Stored::Secret(name) => self.secret(name),
+        }))
+    }
+
+    async fn value(&self, value: Json) -> Result<Json, StoreError> {
+        let Some(parts) = joined_parts(&value) else { return Ok(shown(self.segment(value).await?)) };
+        let mut text = String::new();
+        for part in parts {
+            let part = self.segment(part.clone()).await?;
+            let is_secret = part.ty == SegmentType::Secret;
+            text.push_str(&if is_secret { part.log() } else { part.text() });
+        }
+        Ok(Json::String(text))
+    }
+
+    async fn segment(&self, value: Json) -> Result<Segment, StoreError> {
+        match stored_from_json(value.clone()) {
+            Ok(Stored::Inline(segment)) => Ok(segment),
+            Ok(Stored::Blob(blob)) => self.blob(&blob.id, blob.ty).await,
+            Ok(Stored::Secret(name)) => Ok(self.secret(&name)),
+            Err(error) => {
+                tracing::error!(%error, "stored value cannot be read");
+                Ok(Segment::none())
+            }
+        }
+    }
+
+    async fn blob(&self, id: &BlobId, ty: SegmentType) -> Result<Segment, StoreError> {
+        let text = self.store.blob(self.shard, id).await?;
+        match text.as_deref().map(serde_json::from_str) {
+            Some(Ok(value)) => Ok(Segment::new(ty, value)),
+            Some(Err(_)) | None => {
+                // A run that is being swept loses its blobs before its record.
+                tracing::warn!(blob = %id, is_there = text.is_some(), "blob cannot be shown");
+                Ok(Segment::none())
+            }
+        }
+    }
+
+    fn secret(&self, name: &str) -> Segment {
+        let known = self.graph.environment_variable(name).map(|variable| variable.value.value.clone());
+        Segment::new(SegmentType::Secret, known.unwrap_or_else(|| "".into()))
+    }
+}
+
+fn joined_parts(value: &Json) -> Option<&Vec<Json>> {
+    (value.get(MARK)?.as_str()? == "joined").then(|| value.get("parts")?.as_array())?
+}
+
+fn shown(segment: Segment) -> Json {
+    if segment.ty == SegmentType::Secret { Json::String(segment.log().into_owned()) } else { segment.value }
+}
+
+fn shown_text(segment: &Segment) -> String {
+    if segment.ty == SegmentType::Secret {
+        segment.log().into_owned()
+    } else {
+        segment.markdown().into_owned()
+    }
+}

@@ -1,0 +1,169 @@
+//! Reading requests: bodies within their bound, query parameters and ids, each failure as one of our errors.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::Value as Json;
+use tidemill_common::ids::RunId;
+use tidemill_common::value::JsonMap;
+
+use super::ApiState;
+use super::error::ApiError;
+
+/// Longest time for a body to arrive; whoever sends it more slowly only holds a connection.
+const BODY_SECONDS_MAX: u64 = 60;
+
+/// A request's body, whole.
+pub struct Body(pub Bytes);
+
+impl FromRequest<ApiState> for Body {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let max = state.config.scheduler.request_bytes_max;
+        let reading = Limited::new(request.into_body(), max).collect();
+        match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
+            Ok(Ok(body)) => Ok(Self(body.to_bytes())),
+            Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(ApiError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "request_too_large",
+                format!("the request body is larger than scheduler.request_bytes_max ({max} bytes)"),
+            )),
+            Ok(Err(_)) => Err(ApiError::bad_request("the request body broke off")),
+            Err(_) => Err(ApiError::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "request_timeout",
+                format!("the request body did not arrive within {BODY_SECONDS_MAX} seconds"),
+            )),
+        }
+    }
+}
+
+impl Body {
+    /// The JSON object that it is, with a word on what is wrong otherwise.
+    ///
+    /// # Errors
+    /// 400 `bad_request`.
+    pub fn object(&self) -> Result<JsonMap, ApiError> {
+        if std::str::from_utf8(&self.0).is_err() {
+            return Err(ApiError::bad_request("the request body is not UTF-8"));
+        }
+        match serde_json::from_slice(&self.0) {
+            Ok(Json::Object(map)) => Ok(map),
+            Ok(Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
+                Err(ApiError::bad_request("the request body must be a JSON object"))
+            }
+            Err(error) => Err(ApiError::bad_request(format!("the request body is not JSON: {error}"))),
+        }
+    }
+    /// The same in Dify's words.
+    ///
+    /// # Errors
+    /// 400 `bad_request`.
+    pub fn dify_object(&self) -> Result<JsonMap, ApiError> {
+        self.object()
+            .map_err(|_| ApiError::bad_request("Invalid JSON payload received or JSON payload is empty."))
+    }
+}
+
+/// The query's parameters.
+pub struct Params(HashMap<String, String>);
+
+impl Params {
+    /// A parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+    /// A truth value, `default` when it is absent.
+    ///
+    /// # Errors
+    /// 400 `invalid_param` for anything but `true` and `false`.
+    pub fn truth(&self, name: &str, default: bool) -> Result<bool, ApiError> {
+        match self.get(name) {
+            None => Ok(default),
+            Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(_) => Err(ApiError::invalid_param(format!("{name} must be true or false"))),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(map)) => Ok(Self(map)),
+            Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
+        }
+    }
+}
+
+/// The id in a path; what is no text is simply not found.
+pub struct IdInPath(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdInPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let read: Result<Path<String>, _> = Path::from_request_parts(parts, state).await;
+        read.map(|Path(id)| Self(id)).map_err(|_| ApiError::not_found("the path is not readable text"))
+    }
+}
+
+impl IdInPath {
+    /// The run that it names.
+    ///
+    /// # Errors
+    /// 404, since no run has an id of another form.
+    pub fn run(&self) -> Result<RunId, ApiError> {
+        self.0.parse().map_err(|_| ApiError::not_found("Workflow run not found."))
+    }
+}
+
+/// Takes a text out of an object.
+///
+/// # Errors
+/// 400 `invalid_param` when it is there and no text.
+pub fn take_text(map: &mut JsonMap, key: &str) -> Result<Option<String>, ApiError> {
+    match map.remove(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text)),
+        Some(Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => {
+            Err(ApiError::invalid_param(format!("{key} must be a string")))
+        }
+    }
+}
+
+/// Takes an object out of an object.
+///
+/// # Errors
+/// 400 `invalid_param` when it is there and no object.
+pub fn take_object(map: &mut JsonMap, key: &str) -> Result<Option<JsonMap>, ApiError> {
+    match map.remove(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Object(inner)) => Ok(Some(inner)),
+        Some(Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::String(_)) => {
+            Err(ApiError::invalid_param(format!("{key} must be an object")))
+        }
+    }
+}
+
+/// Takes a list out of an object.
+///
+/// # Errors
+/// 400 `invalid_param` when it is there and no list.
+pub fn take_list(map: &mut JsonMap, key: &str) -> Result<Vec<Json>, ApiError> {
+    match map.remove(key) {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Array(items)) => Ok(items),
+        Some(Json::Bool(_) | Json::Number(_) | Json::Object(_) | Json::String(_)) => {
+            Err(ApiError::invalid_param(format!("{key} must be a list")))
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Server-sent events: frames, and the answer that carries them. Dify's frames have no `event:` line; its ping has
+//! no data line.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::Stream;
+use serde_json::Value as Json;
+use tidemill_common::ids::EntryId;
+
+/// A frame of Dify's: `data:` alone, with the entry's id where it is the last that comes of it.
+pub fn dify(id: Option<EntryId>, payload: &Json) -> Bytes {
+    frame(id, None, payload)
+}
+
+/// A frame of ours, with the event's type.
+pub fn own(id: Option<EntryId>, kind: &str, payload: &Json) -> Bytes {
+    frame(id, Some(kind), payload)
+}
+
+/// Dify's sign of life.
+pub const DIFY_PING: Bytes = Bytes::from_static(b"event: ping\n\n");
+/// Ours: a comment, which clients pass over by themselves.
+pub const OWN_PING: Bytes = Bytes::from_static(b": ping\n\n");
+
+fn frame(id: Option<EntryId>, kind: Option<&str>, payload: &Json) -> Bytes {
+    let mut text = String::new();
+    if let Some(id) = id {
+        text.push_str(&format!("id: {id}\n"));
+    }
+    if let Some(kind) = kind {
+        text.push_str(&format!("event: {kind}\n"));
+    }
+    // JSON text has no line breaks outside of escapes.
+    text.push_str(&format!("data: {payload}\n\n"));
+    text.into()
+}
+
+/// The answer that sends these frames.
+pub fn answer(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    use futures_util::StreamExt;
+    let mut response = Response::new(Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Asks nginx to pass frames on as they come.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}

@@ -1,0 +1,167 @@
+//! Runs in memory, only as far as the API looks: nobody executes them, tests put events there by hand.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use serde_json::Value as Json;
+use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
+use tidemill_common::machine::run::RunStatus;
+use tidemill_common::store::{
+    App, Created, ListRuns, Meta, NewRun, Reserved, Runs, Sent, ServerReport, StoreError,
+};
+use tidemill_common::wire::event::{EventRecord, decode};
+use tidemill_common::wire::state::AtRest;
+use tokio::sync::Notify;
+
+#[derive(Default)]
+pub(crate) struct Fake {
+    inner: Mutex<Inner>,
+    news: Notify,
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub(crate) created: Vec<NewRun>,
+    pub(crate) fields: HashMap<RunId, HashMap<String, String>>,
+    pub(crate) events: HashMap<RunId, Vec<EventRecord>>,
+    pub(crate) blobs: HashMap<BlobId, String>,
+    pub(crate) sent: Vec<(RunId, String, String)>,
+    pub(crate) is_busy: bool,
+    graphs: HashMap<String, Arc<str>>,
+    apps: HashMap<String, App>,
+    keys: HashMap<String, String>,
+    reserved: HashMap<String, (String, RunId)>,
+}
+
+impl Fake {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+    /// Adds an entry of events to a run; the number of the first is `seq`.
+    pub(crate) fn tell(&self, run: RunId, entry: &str, seq: u64, events: &[(&str, Json)]) {
+        let fields = events.iter().enumerate().map(|(at, (kind, data))| {
+            let mut data = data.clone();
+            data["seq"] = (seq + at as u64).into();
+            data["ts"] = 1_700_000_000_000_i64.into();
+            ((*kind).to_string(), data.to_string())
+        });
+        let records = decode(entry.parse().unwrap(), fields).unwrap();
+        self.lock().events.entry(run).or_default().extend(records);
+        self.news.notify_waiters();
+    }
+    pub(crate) fn set(&self, run: RunId, fields: &[(&str, &str)]) {
+        let mut inner = self.lock();
+        let of_run = inner.fields.get_mut(&run).unwrap();
+        of_run.extend(fields.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())));
+    }
+}
+
+#[async_trait]
+impl Runs for Fake {
+    async fn check(&self) -> Result<ServerReport, StoreError> {
+        Ok(ServerReport::default())
+    }
+    async fn meta(&self) -> Result<Meta, StoreError> {
+        Ok(Meta { shards: 2, shards_first: 2 })
+    }
+    async fn time(&self) -> Result<Timestamp, StoreError> {
+        Ok(SystemClock.now())
+    }
+    async fn writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
+        let mut inner = self.lock();
+        if inner.is_busy {
+            return Ok(Created::Busy);
+        }
+        if inner.fields.contains_key(&new.id) {
+            return Ok(Created::Exists);
+        }
+        if new.blobs.iter().any(|(id, _)| !inner.blobs.contains_key(id)) {
+            return Ok(Created::BlobMissing);
+        }
+        let fields = new.fields.iter().map(|(k, v)| ((*k).to_string(), v.clone())).collect();
+        inner.fields.insert(new.id, fields);
+        inner.graphs.insert(new.graph.0.clone(), new.graph.1.clone());
+        inner.created.push(new.clone());
+        Ok(Created::Created)
+    }
+    async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
+        Ok(self.lock().fields.get(&run).cloned())
+    }
+    async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        let fields = self.lock().fields.get(&run).cloned();
+        Ok(fields.map(|run| AtRest { run, ..AtRest::default() }))
+    }
+    async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
+        let inner = self.lock();
+        let newest: BTreeSet<_> = inner.created.iter().map(|new| (new.created_at, new.id)).collect();
+        let is_wanted = |(at, _): &(Timestamp, RunId)| query.before.is_none_or(|before| *at < before);
+        Ok(newest.into_iter().rev().filter(is_wanted).map(|(_, id)| id).take(query.limit).collect())
+    }
+    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError> {
+        let mut inner = self.lock();
+        let Some(fields) = inner.fields.get(&run) else { return Ok(Sent::NotFound) };
+        let status = RunStatus::from_name(&fields["status"]).unwrap();
+        if status.is_over() {
+            return Ok(Sent::Over(status));
+        }
+        inner.sent.push((run, kind.into(), body.into()));
+        Ok(Sent::Accepted)
+    }
+    fn follow(&self, _run: RunId) -> tokio::sync::watch::Receiver<u64> {
+        // Nothing ever comes by itself here; whoever follows looks once a second.
+        tokio::sync::watch::channel(0).0.subscribe()
+    }
+    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let inner = self.lock();
+        let events = inner.events.get(&run).into_iter().flatten();
+        let mut entries = BTreeSet::new();
+        let behind = events.filter(|event| event.entry > after);
+        Ok(behind
+            .take_while(|event| entries.insert(event.entry) || entries.len() <= count)
+            .cloned()
+            .collect())
+    }
+    async fn graph(&self, _shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.lock().graphs.get(hash).cloned())
+    }
+    async fn blob(&self, _shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().blobs.get(id).cloned())
+    }
+    async fn put_blob(&self, _shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.lock().blobs.insert(id.clone(), text.into());
+        Ok(())
+    }
+    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        inner.apps.insert(app.id.clone(), app.clone());
+        if let Some(hash) = key_hash {
+            inner.keys.insert(hash.into(), app.id.clone());
+        }
+        Ok(())
+    }
+    async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {
+        Ok(self.lock().apps.get(id).cloned())
+    }
+    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().keys.get(key_hash).cloned())
+    }
+    async fn apps(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.lock().apps.keys().cloned().collect())
+    }
+    async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
+        let mut inner = self.lock();
+        Ok(match inner.reserved.get(key_hash) {
+            Some((known, earlier)) if known == request => Reserved::Same(*earlier),
+            Some(_) => Reserved::Other,
+            None => {
+                inner.reserved.insert(key_hash.into(), (request.into(), run));
+                Reserved::Ours
+            }
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! A server over the fake store, and how to talk to it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use http_body_util::BodyExt;
+use serde_json::{Value as Json, json};
+use tidemill_common::config::Config;
+use tidemill_common::graph::{Graph, import};
+use tidemill_common::ids::RunId;
+use tidemill_common::store::Runs;
+use tidemill_common::telemetry;
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+use super::fake::Fake;
+use crate::api::{ApiState, router};
+use crate::pulse::Pulse;
+
+pub(crate) const ADMIN: &str = "admin-key";
+
+/// Start (one text) to End.
+pub(crate) const GREETER: &str = "
+kind: app
+version: 0.6.0
+app: {mode: workflow, name: Greeter, description: says hello}
+workflow:
+  environment_variables:
+  - {name: TOKEN, value_type: secret, value: hunter2-and-more}
+  conversation_variables: []
+  graph:
+    nodes:
+    - {id: start, data: {type: start, title: Begin, variables: [{variable: name, label: Name, type: paragraph, required: true, max_length: 100000}, {variable: size, label: Size, type: number, required: false}]}}
+    - {id: end, data: {type: end, title: Finish, outputs: [{variable: text, value_selector: [start, name]}]}}
+    edges:
+    - {id: e1, source: start, target: end, sourceHandle: source, targetHandle: target}
+";
+
+pub(crate) fn graph() -> Arc<Graph> {
+    let imported = import(GREETER.as_bytes());
+    Arc::new(imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics)))
+}
+
+pub(crate) fn config() -> Config {
+    let mut config = Config::default();
+    config.scheduler.admin_key = ADMIN.into();
+    config.scheduler.secret_key = "a passphrase".into();
+    config.scheduler.request_bytes_max = 200_000;
+    config.scheduler.grace_seconds = 0;
+    config
+}
+
+pub(crate) struct Server {
+    pub(crate) store: Arc<Fake>,
+    pub(crate) state: ApiState,
+    pub(crate) shutdown: watch::Sender<bool>,
+    router: Router,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: axum::http::HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Json {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(config())
+    }
+    pub(crate) fn with(config: Config) -> Self {
+        let store = Arc::new(Fake::default());
+        Self::over(config, store.clone(), store)
+    }
+    /// Over any store; `fake` is only looked at by tests that use it.
+    pub(crate) fn over(config: Config, store: Arc<dyn Runs>, fake: Arc<Fake>) -> Self {
+        let (shutdown, is_closing) = watch::channel(false);
+        let metrics = telemetry::start_metrics();
+        let state = ApiState::new(store, Arc::new(config), metrics, Arc::new(Pulse::default()), is_closing);
+        Self { store: fake, router: router(state.clone()), state, shutdown }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
+        let response = self.send(request).await;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        Answer { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+    }
+    pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
+        self.ask(request("GET", key, path, "")).await
+    }
+    pub(crate) async fn post(&self, key: &str, path: &str, body: &Json) -> Answer {
+        self.ask(request("POST", key, path, &body.to_string())).await
+    }
+    /// Registers the greeter; answers its id and its key.
+    pub(crate) async fn app(&self) -> (String, String) {
+        let answer = self.ask(request("POST", ADMIN, "/api/v1/apps", GREETER)).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        let text = |key: &str| answer.json()[key].as_str().unwrap().to_string();
+        (text("id"), text("key"))
+    }
+    /// Submits a run of an app by our own surface.
+    pub(crate) async fn run(&self, app: &str) -> RunId {
+        let body = json!({"app": app, "inputs": {"name": "Ada"}, "user": "u"});
+        let answer = self.post(ADMIN, "/api/v1/runs", &body).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        answer.json()["id"].as_str().unwrap().parse().unwrap()
+    }
+}
+
+pub(crate) fn request(method: &str, key: &str, path: &str, body: &str) -> Request<Body> {
+    let builder =
+        Request::builder().method(method).uri(path).header("authorization", format!("Bearer {key}"));
+    builder.body(Body::from(body.to_string())).unwrap()
+}
+
+/// A request for events behind an id.
+pub(crate) fn resume(key: &str, path: &str, last: &str) -> Request<Body> {
+    let mut request = request("GET", key, path, "");
+    request.headers_mut().insert("last-event-id", last.parse().unwrap());
+    request
+}
+
+/// One frame of a stream as (id, event, data).
+pub(crate) fn frames(text: &str) -> Vec<(Option<&str>, Option<&str>, Json)> {
+    let frame = |block| {
+        let part = |name: &str| {
+            let lines: Vec<&str> = str::lines(block).collect();
+            lines.iter().find_map(|line| line.strip_prefix(name))
+        };
+        let data = part("data: ").map_or(Json::Null, |data| serde_json::from_str(data).unwrap());
+        (part("id: "), part("event: "), data)
+    };
+    text.split("\n\n").filter(|block| !block.is_empty() && *block != ": ping").map(frame).collect()
+}

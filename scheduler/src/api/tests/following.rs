@@ -1,0 +1,177 @@
+use serde_json::{Value as Json, json};
+use tidemill_common::ids::{EntryId, RunId};
+
+use super::fixtures::{ADMIN, Server, frames, resume};
+use crate::api::events::{After, Follower, News};
+
+fn chunk(text: &str) -> (&'static str, Json) {
+    (
+        "node_run_stream_chunk",
+        json!({"id": "e", "node_id": "end", "selector": ["start", "name"], "chunk": text}),
+    )
+}
+
+async fn with_run() -> (Server, RunId) {
+    let server = Server::start();
+    let (app, _) = server.app().await;
+    let run = server.run(&app).await;
+    (server, run)
+}
+
+/// The next news in short: entry and numbers, old ones in brackets.
+async fn next(follower: &mut Follower) -> String {
+    match follower.next().await {
+        None => "end".into(),
+        Some(News::CaughtUp) => "caught up".into(),
+        Some(News::Reset) => "reset".into(),
+        Some(News::Silence) => "silence".into(),
+        Some(News::Entry(entry)) => {
+            let seqs: Vec<String> = entry.records.iter().map(|r| r.seq.to_string()).collect();
+            let told = format!("{} {}", entry.id, seqs.join(","));
+            if entry.is_old { format!("({told})") } else { told }
+        }
+    }
+}
+
+async fn check(follower: &mut Follower, expected: &[&str]) {
+    for expected in expected {
+        assert_eq!(next(follower).await, *expected);
+    }
+}
+
+#[tokio::test]
+async fn a_follower_tells_what_was_there_then_what_comes_then_the_end() {
+    let (server, run) = with_run().await;
+    let store = &server.store;
+    store.tell(run, "1-0", 1, &[("graph_run_started", json!({})), chunk("a")]);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["1-0 1,2", "caught up"]).await;
+    store.tell(run, "2-0", 3, &[chunk("b")]);
+    check(&mut follower, &["2-0 3"]).await;
+    store.tell(run, "2-1", 4, &[("graph_run_succeeded", json!({"outputs": {}}))]);
+    check(&mut follower, &["2-1 4", "end", "end"]).await;
+}
+
+#[tokio::test]
+async fn what_lies_before_the_id_that_was_asked_for_is_old() {
+    let (server, run) = with_run().await;
+    for (at, entry) in ["1-0", "1-1", "2-0"].iter().enumerate() {
+        server.store.tell(run, entry, at as u64 + 1, &[chunk("x")]);
+    }
+    let mut follower = Follower::new(&server.state, run, After::Entry(EntryId::new(1, 1)));
+    check(&mut follower, &["(1-0 1)", "(1-1 2)", "2-0 3", "caught up"]).await;
+    let mut follower = Follower::new(&server.state, run, After::Now);
+    check(&mut follower, &["(1-0 1)", "(1-1 2)", "(2-0 3)", "caught up"]).await;
+    server.store.tell(run, "3-0", 4, &[chunk("x")]);
+    check(&mut follower, &["3-0 4"]).await;
+}
+
+#[tokio::test]
+async fn an_id_that_is_gone_begins_anew() {
+    let (server, run) = with_run().await;
+    server.store.tell(run, "5-0", 9, &[chunk("x")]);
+    server.store.tell(run, "7-0", 10, &[chunk("y")]);
+    // Cut away before, lost in between, lost at the end.
+    for asked in [EntryId::new(2, 0), EntryId::new(6, 0), EntryId::new(9, 0)] {
+        let mut follower = Follower::new(&server.state, run, After::Entry(asked));
+        let mut told = Vec::new();
+        while told.last().is_none_or(|told| told != "caught up") {
+            told.push(next(&mut follower).await);
+        }
+        told.retain(|told| !told.starts_with('('));
+        assert_eq!(told, ["reset", "5-0 9", "7-0 10", "caught up"], "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_jump_of_the_numbers_begins_anew_once() {
+    let (server, run) = with_run().await;
+    server.store.tell(run, "1-0", 1, &[chunk("x")]);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["1-0 1", "caught up"]).await;
+    server.store.tell(run, "2-0", 5, &[chunk("y")]);
+    check(&mut follower, &["reset", "1-0 1", "2-0 5", "caught up"]).await;
+}
+
+#[tokio::test]
+async fn a_store_that_lost_writes_is_noticed_even_when_it_writes_under_old_ids() {
+    let (server, run) = with_run().await;
+    server.store.tell(run, "1-0", 1, &[chunk("x")]);
+    server.store.tell(run, "2-0", 2, &[chunk("lost")]);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["1-0 1", "2-0 2", "caught up"]).await;
+    server.store.lock().events.get_mut(&run).unwrap().truncate(1);
+    server.store.tell(run, "1-5", 2, &[chunk("instead")]);
+    check(&mut follower, &["reset", "1-0 1", "1-5 2", "caught up"]).await;
+}
+
+#[tokio::test]
+async fn a_process_that_stops_ends_its_streams() {
+    let (server, run) = with_run().await;
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["caught up"]).await;
+    let (told, ()) = tokio::join!(next(&mut follower), async { server.shutdown.send(true).unwrap() });
+    assert_eq!(told, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_told_every_ten_seconds_until_the_stream_is_given_up() {
+    let (server, run) = with_run().await;
+    let began = tokio::time::Instant::now();
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["caught up", "silence"]).await;
+    assert_eq!(began.elapsed().as_secs(), 10);
+    while next(&mut follower).await == "silence" {}
+    assert_eq!(began.elapsed().as_secs(), server.state.config.scheduler.stream_idle_seconds);
+}
+
+#[tokio::test]
+async fn our_own_stream_has_the_engines_events_in_full() {
+    let (server, run) = with_run().await;
+    server.store.tell(
+        run,
+        "1-0",
+        1,
+        &[("graph_run_started", json!({})), ("node_run_started", json!({"id": "e", "node_id": "start"}))],
+    );
+    server.store.tell(run, "2-0", 3, &[("graph_run_succeeded", json!({"outputs": {"text": "Ada"}}))]);
+    let path = format!("/api/v1/runs/{run}/events");
+    let answer = server.get(ADMIN, &path).await;
+    let told = frames(&answer.text);
+    let heads: Vec<_> = told.iter().map(|(id, event, _)| (*id, event.unwrap())).collect();
+    assert_eq!(
+        heads,
+        [
+            (None, "graph_run_started"),
+            (Some("1-0"), "node_run_started"),
+            (Some("2-0"), "graph_run_succeeded")
+        ]
+    );
+    let started = &told[1].2;
+    assert_eq!(
+        (&started["type"], &started["id"], &started["seq"]),
+        (&json!("node_run_started"), &json!("1-0"), &json!(2))
+    );
+    assert_eq!(
+        (&started["data"]["node_title"], &started["run_id"]),
+        (&json!("Begin"), &json!(run.to_string()))
+    );
+
+    let behind = server.ask(resume(ADMIN, &path, "1-0")).await;
+    assert_eq!(frames(&behind.text).len(), 1);
+    let behind = server.get(ADMIN, &format!("{path}?after=1-0")).await;
+    assert_eq!(frames(&behind.text).len(), 1);
+    let gone = server.ask(resume(ADMIN, &path, "1-7")).await;
+    assert_eq!(frames(&gone.text)[0].1, Some("reset"));
+    assert_eq!(frames(&gone.text).len(), 4);
+}
+
+#[tokio::test]
+async fn what_is_there_can_be_read_without_following() {
+    let (server, run) = with_run().await;
+    server.store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    let answer = server.get(ADMIN, &format!("/api/v1/runs/{run}/events?follow=false")).await;
+    assert_eq!(frames(&answer.text).len(), 1);
+    let odd = server.get(ADMIN, &format!("/api/v1/runs/{run}/events?follow=perhaps")).await;
+    assert_eq!(odd.status, 400);
+}

@@ -1,0 +1,26 @@
+use tidemill_common::clock::{Clock, SystemClock};
+
+use super::fixtures::Server;
+use crate::pulse::SILENCE_MS_MAX;
+
+#[tokio::test]
+async fn health_and_metrics_need_no_key() {
+    let server = Server::start();
+    for path in ["/livez", "/readyz", "/metrics"] {
+        assert_eq!(server.get("", path).await.status, 200, "{path}");
+    }
+    server.get("", "/nowhere").await;
+    assert!(server.get("", "/metrics").await.text.contains("tidemill_api_requests_total"));
+}
+
+#[tokio::test]
+async fn a_loop_that_stands_still_and_a_process_that_stops_are_told() {
+    let server = Server::start();
+    let now = SystemClock.now().millis().unsigned_abs();
+    server.state.pulse.beat(now - SILENCE_MS_MAX - 1000);
+    assert_eq!(server.get("", "/livez").await.status, 503);
+    server.state.pulse.beat(now);
+    assert_eq!(server.get("", "/livez").await.status, 200);
+    server.shutdown.send(true).unwrap();
+    assert_eq!(server.get("", "/readyz").await.status, 503);
+}

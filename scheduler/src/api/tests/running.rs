@@ -1,0 +1,232 @@
+use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
+
+use super::fixtures::{Server, frames, request, resume};
+
+/// Tells a whole run of the greeter: four entries.
+fn tell_all(server: &Server, run: RunId) {
+    let store = &server.store;
+    let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
+    store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    let mut ended = about("e1", "start");
+    ended["inputs"] = json!({"name": "Ada"});
+    ended["outputs"] = json!({"name": "Ada", "sys.user_id": "u"});
+    store.tell(run, "1-1", 2, &[("node_run_started", about("e1", "start")), ("node_run_succeeded", ended)]);
+    let chunk = json!({"id": "e2", "node_id": "end", "selector": ["start", "name"], "chunk": "Ada"});
+    store.tell(run, "1-2", 4, &[("node_run_stream_chunk", chunk), ("graph_edge_skipped", json!({}))]);
+    store.set(
+        run,
+        &[
+            ("status", "succeeded"),
+            ("started_at", "1700000000000000"),
+            ("finished_at", "1700000001500000"),
+            ("steps", "2"),
+            ("tokens", "5"),
+            ("outputs", r#"{"text":"Ada"}"#),
+        ],
+    );
+    store.tell(run, "2-0", 6, &[("graph_run_succeeded", json!({"outputs": {"text": "Ada"}}))]);
+}
+
+async fn submitted(server: &Server) -> RunId {
+    loop {
+        if let Some(new) = server.store.lock().created.last() {
+            return new.id;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn names(text: &str) -> Vec<(Option<String>, String)> {
+    let name = |data: &Json| data["event"].as_str().unwrap_or("ping").to_string();
+    frames(text).iter().map(|(id, _, data)| (id.map(str::to_string), name(data))).collect()
+}
+
+fn expected(events: &[(&str, &str)]) -> Vec<(Option<String>, String)> {
+    let id = |id: &str| (!id.is_empty()).then(|| id.to_string());
+    events.iter().map(|(entry, event)| (id(entry), (*event).to_string())).collect()
+}
+
+#[tokio::test]
+async fn a_blocking_run_answers_with_what_it_made() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
+    let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        tell_all(&server, submitted(&server).await);
+    });
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let said = answer.json();
+    let run = said["workflow_run_id"].clone();
+    assert_eq!((&said["task_id"], &said["data"]["id"]), (&run, &run));
+    let data = &said["data"];
+    assert_eq!((&data["status"], &data["outputs"]), (&json!("succeeded"), &json!({"text": "Ada"})));
+    assert_eq!(
+        (&data["elapsed_time"], &data["total_steps"], &data["total_tokens"]),
+        (&json!(1.5), &json!(2), &json!(5))
+    );
+
+    let detail = server.get(&key, &format!("/v1/workflows/run/{}", run.as_str().unwrap())).await.json();
+    let inputs: Json = serde_json::from_str(detail["inputs"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&inputs["name"], &inputs["size"], &inputs["sys.user_id"]),
+        (&json!("Ada"), &Json::Null, &json!("u"))
+    );
+    assert_eq!(
+        (&detail["outputs"], &detail["finished_at"]),
+        (&json!({"text": "Ada"}), &json!(1_700_000_001))
+    );
+}
+
+#[tokio::test]
+async fn a_streaming_run_pings_and_tells_every_event_with_an_id_at_the_last_of_each_entry() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
+    let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        tell_all(&server, submitted(&server).await);
+    });
+    assert_eq!(answer.headers["content-type"], "text/event-stream");
+    assert!(
+        answer.text.starts_with("event: ping\n\nid: 1-0\ndata: {\"event\":\"workflow_started\""),
+        "{}",
+        answer.text
+    );
+    let all = [
+        ("", "ping"),
+        ("1-0", "workflow_started"),
+        ("", "node_started"),
+        ("1-1", "node_finished"),
+        ("1-2", "text_chunk"),
+        ("2-0", "workflow_finished"),
+    ];
+    assert_eq!(names(&answer.text), expected(&all));
+    let finished = &frames(&answer.text)[5].2["data"];
+    assert_eq!((&finished["total_steps"], &finished["elapsed_time"]), (&json!(2), &json!(1.5)));
+}
+
+#[tokio::test]
+async fn inputs_that_do_not_fit_are_an_event_in_streaming_mode() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {}, "user": "u", "response_mode": "streaming"});
+    let answer = server.post(&key, "/v1/workflows/run", &body).await;
+    let error = r#"{"event":"error","message":"name is required in input form","status":500}"#;
+    assert_eq!((answer.status.as_u16(), answer.text), (200, format!("event: ping\n\ndata: {error}\n\n")));
+    assert!(server.store.lock().created.is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_is_taken_up_behind_any_id_without_gap_or_repeat() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let (app, _) = (server.get(&key, "/v1/info").await, ());
+    assert_eq!(app.status, 200);
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
+    tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        tell_all(&server, submitted(&server).await);
+    });
+    let run = submitted(&server).await;
+    let path = format!("/v1/workflow/{run}/events?user=u");
+    for (last, events) in [
+        ("1-1", vec![("", "ping"), ("1-2", "text_chunk"), ("2-0", "workflow_finished")]),
+        ("1-2", vec![("", "ping"), ("2-0", "workflow_finished")]),
+        ("2-0", vec![("", "ping")]),
+        (
+            "0",
+            vec![
+                ("", "ping"),
+                ("1-0", "workflow_started"),
+                ("", "node_started"),
+                ("1-1", "node_finished"),
+                ("1-2", "text_chunk"),
+                ("2-0", "workflow_finished"),
+            ],
+        ),
+    ] {
+        let answer = server.ask(resume(&key, &path, last)).await;
+        assert_eq!(names(&answer.text), expected(&events), "behind {last}");
+    }
+    // Without an id, as on Dify: the end alone, without a ping.
+    assert_eq!(names(&server.get(&key, &path).await.text), expected(&[("", "workflow_finished")]));
+    assert_eq!(server.get(&key, &path.replace("user=u", "user=v")).await.status, 404);
+    assert_eq!(server.ask(resume(&key, &path, "nonsense")).await.status, 400);
+}
+
+#[tokio::test]
+async fn whoever_comes_later_gets_a_snapshot_when_asked_and_live_events_only_when_not() {
+    for (query, before) in [
+        (
+            "&include_state_snapshot=true",
+            vec![("", "workflow_started"), ("", "node_started"), ("1-1", "node_finished")],
+        ),
+        ("", vec![]),
+    ] {
+        let server = Server::start();
+        let (id, key) = server.app().await;
+        let run = server.run(&id).await;
+        let about = json!({"id": "e1", "node_id": "start"});
+        server.store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+        server.store.tell(
+            run,
+            "1-1",
+            2,
+            &[("node_run_started", about.clone()), ("node_run_succeeded", about)],
+        );
+        let path = format!("/v1/workflow/{run}/events?user=u{query}");
+        let (answer, ()) = tokio::join!(server.get(&key, &path), async {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            server.store.tell(run, "2-0", 4, &[("graph_run_failed", json!({"error": "boom"}))]);
+        });
+        let mut events = vec![("", "ping")];
+        events.extend(before);
+        events.push(("2-0", "workflow_finished"));
+        assert_eq!(names(&answer.text), expected(&events), "{query}");
+        if !query.is_empty() {
+            let finished = frames(&answer.text)[3].2["data"].clone();
+            assert_eq!((&finished["outputs"], finished.get("outputs_truncated")), (&Json::Null, None));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_stopped_by_its_own_app_alone() {
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let (_, stranger) = server.app().await;
+    let run = server.run(&id).await;
+    let path = format!("/v1/workflows/tasks/{run}/stop");
+    for (key, path, stops) in
+        [(&stranger, path.as_str(), 0), (&key, "/v1/workflows/tasks/x/stop", 0), (&key, &path, 1)]
+    {
+        let answer = server.post(key, path, &json!({"user": "u"})).await;
+        assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"result": "success"})));
+        assert_eq!(server.store.lock().sent.len(), stops, "{path}");
+    }
+    let path = format!("/v1/workflows/run/{run}");
+    assert_eq!(server.get(&stranger, &path).await.status, 404);
+    assert_eq!(server.get(&key, &path).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_leaves_the_run_alone() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
+    drop(server.send(request("POST", &key, "/v1/workflows/run", &body.to_string())).await);
+    assert_eq!(server.store.lock().created.len(), 1);
+    assert!(server.store.lock().sent.is_empty());
+}
+
+#[tokio::test]
+async fn a_process_that_stops_tells_a_waiting_client_where_to_ask_on() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
+    let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        submitted(&server).await;
+        server.shutdown.send(true).unwrap();
+    });
+    assert_eq!(answer.status, 503);
+    assert!(answer.json()["message"].as_str().unwrap().contains("/v1/workflows/run/"));
+}

@@ -1,0 +1,99 @@
+//! Runs that are really executed: the store in memory and the machine, driven by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::graph::GraphHash;
+use tidemill_common::ids::{EntryId, RunId};
+use tidemill_common::machine::{Moment, step};
+use tidemill_common::store::memory::MemoryStore;
+use tidemill_common::store::{Commit, ListRuns, Runs, Shards};
+use tidemill_common::wire::commit::RunWrite;
+use tidemill_common::wire::{fact, state};
+
+use super::fixtures::{ADMIN, Server, config, frames, resume};
+
+/// Applies the facts of a run's shard, one commit each, until the run is over.
+async fn drive(server: &Server, store: &MemoryStore, run: RunId) {
+    let lease = Duration::from_secs(5);
+    let mut owner = store.claim(run.shard(), "tests", lease).await.unwrap().unwrap();
+    let mut reader = store.reader(run.shard()).await.unwrap();
+    let (mut number, mut cursor) = (owner.claim().commit, owner.claim().cursor);
+    loop {
+        for raw in reader.read(cursor, 1, Duration::from_millis(20)).await.unwrap() {
+            let at_rest = store.load_run(run).await.unwrap().unwrap();
+            let hash = GraphHash(at_rest.run["version"].as_str().into());
+            let known = server.state.graphs.of_run(store, run.shard(), &hash).await.unwrap();
+            let mut state = state::load(run, known.graph.clone(), at_rest).unwrap();
+            let fact = fact::parse(&raw.kind, &raw.body, &known.graph).unwrap();
+            number += 1;
+            cursor = raw.entry;
+            let changes = step(&mut state, fact, Moment { now: SystemClock.now(), commit: number, jobs: 0 });
+            let writes = vec![RunWrite::new(&state, changes)];
+            owner
+                .commit(&Commit { number, cursor: Some(cursor), writes, ..Commit::default() })
+                .await
+                .unwrap();
+            if state.status.is_over() {
+                return;
+            }
+        }
+    }
+}
+
+async fn submitted(store: &MemoryStore) -> RunId {
+    loop {
+        let newest = store.list_runs(&ListRuns { limit: 1, ..ListRuns::default() }).await.unwrap();
+        match newest.first() {
+            Some(run) => return *run,
+            None => tokio::task::yield_now().await,
+        }
+    }
+}
+
+fn events(text: &str) -> Vec<(Option<EntryId>, Json)> {
+    frames(text).into_iter().map(|(id, _, data)| (id.map(|id| id.parse().unwrap()), data)).collect()
+}
+
+#[tokio::test]
+async fn a_run_is_told_whole_and_from_every_id_on_exactly_what_is_left() {
+    let store = MemoryStore::new(Arc::new(SystemClock));
+    let server = Server::over(config(), Arc::new(store.clone()), Arc::default());
+    let (_, key) = server.app().await;
+    // Above 1 KiB of text, below the bound of what travels inline: the step evaluates all of it.
+    let name = "y".repeat(5_000);
+    let body = json!({"inputs": {"name": name}, "user": "u", "response_mode": "streaming"});
+    let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        drive(&server, &store, submitted(&store).await).await;
+    });
+    let told = events(&answer.text);
+    let names: Vec<&str> = told.iter().filter_map(|(_, data)| data["event"].as_str()).collect();
+    assert_eq!(
+        (names.first(), names.last()),
+        (Some(&"workflow_started"), Some(&"workflow_finished")),
+        "{names:?}"
+    );
+    let text: String = told.iter().filter_map(|(_, data)| data["data"]["text"].as_str()).collect();
+    assert_eq!(text, name);
+    let finished = &told.last().unwrap().1["data"];
+    assert_eq!((&finished["outputs"]["text"], &finished["total_steps"]), (&json!(name), &json!(2)));
+    assert!(!answer.text.contains("hunter2-and-more"), "secrets are masked");
+
+    let run = submitted(&store).await;
+    let path = format!("/v1/workflow/{run}/events?user=u");
+    for (at, (id, _)) in told.iter().enumerate() {
+        let Some(id) = id else { continue };
+        let left = events(&server.ask(resume(&key, &path, &id.to_string())).await.text);
+        assert_eq!(left[1..], told[at + 1..], "behind {id}");
+    }
+    let own = server.get(ADMIN, &format!("/api/v1/runs/{run}/events")).await;
+    let seqs: Vec<u64> = events(&own.text).iter().map(|(_, data)| data["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert!(!own.text.contains("hunter2-and-more"), "secrets are masked");
+    let shown = server.get(ADMIN, &format!("/api/v1/runs/{run}")).await.json();
+    let nodes: Vec<_> =
+        shown["nodes"].as_array().unwrap().iter().map(|n| n["status"].as_str().unwrap()).collect();
+    assert_eq!((nodes, &shown["outputs"]["text"]), (vec!["succeeded", "succeeded"], &json!(name)));
+}

@@ -1,0 +1,48 @@
+//! One log line and two metrics a request, under an id that the answer carries too.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use tracing::Instrument;
+
+use super::metrics::{REQUEST_SECONDS, REQUESTS};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest request id that is taken over from a client, in characters.
+const REQUEST_ID_CHARS_MAX: usize = 128;
+
+pub(super) async fn watch(request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = request_id(request.headers());
+    let method = request.method().clone();
+    // The route and never the path: paths hold ids, which would make a time series each.
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_string();
+    let span = tracing::info_span!("request", request_id = %id, %method, route);
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    let seconds = began.elapsed().as_secs_f64();
+    let method = method.as_str().to_string();
+    metrics::counter!(REQUESTS, "route" => route.clone(), "method" => method, "status" => status.as_str().to_string())
+        .increment(1);
+    metrics::histogram!(REQUEST_SECONDS, "route" => route).record(seconds);
+    span.in_scope(|| tracing::debug!(status = status.as_u16(), seconds, "request answered"));
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// The client's id when it is a harmless one, else a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let is_harmless = |id: &str| {
+        (1..=REQUEST_ID_CHARS_MAX).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
+    match headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()) {
+        Some(id) if is_harmless(id) => id.to_string(),
+        Some(_) | None => uuid::Uuid::new_v4().to_string(),
+    }
+}

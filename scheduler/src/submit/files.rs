@@ -1,0 +1,236 @@
+//! Files in requests: Dify's mapping `{type, transfer_method, url}` becomes a file object. What a URL says of itself
+//! is taken from the URL; nothing is fetched here.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::start::InputField;
+use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap};
+
+use super::SubmitError;
+
+const TRANSFER_METHODS: [&str; 4] = ["remote_url", "local_file", "tool_file", "datasource_file"];
+
+/// Kind of file, and the extensions that Dify takes for it.
+const KINDS: [(&str, &[&str]); 4] = [
+    ("image", &["jpg", "jpeg", "png", "webp", "gif", "svg"]),
+    ("video", &["mp4", "mov", "mpeg", "webm"]),
+    ("audio", &["mp3", "m4a", "wav", "amr", "mpga"]),
+    (
+        "document",
+        &[
+            "txt",
+            "markdown",
+            "md",
+            "mdx",
+            "pdf",
+            "html",
+            "htm",
+            "xlsx",
+            "xls",
+            "vtt",
+            "properties",
+            "doc",
+            "docx",
+            "csv",
+            "eml",
+            "msg",
+            "ppt",
+            "pptx",
+            "xml",
+            "epub",
+            "odt",
+        ],
+    ),
+];
+
+const MIME_TYPES: [(&str, &str); 27] = [
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("png", "image/png"),
+    ("webp", "image/webp"),
+    ("gif", "image/gif"),
+    ("svg", "image/svg+xml"),
+    ("mp4", "video/mp4"),
+    ("mov", "video/quicktime"),
+    ("mpeg", "video/mpeg"),
+    ("webm", "video/webm"),
+    ("mp3", "audio/mpeg"),
+    ("m4a", "audio/mp4"),
+    ("wav", "audio/x-wav"),
+    ("mpga", "audio/mpeg"),
+    ("txt", "text/plain"),
+    ("md", "text/markdown"),
+    ("markdown", "text/markdown"),
+    ("pdf", "application/pdf"),
+    ("html", "text/html"),
+    ("htm", "text/html"),
+    ("csv", "text/csv"),
+    ("xml", "text/xml"),
+    ("xls", "application/vnd.ms-excel"),
+    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ("doc", "application/msword"),
+    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+];
+
+/// The file of a form field.
+pub(super) fn of_field(field: &InputField, mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
+    // What one run put out may be given to another as it is.
+    if mapping.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
+        return Ok(mapping.clone());
+    }
+    let file = file(mapping)?;
+    let allowed = |list: &[String], value: &str| list.is_empty() || list.iter().any(|v| v == value);
+    let text = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
+    let is_custom = text("type") == "custom";
+    let extension = text("extension").to_lowercase();
+    let of_extension = field
+        .allowed_file_extensions
+        .iter()
+        .any(|known| known.trim_start_matches('.').eq_ignore_ascii_case(extension.trim_start_matches('.')));
+    let fits = (is_custom || allowed(&field.allowed_file_types, text("type")))
+        && (!is_custom || field.allowed_file_extensions.is_empty() || of_extension)
+        && allowed(&field.allowed_file_upload_methods, text("transfer_method"));
+    if !fits {
+        return refuse(format!("File validation failed for file: {}", text("filename")));
+    }
+    Ok(file)
+}
+
+/// The files of a request's `files`: taken when the app's features say so, else ignored.
+pub(super) fn of_request(features: &JsonMap, mappings: &[Json]) -> Result<Vec<Json>, SubmitError> {
+    let upload = features.get("file_upload");
+    let number = |path: &str| upload.and_then(|u| u.pointer(path)).and_then(Json::as_u64).unwrap_or(0);
+    if upload.and_then(|u| u.get("enabled")).and_then(Json::as_bool) != Some(true) {
+        return Ok(Vec::new());
+    }
+    let known = |mapping: &&JsonMap| {
+        mapping.get("transfer_method").and_then(Json::as_str).is_some_and(|m| TRANSFER_METHODS.contains(&m))
+    };
+    let files: Vec<JsonMap> =
+        mappings.iter().filter_map(Json::as_object).filter(known).map(file).collect::<Result<_, _>>()?;
+    let images = files.iter().filter(|file| file.get("type").and_then(Json::as_str) == Some("image")).count();
+    for (count, max, what) in [
+        (files.len(), number("/number_limits"), "Number of files"),
+        (images, number("/image/number_limits"), "Number of image files"),
+    ] {
+        if max > 0 && count as u64 > max {
+            return refuse(format!("{what} exceeds the maximum limit {max}"));
+        }
+    }
+    Ok(files.into_iter().map(Json::Object).collect())
+}
+
+fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
+    let text = |key: &str| mapping.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+    match text("transfer_method") {
+        None => return refuse("transfer_method is required in file mapping"),
+        Some("remote_url") => {}
+        Some(method) if TRANSFER_METHODS.contains(&method) => {
+            let message = format!(
+                "files of transfer_method {method} are not supported yet; give the file by its URL, with transfer_method remote_url"
+            );
+            return Err(SubmitError::NotSupported(message));
+        }
+        Some(method) => return refuse(format!("invalid transfer_method {method:?} in file mapping")),
+    }
+    let Some(url) = text("url").or_else(|| text("remote_url")) else { return refuse("Invalid file url") };
+    let Some(named) = name_in_url(url) else { return refuse("Invalid file url") };
+    let filename = text("filename").unwrap_or(named);
+    let extension = filename.rsplit_once('.').map(|(_, ext)| ext.to_lowercase()).unwrap_or_default();
+    let detected = KINDS.iter().find(|(_, known)| known.contains(&extension.as_str())).map(|(kind, _)| *kind);
+    let declared = text("type").unwrap_or("custom");
+    // A URL without an extension says nothing of its type; it is what the caller says.
+    if declared != "custom" && detected.is_some_and(|kind| kind != declared) {
+        return refuse("Detected file type does not match the specified type. Please verify the file.");
+    }
+    let mime = MIME_TYPES.iter().find(|(known, _)| *known == extension).map(|(_, mime)| *mime);
+    let value = json!({
+        FILE_IDENTITY_KEY: FILE_IDENTITY,
+        "id": null,
+        "type": declared,
+        "transfer_method": "remote_url",
+        "remote_url": url,
+        "reference": null,
+        "related_id": null,
+        "filename": filename,
+        "extension": if extension.is_empty() { ".bin".to_string() } else { format!(".{extension}") },
+        "mime_type": text("mime_type").or(mime).unwrap_or("application/octet-stream"),
+        "size": mapping.get("size").and_then(Json::as_i64).unwrap_or(-1),
+        "url": url,
+    });
+    Ok(value.as_object().cloned().unwrap_or_default())
+}
+
+/// The last part of a URL's path; none when it is no URL of the web.
+fn name_in_url(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if host.is_empty() || url.contains(char::is_whitespace) {
+        return None;
+    }
+    Some(path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("file"))
+}
+
+fn refuse<T>(message: impl Into<String>) -> Result<T, SubmitError> {
+    Err(SubmitError::Inputs { message: message.into(), invalid_param: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(mapping: Json) -> Result<Json, String> {
+        file(mapping.as_object().unwrap()).map(Json::Object).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_remote_file_says_of_itself_what_its_url_says() {
+        let url = "https://h/a/cat.PNG?x=1";
+        let file = made(json!({"type": "image", "transfer_method": "remote_url", "url": url})).unwrap();
+        assert_eq!(file["dify_model_identity"], "__dify__file__");
+        let part = |key: &str| file[key].as_str().unwrap().to_string();
+        assert_eq!((part("filename"), part("extension")), ("cat.PNG".into(), ".png".into()));
+        assert_eq!(
+            (part("mime_type"), part("remote_url"), part("url")),
+            ("image/png".into(), url.into(), url.into())
+        );
+        assert_eq!(file["size"], -1);
+    }
+
+    #[test]
+    fn wrong_mappings_are_refused_in_difys_words() {
+        for (mapping, said) in [
+            (
+                json!({"type": "image", "url": "https://h/x.png"}),
+                "transfer_method is required in file mapping",
+            ),
+            (json!({"type": "image", "transfer_method": "remote_url"}), "Invalid file url"),
+            (
+                json!({"type": "image", "transfer_method": "remote_url", "url": "ftp://h/x.png"}),
+                "Invalid file url",
+            ),
+            (
+                json!({"type": "image", "transfer_method": "remote_url", "url": "https://h/x.pdf"}),
+                "Detected file type does not match the specified type. Please verify the file.",
+            ),
+        ] {
+            assert_eq!(made(mapping), Err(said.to_string()));
+        }
+        let local = made(json!({"type": "image", "transfer_method": "local_file", "upload_file_id": "x"}));
+        assert!(local.unwrap_err().contains("not supported yet"));
+    }
+
+    #[test]
+    fn files_of_a_request_count_only_where_the_app_takes_files() {
+        let image = json!({"type": "image", "transfer_method": "remote_url", "url": "https://h/x.png"});
+        let features = |limit: u64| json!({"file_upload": {"enabled": true, "number_limits": limit}});
+        let taken = |features: Json, files: &[Json]| {
+            of_request(features.as_object().unwrap(), files).map(|f| f.len()).map_err(|e| e.to_string())
+        };
+        assert_eq!(taken(json!({}), std::slice::from_ref(&image)), Ok(0));
+        assert_eq!(taken(features(0), &[image.clone(), json!({"type": "image"})]), Ok(1));
+        let many = taken(features(1), &[image.clone(), image]);
+        assert_eq!(many, Err("Number of files exceeds the maximum limit 1".into()));
+    }
+}

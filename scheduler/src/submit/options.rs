@@ -1,0 +1,123 @@
+//! A run's options: settings < `workflow.tidemill` < request.
+
+use serde_json::Value as Json;
+use tidemill_common::config::{Config, Undefined};
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::evaluate::UndefinedNames;
+use tidemill_common::value::JsonMap;
+
+use super::{SubmitError, unknown_option};
+
+/// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
+const INLINE_BYTES_CEILING: u64 = 32 * 1024;
+const KEYS: [&str; 5] =
+    ["max_steps", "max_execution_time_s", "template_undefined", "template_chars_max", "inline_bytes_max"];
+
+/// The options that hold for a run.
+pub(super) fn resolve(
+    config: &Config,
+    of_workflow: &JsonMap,
+    of_request: &JsonMap,
+) -> Result<RunOptions, SubmitError> {
+    let mut options = RunOptions {
+        steps_max: config.run.max_steps,
+        seconds_max: config.run.max_execution_time_s,
+        template_undefined: match config.compat.template_undefined {
+            Undefined::Empty => UndefinedNames::Empty,
+            Undefined::Strict => UndefinedNames::Strict,
+        },
+        template_chars_max: config.run.template_chars_max,
+        inline_bytes_max: config.run.inline_bytes_max,
+    };
+    apply(&mut options, of_workflow, "workflow.tidemill")?;
+    apply(&mut options, of_request, "options")?;
+    Ok(options)
+}
+
+fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Result<(), SubmitError> {
+    if let Some(key) = given.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(unknown_option(key, origin, &KEYS));
+    }
+    let number = |key: &'static str, max: u64| match given.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(value) => match value.as_u64() {
+            Some(n) if (1..=max).contains(&n) => Ok(Some(n)),
+            Some(_) | None => {
+                let range = if max == u64::MAX { "1 or more".to_string() } else { format!("1 to {max}") };
+                Err(SubmitError::Option { key, origin, expected: format!("a whole number, {range}") })
+            }
+        },
+    };
+    let size = |key: &'static str, max: u64| {
+        number(key, max).map(|n| n.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
+    };
+    if let Some(steps) = number("max_steps", u64::MAX)? {
+        options.steps_max = steps;
+    }
+    if let Some(seconds) = number("max_execution_time_s", u64::MAX)? {
+        options.seconds_max = seconds;
+    }
+    if let Some(chars) = size("template_chars_max", u64::MAX)? {
+        options.template_chars_max = chars;
+    }
+    if let Some(bytes) = size("inline_bytes_max", INLINE_BYTES_CEILING)? {
+        options.inline_bytes_max = bytes;
+    }
+    match given.get("template_undefined").map(|value| value.as_str()) {
+        None => {}
+        Some(Some("empty")) => options.template_undefined = UndefinedNames::Empty,
+        Some(Some("strict")) => options.template_undefined = UndefinedNames::Strict,
+        Some(Some(_) | None) => {
+            let expected = "empty or strict".to_string();
+            return Err(SubmitError::Option { key: "template_undefined", origin, expected });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn map(value: Json) -> JsonMap {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn the_request_wins_over_the_workflow_and_that_over_the_settings() {
+        let mut config = Config::default();
+        config.run.max_steps = 1;
+        config.run.max_execution_time_s = 1;
+        config.run.template_chars_max = 1;
+        let options = resolve(
+            &config,
+            &map(json!({"max_steps": 2, "max_execution_time_s": 2})),
+            &map(json!({"max_steps": 3, "template_undefined": "strict"})),
+        )
+        .unwrap();
+        assert_eq!((options.steps_max, options.seconds_max, options.template_chars_max), (3, 2, 1));
+        assert_eq!(options.template_undefined, UndefinedNames::Strict);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        let refused =
+            |value: Json| resolve(&Config::default(), &JsonMap::new(), &map(value)).unwrap_err().to_string();
+        for (given, said) in [
+            (json!({"max_step": 3}), "unknown option max_step in options; did you mean max_steps?"),
+            (json!({"max_steps": 0}), "option max_steps in options must be a whole number, 1 or more"),
+            (json!({"max_steps": "3"}), "option max_steps in options must be a whole number, 1 or more"),
+            (
+                json!({"inline_bytes_max": 1_000_000}),
+                "option inline_bytes_max in options must be a whole number, 1 to 32768",
+            ),
+            (
+                json!({"template_undefined": "x"}),
+                "option template_undefined in options must be empty or strict",
+            ),
+        ] {
+            assert_eq!(refused(given), said);
+        }
+    }
+}
