@@ -199,6 +199,9 @@ pub struct WorkerConfig {
     pub grace_seconds: u64,
     /// Longest time of one attempt, in seconds, for nodes that do not say.
     pub execution_seconds_max: u64,
+    /// Longest time that pieces of streamed text are gathered into one, in milliseconds; 0 keeps each as it came, at
+    /// the price of a fact and an event a piece.
+    pub chunk_gather_ms: u64,
 }
 impl Default for WorkerConfig {
     fn default() -> Self {
@@ -210,6 +213,7 @@ impl Default for WorkerConfig {
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,
             execution_seconds_max: limits::RUN_SECONDS_MAX,
+            chunk_gather_ms: limits::CHUNK_GATHER_MS,
         }
     }
 }

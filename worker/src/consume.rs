@@ -87,7 +87,7 @@ impl Consumer {
             self.adopt(&mut permits).await?;
             self.lost_answer = false;
         }
-        if self.takeover.is_due(&self.core) {
+        if self.takeover.is_due() {
             self.takeover.look(&self.core, &self.streams, &mut permits).await?;
         }
         if permits.num_permits() == 0 {

@@ -25,6 +25,7 @@ pub(crate) struct Settings {
     pub(crate) lease: Duration,
     pub(crate) deliveries_max: u32,
     pub(crate) execution_max: Duration,
+    pub(crate) chunk_gather: Duration,
     pub(crate) value_bytes_max: usize,
 }
 
@@ -37,6 +38,7 @@ impl Settings {
             lease: Duration::from_millis(worker.job_lease_ms),
             deliveries_max: worker.deliveries_max,
             execution_max: Duration::from_secs(worker.execution_seconds_max),
+            chunk_gather: Duration::from_millis(worker.chunk_gather_ms),
             value_bytes_max: config.run.value_bytes_max,
         }
     }

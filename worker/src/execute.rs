@@ -144,7 +144,8 @@ fn progress(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool)
     };
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
     let lane = hand.core.lanes.of(hand.place.shard);
-    SharedProgress::new(Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector))
+    let gather = hand.core.settings.chunk_gather;
+    SharedProgress::new(Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector, gather))
 }
 
 /// Values, then the node itself.

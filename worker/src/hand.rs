@@ -66,7 +66,13 @@ impl Hand {
         dead: Option<Dead>,
     ) {
         let finished_at = now().max(self.started_at);
-        let report = Report::Ended { started_at: self.started_at, finished_at, failed, record, streamed };
+        let report = Report::Ended {
+            started_at: self.started_at,
+            finished_at,
+            failed,
+            record: Box::new(record),
+            streamed,
+        };
         let completion = Completion {
             entry: self.place.entry,
             number: self.number,

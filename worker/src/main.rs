@@ -8,22 +8,27 @@ use std::time::Duration;
 
 use clap::Parser;
 use tidemill_common::config::Config;
-use tidemill_common::store::Jobs;
 use tidemill_common::store::redis::RedisStore;
+use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::telemetry::{start_logs, start_metrics};
+use tidemill_worker::StartError;
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
     let config = match Config::load(&flags::Flags::parse().sources()) {
         Ok(config) => config,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&error, 2),
     };
     start_logs(&config.log);
     start_metrics();
     // One thread for the hot loop: measured, more gain nothing.
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(work(&config)).unwrap_or_else(|error| refuse(&*error)),
-        Err(error) => refuse(&error),
+        Ok(runtime) => runtime.block_on(work(&config)).unwrap_or_else(|error| {
+            let no_store = matches!(error.downcast_ref(), Some(StartError::Store(_)))
+                || error.downcast_ref::<StoreError>().is_some();
+            refuse(&*error, if no_store { 3 } else { 1 })
+        }),
+        Err(error) => refuse(&error, 1),
     }
 }
 
@@ -44,7 +49,7 @@ async fn work(config: &Config) -> Result<ExitCode, Box<dyn std::error::Error>> {
 }
 
 #[allow(clippy::print_stderr, reason = "before the logs are set up there is no other place")]
-fn refuse(error: &dyn std::error::Error) -> ExitCode {
+fn refuse(error: &dyn std::error::Error, code: u8) -> ExitCode {
     eprintln!("tidemill-worker: {error}");
-    ExitCode::FAILURE
+    ExitCode::from(code)
 }

@@ -1,5 +1,6 @@
 //! What a job tells while it runs: that it has started, and the text it streams. The first piece after a quiet time goes
-//! out at once, the following ones are gathered for at most 20 ms. A job that ends before anything is due tells nothing.
+//! out at once, the following ones are gathered for at most `worker.chunk_gather_ms`. A job that ends before anything is
+//! due tells nothing.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -19,7 +20,6 @@ use crate::lanes::Lane;
 use crate::metrics;
 
 const STARTED_AFTER: Duration = Duration::from_millis(limits::STARTED_AFTER_MS);
-const GATHER: Duration = Duration::from_millis(limits::CHUNK_GATHER_MS);
 /// Text that is not held back any longer, however busy the lane is.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
@@ -33,6 +33,8 @@ pub(crate) struct Progress {
     began: Instant,
     /// The text it streams, when anybody reads it.
     selector: Option<Selector>,
+    /// How long pieces are gathered; zero keeps every piece as it came.
+    gather: Duration,
     announced: bool,
     /// Bytes that were sent.
     sent: u64,
@@ -47,6 +49,7 @@ impl Progress {
         name: JobName,
         started_at: Timestamp,
         selector: Option<Selector>,
+        gather: Duration,
     ) -> Self {
         Self {
             lane,
@@ -55,6 +58,7 @@ impl Progress {
             started_at,
             began: Instant::now(),
             selector,
+            gather,
             announced: false,
             sent: 0,
             pending: String::new(),
@@ -69,9 +73,9 @@ impl Progress {
         }
         self.pending.push_str(text);
         let now = Instant::now();
-        let quiet = self.last.is_none_or(|last| now.duration_since(last) >= GATHER);
+        let quiet = self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         // Text that waits already is due by itself.
-        if quiet && self.pending.len() == text.len() && !self.lane.is_busy() {
+        if self.gather.is_zero() || quiet && self.pending.len() == text.len() && !self.lane.is_busy() {
             self.send(now);
         }
     }
@@ -79,7 +83,7 @@ impl Progress {
     /// When something is to be told.
     fn due(&self) -> Option<Instant> {
         if !self.pending.is_empty() {
-            return Some(self.last.unwrap_or(self.began) + GATHER);
+            return Some(self.last.unwrap_or(self.began) + self.gather);
         }
         (!self.announced).then(|| self.began + STARTED_AFTER)
     }
@@ -190,7 +194,8 @@ mod tests {
         };
         let lane = core(jobs, 1).lanes.of(ShardId(0));
         let selector = streams.then(|| vec!["llm".to_string(), "text".to_string()]);
-        SharedProgress::new(Progress::new(lane, run_id(), name, Timestamp::from_micros(5), selector))
+        let gather = Duration::from_millis(limits::CHUNK_GATHER_MS);
+        SharedProgress::new(Progress::new(lane, run_id(), name, Timestamp::from_micros(5), selector, gather))
     }
 
     /// What was told after so many milliseconds: kind, offset, text.

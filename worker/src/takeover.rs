@@ -1,8 +1,8 @@
 //! Jobs of workers that died, and jobs that every worker died of.
 //!
 //! Over the whole fleet each stream is looked at about once a second: every worker looks as often as there are workers,
-//! in seconds. None looks in the first lease after its own connection came up, broke or stalled: then all jobs look
-//! abandoned, since nobody could renew anything.
+//! in seconds. In the first lease after its own connection came up, broke or stalled all jobs look abandoned, since nobody
+//! could renew anything: until then only jobs that were handed back are taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,10 @@ use crate::metrics;
 /// Most jobs that are taken over in one look at one stream.
 const TAKEN_MAX: usize = 16;
 
+/// A job that was handed back shows no sign of life at all: its time is that of the epoch. No job that anybody ever held
+/// is silent for so long.
+const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// When to look next.
 #[derive(Debug)]
 pub(crate) struct TakeOver {
@@ -33,8 +37,8 @@ impl TakeOver {
         Self { next: Instant::now() }
     }
 
-    pub(crate) fn is_due(&self, core: &Core) -> bool {
-        Instant::now() >= self.next && core.vital.steady_for(core.settings.lease)
+    pub(crate) fn is_due(&self) -> bool {
+        Instant::now() >= self.next
     }
 
     /// Looks at every stream as far as there are permits, and starts what is found.
@@ -49,13 +53,14 @@ impl TakeOver {
     ) -> Result<(), StoreError> {
         let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
         self.next = Instant::now() + Duration::from_secs(1).saturating_mul(workers).mul_f64(0.5 + fraction());
+        let lease = core.settings.lease;
+        let idle = if core.vital.steady_for(lease) { lease } else { HANDED_BACK };
         for (shard, queue) in streams {
             let count = permits.num_permits().min(TAKEN_MAX);
             if count == 0 {
                 break;
             }
-            let lease = core.settings.lease;
-            let taken = core.jobs.take_over(*shard, queue, &core.consumer, lease, count).await?;
+            let taken = core.jobs.take_over(*shard, queue, &core.consumer, idle, count).await?;
             for job in taken {
                 let Some(permit) = permits.split(1) else { break };
                 metrics::JOBS_TAKEN.count();

@@ -86,7 +86,7 @@ pub enum Report {
         /// Whether it failed.
         failed: bool,
         /// What it left.
-        record: Record,
+        record: Box<Record>,
         /// How many bytes of which text were streamed.
         streamed: Vec<(Selector, u64)>,
     },

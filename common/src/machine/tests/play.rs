@@ -224,7 +224,13 @@ impl Play {
 
     fn ended(&self, record: Record, streamed: Vec<(Vec<String>, u64)>) -> Report {
         let failed = !record.error.is_empty();
-        Report::Ended { started_at: self.now, finished_at: self.now, failed, record, streamed }
+        Report::Ended {
+            started_at: self.now,
+            finished_at: self.now,
+            failed,
+            record: Box::new(record),
+            streamed,
+        }
     }
 
     // ---- what there is

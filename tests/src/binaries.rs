@@ -1,0 +1,50 @@
+//! Where the programs under test are. They belong to other packages, so cargo names no variable for them: they are built
+//! here, once a test program, beside it. Cargo locks the folder against other builds and does nothing when all is fresh.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Names a folder of finished programs, which are then taken as they are.
+pub const READY: &str = "TEST_BINARIES";
+const PACKAGES: [&str; 3] = ["tidemill-scheduler", "tidemill-worker", "tidemill"];
+
+/// The path of a program, such as `tidemill-worker`.
+///
+/// # Panics
+/// When the programs do not build.
+pub fn binary(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER
+        .get_or_init(|| match std::env::var_os(READY) {
+            Some(folder) => folder.into(),
+            None => build(),
+        })
+        .join(name)
+}
+
+fn build() -> PathBuf {
+    let folder = profile_folder();
+    let target = folder.parent().expect("a profile's folder lies in the target folder");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(crate::workspace()).args(["build", "--quiet", "--bins"]);
+    command.arg("--target-dir").arg(target);
+    for package in PACKAGES {
+        command.args(["-p", package]);
+    }
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    let built = command.output().expect("cargo runs where it runs tests");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "the programs under test do not build:\n{said}");
+    folder
+}
+
+/// `target/debug`, seen from `target/debug/deps/it-0123`.
+fn profile_folder() -> PathBuf {
+    let program = std::env::current_exe().expect("a test knows where it is");
+    let folder = program.parent().and_then(Path::parent);
+    folder.expect("tests lie two folders below the target folder").to_path_buf()
+}

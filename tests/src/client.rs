@@ -1,0 +1,236 @@
+//! A client of the scheduler's HTTP interface that hides nothing: statuses, headers and raw streams are there to test.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value as Json, json};
+
+use crate::check::{Event, Transcript};
+use crate::flow::Flow;
+use crate::sse::Messages;
+use crate::wait::{LONG, until};
+
+/// Statuses after which nothing comes.
+const OVER: [&str; 4] = ["succeeded", "partial-succeeded", "failed", "stopped"];
+
+/// Talks to one scheduler with one key.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    key: Option<String>,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body; null when it is not JSON.
+    pub body: Json,
+    /// The body as it came.
+    pub text: String,
+}
+
+impl Client {
+    /// For a scheduler at `host:port`.
+    pub fn new(address: &str, key: Option<&str>) -> Self {
+        // The first call decides for the process; that another one came first is no harm.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().tls_certs_only([]).build().expect("a client without TLS");
+        Self { http, base: format!("http://{address}"), key: key.map(Into::into) }
+    }
+
+    /// The same scheduler with another key, or none.
+    pub fn with_key(&self, key: Option<&str>) -> Self {
+        Self { key: key.map(Into::into), ..self.clone() }
+    }
+
+    /// A request to fill in; the key is set.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+
+    /// Sends a request.
+    ///
+    /// # Panics
+    /// When nobody answers.
+    pub async fn send(&self, request: RequestBuilder) -> Answer {
+        let response = request.timeout(LONG).send().await.expect("the scheduler answers");
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.expect("the answer comes whole");
+        Answer { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    /// POST of JSON.
+    pub async fn post(&self, path: &str, body: &Json) -> Answer {
+        let request = self.request(Method::POST, path).header("content-type", "application/json");
+        self.send(request.body(body.to_string())).await
+    }
+
+    /// Submits a run and answers its id.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn submit(&self, body: &Json) -> String {
+        let answer = self.post("/api/v1/runs", body).await;
+        assert_eq!(answer.status, 201, "the run is refused: {}", answer.text);
+        answer.body["id"].as_str().expect("a run has an id").to_string()
+    }
+
+    /// Submits a workflow with inputs.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn start(&self, flow: &Flow, inputs: &[(&str, &str)]) -> String {
+        let inputs: serde_json::Map<_, _> = inputs.iter().map(|(k, v)| ((*k).into(), json!(v))).collect();
+        self.submit(&json!({"workflow": flow.text(), "inputs": inputs, "user": "tester"})).await
+    }
+
+    /// Registers an app: its id, and a client with its key.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn register(&self, flow: &Flow) -> (String, Self) {
+        let answer = self.post("/api/v1/apps", &json!({"workflow": flow.text()})).await;
+        assert_eq!(answer.status, 201, "the app is refused: {}", answer.text);
+        let text = |key: &str| answer.body[key].as_str().expect("an app has an id and a key").to_string();
+        (text("id"), self.with_key(Some(&text("key"))))
+    }
+
+    /// A run as it stands.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub async fn run(&self, run: &str) -> Json {
+        let answer = self.get(&format!("/api/v1/runs/{run}")).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.body
+    }
+
+    /// A run once it is over.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub async fn ended(&self, run: &str) -> Json {
+        self.ended_within(run, LONG).await
+    }
+
+    /// As [`Self::ended`], with a bound.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub async fn ended_within(&self, run: &str, at_most: Duration) -> Json {
+        until(&format!("the end of run {run}"), at_most, async || {
+            // While Redis is down the scheduler may say so.
+            let answer = self.get(&format!("/api/v1/runs/{run}")).await;
+            let over = answer.body["status"].as_str().is_some_and(|status| OVER.contains(&status));
+            if over { Ok(answer.body) } else { Err(answer.text) }
+        })
+        .await
+    }
+
+    /// Waits until a node of the root frame has a status.
+    ///
+    /// # Panics
+    /// When it does not come to that.
+    pub async fn node_is(&self, run: &str, node: &str, status: &str) -> Json {
+        until(&format!("node {node} to be {status}"), LONG, async || {
+            let shown = self.run(run).await;
+            let found = shown["nodes"].as_array().and_then(|all| all.iter().find(|n| n["id"] == node));
+            match found {
+                Some(found) if found["status"] == status => Ok(found.clone()),
+                _ => Err(shown.to_string()),
+            }
+        })
+        .await
+    }
+
+    /// Follows a run from its beginning, or behind an event.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn follow(&self, run: &str, after: Option<&str>) -> Follower {
+        let path = format!("/api/v1/runs/{run}/events");
+        let request = self.request(Method::GET, &path);
+        let request = match after {
+            Some(id) => request.header("last-event-id", id),
+            None => request,
+        };
+        Follower { messages: self.open(request).await, transcript: Transcript::default() }
+    }
+
+    /// Opens an event stream.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn open(&self, request: RequestBuilder) -> Messages {
+        let response = request.send().await.expect("the scheduler answers");
+        let (status, kind) = (response.status(), response.headers().get("content-type").cloned());
+        if status != 200 {
+            panic!("the stream is refused: {status} {}", response.text().await.unwrap_or_default());
+        }
+        let kind = kind.as_ref().and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        assert!(kind.starts_with("text/event-stream"), "an event stream is {kind:?}");
+        Messages::of(response)
+    }
+}
+
+/// Follows one run over one connection, and keeps what it was told.
+pub struct Follower {
+    messages: Messages,
+    /// What was told so far.
+    pub transcript: Transcript,
+}
+
+impl Follower {
+    /// The next event; none when the stream ended.
+    pub async fn next(&mut self) -> Option<&Event> {
+        loop {
+            let message = self.messages.next().await?;
+            if let Some(event) = Event::of(&message) {
+                self.transcript.tell(event);
+                return self.transcript.events.last();
+            }
+        }
+    }
+
+    /// Reads until something holds of what was told.
+    ///
+    /// # Panics
+    /// When the stream ends before.
+    pub async fn until(&mut self, what: &str, holds: impl Fn(&Transcript) -> bool) -> &Transcript {
+        while !holds(&self.transcript) {
+            if self.next().await.is_none() {
+                panic!("the stream ended before {what}; told was {:#?}", self.transcript);
+            }
+        }
+        &self.transcript
+    }
+
+    /// Reads until the text that is shown contains this.
+    ///
+    /// # Panics
+    /// When the stream ends before.
+    pub async fn until_text(&mut self, part: &str) -> &Transcript {
+        self.until(part, |told| told.text().contains(part)).await
+    }
+
+    /// Reads on to the end of the stream.
+    pub async fn to_the_end(mut self) -> Transcript {
+        while self.next().await.is_some() {}
+        self.transcript
+    }
+}

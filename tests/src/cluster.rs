@@ -1,0 +1,118 @@
+//! Schedulers and workers as real processes around a private Redis. Ports are theirs to choose; nothing of the
+//! environment that runs the tests reaches them.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+use tidemill::mock_llm::Running as Model;
+
+use crate::binaries::binary;
+use crate::client::Client;
+use crate::process::Process;
+use crate::redis::Redis;
+
+/// Opens `/api/v1` of every scheduler under test.
+pub const ADMIN_KEY: &str = "the-admin-key-of-the-tests";
+
+/// A Redis, and the settings for whatever is started on it.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Its Redis.
+    pub redis: Redis,
+    environment: Vec<(String, String)>,
+    folder: TempDir,
+    started: AtomicU32,
+}
+
+/// A running scheduler.
+#[derive(Debug)]
+pub struct Scheduler {
+    /// The process.
+    pub process: Process,
+    /// Its id, as `{n}:owner` names it.
+    pub id: String,
+    /// `host:port` of its API.
+    pub address: String,
+}
+
+/// A running worker.
+#[derive(Debug)]
+pub struct Worker {
+    /// The process.
+    pub process: Process,
+    /// The name under which it holds jobs.
+    pub consumer: String,
+}
+
+impl Cluster {
+    /// Starts Redis. Settings are (`section.key`, text); the model answers every provider.
+    pub async fn start(settings: &[(&str, &str)], model: Option<&Model>) -> Self {
+        let redis = Redis::start().await;
+        let variable = |key: &str| format!("TIDEMILL_{}", key.replace('.', "_").to_uppercase());
+        let mut environment: Vec<_> = settings.iter().map(|(k, v)| (variable(k), (*v).to_string())).collect();
+        environment.push((variable("redis.url"), redis.url()));
+        environment.push(("TIDEMILL_ADMIN_KEY".into(), ADMIN_KEY.into()));
+        if let Some(model) = model {
+            environment.push(("OPENAI_BASE_URL".into(), model.base_url()));
+            environment.push(("OPENAI_API_KEY".into(), "none".into()));
+        }
+        let folder = tempfile::Builder::new().prefix("tidemill-test-").tempdir();
+        let folder = folder.expect("there is room for a temporary folder");
+        Self { redis, environment, folder, started: AtomicU32::new(0) }
+    }
+
+    /// A program under test with this cluster's settings, not yet started. It runs in the cluster's folder.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(binary(program));
+        let foreign = |name: &str| ["TIDEMILL_", "OPENAI_", "WORKFLOW_"].iter().any(|p| name.starts_with(p));
+        for (name, _) in std::env::vars().filter(|(name, _)| foreign(name)) {
+            command.env_remove(name);
+        }
+        command.envs(self.environment.iter().map(|(k, v)| (k, v))).current_dir(self.folder.path());
+        command
+    }
+
+    /// Starts a program; `name` is for messages.
+    pub fn spawn(&self, name: &str, command: Command) -> Process {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        Process::spawn(name, command, self.folder.path().join(format!("{number}-{name}.log")))
+    }
+
+    /// Starts a scheduler and waits until it serves.
+    pub async fn scheduler(&self) -> Scheduler {
+        self.scheduler_with(&[]).await
+    }
+
+    /// As [`Self::scheduler`], with arguments.
+    pub async fn scheduler_with(&self, arguments: &[&str]) -> Scheduler {
+        let mut command = self.command("tidemill-scheduler");
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        let mut process = self.spawn("scheduler", command);
+        let line = process.says("scheduler started").await;
+        let text = |key: &str| line[key].as_str().unwrap_or_else(|| panic!("no {key} in {line}")).to_string();
+        Scheduler { id: text("id"), address: text("address"), process }
+    }
+
+    /// Starts a worker and waits until it takes jobs.
+    pub async fn worker(&self) -> Worker {
+        self.worker_with(&[]).await
+    }
+
+    /// As [`Self::worker`], with arguments.
+    pub async fn worker_with(&self, arguments: &[&str]) -> Worker {
+        let mut command = self.command("tidemill-worker");
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        let mut process = self.spawn("worker", command);
+        let line = process.says("worker started").await;
+        let consumer = line["consumer"].as_str().unwrap_or_else(|| panic!("no consumer in {line}"));
+        Worker { consumer: consumer.to_string(), process }
+    }
+}
+
+impl Scheduler {
+    /// A client with the admin key.
+    pub fn client(&self) -> Client {
+        Client::new(&self.address, Some(ADMIN_KEY))
+    }
+}

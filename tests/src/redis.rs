@@ -1,0 +1,135 @@
+//! A private redis-server: a port and a folder of its own, set up as the documentation asks (AOF, noeviction). It can be
+//! killed, and comes back from its append-only file.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::wait::{LONG, until};
+
+/// Ports below those that the system gives to outgoing connections: a client that tries again and again to reach a
+/// server which is down must not be given the server's own port.
+const PORTS: std::ops::Range<u16> = 16_000..32_000;
+
+/// A running server; killed when dropped.
+#[derive(Debug)]
+pub struct Redis {
+    process: Process,
+    port: u16,
+    folder: TempDir,
+    starts: u32,
+}
+
+impl Redis {
+    /// Starts an empty one.
+    ///
+    /// # Panics
+    /// When redis-server is not installed.
+    pub async fn start() -> Self {
+        loop {
+            let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
+            let folder = folder.expect("there is room for a temporary folder");
+            let port = free_port();
+            let mut redis = Self { process: spawn(&folder, port, 0), port, folder, starts: 0 };
+            if redis.answers().await {
+                return redis;
+            }
+        }
+    }
+
+    /// Where it is, as a setting.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again on what it had written.
+    pub async fn restart(&mut self) {
+        self.starts += 1;
+        self.process = spawn(&self.folder, self.port, self.starts);
+        assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.said());
+    }
+
+    /// SIGTERM, and waits until it has written everything.
+    pub async fn stop(&mut self) {
+        self.process.terminate();
+        self.process.ended(LONG).await;
+    }
+
+    /// What `redis-cli` prints for a command, as an operator types it.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn cli(&self, words: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &self.port.to_string()]).args(words);
+        let done = command.output().expect("redis-cli comes with redis-server");
+        let said = String::from_utf8_lossy(&done.stdout).trim_end().to_string();
+        assert!(done.status.success() && !said.starts_with("ERR"), "redis-cli {words:?}: {said}");
+        said
+    }
+
+    /// Sends a command.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let client = redis::Client::open(self.url()).expect("an address");
+        let mut connection =
+            client.get_multiplexed_async_connection().await.expect("a server that answers takes connections");
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query_async(&mut connection).await.unwrap_or_else(|e| panic!("{words:?}: {e}"))
+    }
+
+    /// False when it ended, such as for a port that somebody else took.
+    async fn answers(&mut self) -> bool {
+        let port = self.port.to_string();
+        until("redis-server to answer", LONG, async || {
+            if self.process.end().is_some() {
+                return Ok(false);
+            }
+            let pong = Command::new("redis-cli").args(["-p", &port, "ping"]).output();
+            let said = pong.map(|done| String::from_utf8_lossy(&done.stdout).into_owned());
+            match said {
+                Ok(said) if said.starts_with("PONG") => Ok(true),
+                other => Err(format!("{other:?}\n{}", self.process.said())),
+            }
+        })
+        .await
+    }
+}
+
+fn spawn(folder: &TempDir, port: u16, starts: u32) -> Process {
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .arg("--dir")
+        .arg(folder.path());
+    command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"]);
+    Process::spawn("redis-server", command, folder.path().join(format!("redis-{starts}.log")))
+}
+
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test programs run one after another, but a stopped one may have left something behind.
+    let begin = u16::try_from(std::process::id() % 16_000).unwrap_or_default();
+    loop {
+        let offset = begin.wrapping_add(NEXT.fetch_add(7, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        let port = PORTS.start + offset;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}

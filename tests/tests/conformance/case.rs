@@ -1,0 +1,99 @@
+//! A case as it lies in its folder, and what of it depends on the address of its mock.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json, json};
+
+/// Keys of `case.json` that are for the recorder or for people.
+const IGNORED: [&str; 4] = ["description", "area", "oracle", "record"];
+const KNOWN: [&str; 10] =
+    ["inputs", "sys", "conversation", "memory", "mocks", "limits", "commands", "expect", "resume", "notes"];
+
+/// A case, read.
+pub(crate) struct Case {
+    /// `case.json`, for the mock.
+    pub(crate) file: PathBuf,
+    workflow: String,
+    content: Map<String, Json>,
+}
+
+impl Case {
+    /// Reads a case's folder.
+    ///
+    /// # Errors
+    /// What cannot be read, or a key that this program does not know: it would be left out silently.
+    pub(crate) fn read(folder: &Path) -> Result<Self, String> {
+        let read = |name: &str| {
+            std::fs::read_to_string(folder.join(name)).map_err(|e| format!("{name} cannot be read: {e}"))
+        };
+        let content: Map<String, Json> =
+            serde_json::from_str(&read("case.json")?).map_err(|e| format!("case.json: {e}"))?;
+        let known = |key: &&String| KNOWN.contains(&key.as_str()) || IGNORED.contains(&key.as_str());
+        if let Some(unknown) = content.keys().find(|key| !known(key)) {
+            return Err(format!("case.json has a key that is not looked at: {unknown}"));
+        }
+        Ok(Self { file: folder.join("case.json"), workflow: read("workflow.yml")?, content })
+    }
+
+    /// The workflow, for a mock at this address.
+    pub(crate) fn workflow(&self, base_url: &str) -> String {
+        self.workflow.replace("${MOCK_BASE_URL}", base_url)
+    }
+
+    /// The request that submits it: its values and nothing else.
+    pub(crate) fn submission(&self, base_url: &str) -> Json {
+        let mut body = json!({"workflow": self.workflow(base_url)});
+        for key in ["inputs", "sys", "conversation", "memory", "commands"] {
+            if let Some(value) = self.content.get(key) {
+                body[key] = expanded(filled(value.clone(), base_url));
+            }
+        }
+        if let Some(limits) = self.content.get("limits").and_then(Json::as_object) {
+            for (limit, option) in [("max_steps", "max_steps"), ("max_time_s", "max_execution_time_s")] {
+                if let Some(value) = limits.get(limit) {
+                    body["options"][option] = value.clone();
+                }
+            }
+        }
+        body
+    }
+
+    /// What must come out, up to the first stop.
+    pub(crate) fn expected(&self, base_url: &str) -> Json {
+        filled(self.content.get("expect").cloned().unwrap_or_default(), base_url)
+    }
+
+    /// What is done after each stop, with what must come out of it.
+    pub(crate) fn resumptions(&self, base_url: &str) -> Vec<Json> {
+        let steps = self.content.get("resume").and_then(Json::as_array).cloned().unwrap_or_default();
+        steps.into_iter().map(|step| filled(step, base_url)).collect()
+    }
+}
+
+/// Puts the mock's address in.
+fn filled(value: Json, base_url: &str) -> Json {
+    let host = base_url.trim_start_matches("http://");
+    match value {
+        Json::String(text) => {
+            Json::String(text.replace("${MOCK_BASE_URL}", base_url).replace("${MOCK_HOST}", host))
+        }
+        Json::Array(items) => items.into_iter().map(|item| filled(item, base_url)).collect(),
+        Json::Object(map) => map.into_iter().map(|(key, item)| (key, filled(item, base_url))).collect(),
+        Json::Null | Json::Bool(_) | Json::Number(_) => value,
+    }
+}
+
+/// Writes `{"$repeat": {"text", "count"}}` out.
+fn expanded(value: Json) -> Json {
+    match value {
+        Json::Object(map) => match map.get("$repeat") {
+            Some(repeat) => {
+                let count = repeat["count"].as_u64().and_then(|count| usize::try_from(count).ok());
+                Json::String(repeat["text"].as_str().unwrap_or_default().repeat(count.unwrap_or_default()))
+            }
+            None => map.into_iter().map(|(key, item)| (key, expanded(item))).collect(),
+        },
+        Json::Array(items) => items.into_iter().map(expanded).collect(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => value,
+    }
+}

@@ -1,0 +1,160 @@
+//! Takes a case through the system: submits it, follows it to its stops, resumes it, and has each stop compared.
+
+use std::fmt::Write;
+
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use tidemill_tests::check::Transcript;
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
+use tidemill_tests::workspace;
+
+use crate::case::Case;
+use crate::compare::{differences, refusal_differences};
+use crate::forwarder::Forwarder;
+use crate::mock::Mock;
+use crate::observed::Observed;
+
+/// One system for all cases.
+pub(crate) struct System {
+    scheduler: Scheduler,
+    worker: Worker,
+    cluster: Cluster,
+    forwarder: Forwarder,
+    folder: TempDir,
+}
+
+impl System {
+    /// Starts it with the settings of the corpus.
+    pub(crate) async fn start() -> Self {
+        let forwarder = Forwarder::start().await.expect("a free port");
+        let settings = std::fs::read_to_string(workspace().join("tests/conformance/tidemill.toml"));
+        let settings = settings.expect("the settings lie beside the cases");
+        let folder = tempfile::tempdir().expect("there is room for a temporary folder");
+        let file = folder.path().join("conformance.toml");
+        std::fs::write(&file, settings.replace("${FORWARDER}", &forwarder.base_url))
+            .expect("it can be written");
+        let cluster =
+            Cluster::start(&[("scheduler.secret_key", "seals the secrets of the cases")], None).await;
+        let config = ["--config", file.to_str().expect("temporary paths are text")];
+        let scheduler = cluster.scheduler_with(&config).await;
+        let worker = cluster.worker_with(&config).await;
+        Self { scheduler, worker, cluster, forwarder, folder }
+    }
+
+    /// Starts anew what a case has brought down.
+    pub(crate) async fn look_after(&mut self) {
+        let file = self.folder.path().join("conformance.toml");
+        let config = ["--config", file.to_str().expect("temporary paths are text")];
+        if self.scheduler.process.end().is_some() {
+            self.scheduler = self.cluster.scheduler_with(&config).await;
+        }
+        if self.worker.process.end().is_some() {
+            self.worker = self.cluster.worker_with(&config).await;
+        }
+    }
+}
+
+/// Runs a case.
+///
+/// # Errors
+/// Why it fails; `details` gets what was seen.
+pub(crate) async fn run(system: &System, case: &Case, details: &mut String) -> Result<(), String> {
+    let mock = Mock::start(&case.file)?;
+    system.forwarder.lead_to(&mock.base_url);
+    let client = system.scheduler.client();
+    let expected = case.expected(&mock.base_url);
+    let answer = client.post("/api/v1/runs", &case.submission(&mock.base_url)).await;
+    note(details, "submission answered", &answer.body);
+    if expected["status"] == "invalid" {
+        return verdict(refusal_differences(&expected, answer.status, &answer.body));
+    }
+    if answer.status != 201 {
+        return Err(format!("refused with {}: {}", answer.status, told(&answer.body)));
+    }
+    let run = answer.body["id"].as_str().ok_or("the run has no id")?.to_string();
+    let outcome = stops(&client, &run, case, &expected, &mock.base_url, details).await;
+    if outcome.is_err() {
+        // What is still running must not disturb the next case; it may be over as well.
+        client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "stop"})).await;
+    }
+    outcome
+}
+
+async fn stops(
+    client: &Client,
+    run: &str,
+    case: &Case,
+    expected: &Json,
+    base_url: &str,
+    details: &mut String,
+) -> Result<(), String> {
+    let mut told = Transcript::default();
+    let observed = stop(client, run, &mut told, details).await?;
+    verdict(differences(expected, &observed))?;
+    for (index, step) in case.resumptions(base_url).iter().enumerate() {
+        let what = |problem: String| format!("resume {}: {problem}", index + 1);
+        resume(client, run, step).await.map_err(what)?;
+        let observed = stop(client, run, &mut told, details).await.map_err(what)?;
+        verdict(differences(&step["expect"], &observed)).map_err(what)?;
+    }
+    Ok(())
+}
+
+/// Follows a run from where it stood to its next stop.
+async fn stop(
+    client: &Client,
+    run: &str,
+    told: &mut Transcript,
+    details: &mut String,
+) -> Result<Observed, String> {
+    let after = told.last_id().map(str::to_string);
+    let mut follower = client.follow(run, after.as_deref()).await;
+    let is_stop = |kind: &str| {
+        kind == "graph_run_paused" || tidemill_common::wire::event::kind::TERMINAL.contains(&kind)
+    };
+    loop {
+        match follower.next().await {
+            Some(event) if is_stop(&event.kind) => break,
+            Some(_) => {}
+            None => {
+                note(details, "events", &json!(format!("{:#?}", follower.transcript.events)));
+                return Err("the event stream ended before the run".into());
+            }
+        }
+    }
+    let since = follower.transcript;
+    told.append(since.clone());
+    let detail = client.run(run).await;
+    note(details, "run", &detail);
+    for event in &since.events {
+        let _ = writeln!(details, "{} {} {}", event.seq, event.kind, event.data);
+    }
+    Ok(Observed { all: told.clone(), since, detail })
+}
+
+async fn resume(client: &Client, run: &str, step: &Json) -> Result<(), String> {
+    if step.get("human_input").is_some() || step.get("human_inputs").is_some() {
+        return Err("there is no way yet to answer a form over the API".into());
+    }
+    let mut command = json!({"command": "resume"});
+    if let Some(commands) = step.get("commands") {
+        command["commands"] = commands.clone();
+    }
+    let answer = client.post(&format!("/api/v1/runs/{run}/commands"), &command).await;
+    if answer.status == 202 { Ok(()) } else { Err(told(&answer.body)) }
+}
+
+fn verdict(differences: Vec<String>) -> Result<(), String> {
+    if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
+}
+
+/// What a refusal says.
+fn told(body: &Json) -> String {
+    format!("{}: {}", body["code"].as_str().unwrap_or("?"), body["message"].as_str().unwrap_or("?"))
+}
+
+fn note(details: &mut String, what: &str, value: &Json) {
+    // Writing to a text cannot fail.
+    let _ = writeln!(details, "---- {what}\n{value:#}");
+}

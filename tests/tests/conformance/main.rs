@@ -1,0 +1,117 @@
+//! Every conformance case through real processes; `tests/conformance/README.md` says how to run it and what it prints.
+//!
+//! In the order of a case: [`case`] reads it, [`mock`] plays the outside world, [`forwarder`] leads the worker there,
+//! [`drive`] submits and watches, [`observed`] reads what happened as the case would tell it, [`compare`] compares.
+#![allow(clippy::print_stdout, reason = "the verdicts are what this program is for")]
+
+mod case;
+mod compare;
+mod drive;
+mod events;
+mod forwarder;
+mod mock;
+mod observed;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tidemill_tests::workspace;
+
+use case::Case;
+use drive::System;
+
+/// Longest time for one case.
+const CASE_TIME_MAX: Duration = Duration::from_secs(60);
+/// Longest reason that is printed, in characters.
+const REASON_CHARS_MAX: usize = 400;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> ExitCode {
+    // `cargo test` hands its own arguments to every program; a name among them chooses cases.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let folder = path_from("CONFORMANCE_DIR").unwrap_or_else(|| workspace().join("tests/conformance/cases"));
+    let mut names = names_in(&folder);
+    if let Some(list) = path_from("CONFORMANCE_ONLY") {
+        names = listed(&list, &names);
+    }
+    if !wanted.is_empty() {
+        names.retain(|name| wanted.iter().any(|word| name.contains(word)));
+    }
+    let mut system = System::start().await;
+    let (mut passed, mut failed) = (0, 0);
+    for name in &names {
+        match verdict(&mut system, &folder.join(name), name).await {
+            Ok(()) => {
+                passed += 1;
+                println!("PASS {name}");
+            }
+            Err(reason) => {
+                failed += 1;
+                println!("FAIL {name}: {}", on_a_line(&reason));
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn verdict(system: &mut System, folder: &Path, name: &str) -> Result<(), String> {
+    let mut details = String::new();
+    let running = async {
+        let case = Case::read(folder)?;
+        drive::run(system, &case, &mut details).await
+    };
+    let verdict = tokio::time::timeout(CASE_TIME_MAX, running).await;
+    let verdict = verdict.unwrap_or_else(|_| Err(format!("did not end within {CASE_TIME_MAX:?}")));
+    if let Err(reason) = &verdict {
+        system.look_after().await;
+        keep(name, &format!("{reason}\n\n{details}"));
+    }
+    verdict
+}
+
+/// Details of a failure, for whoever looks into it.
+fn keep(name: &str, details: &str) {
+    let folder = target_folder().join("conformance");
+    let kept = std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::write(folder.join(format!("{name}.txt")), details));
+    if let Err(error) = kept {
+        println!("(details of {name} cannot be kept: {error})");
+    }
+}
+
+fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// Cargo runs tests in their package's folder, people name paths from the workspace's.
+fn path_from(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(|path| workspace().join(path))
+}
+
+fn names_in(folder: &Path) -> BTreeSet<String> {
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|e| panic!("no cases in {}: {e}", folder.display()));
+    let cases = entries.flatten().filter(|entry| entry.path().join("case.json").is_file());
+    cases.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// The names in a file, one a line; a name without a case is a mistake.
+fn listed(file: &Path, known: &BTreeSet<String>) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let names: BTreeSet<String> = lines.map(str::to_string).collect();
+    let unknown: Vec<_> = names.difference(known).collect();
+    assert!(unknown.is_empty(), "{} names cases that are not there: {unknown:?}", file.display());
+    names
+}
+
+fn on_a_line(reason: &str) -> String {
+    let line: String = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(REASON_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}

@@ -1,0 +1,25 @@
+//! What the design promises about failure, shown on real processes: kill, freeze, drain, restart, lose.
+//!
+//! Leases are short here, so that waiting for one is quick; bounds on waiting are long, so that a busy machine is no
+//! failure. A test's name is the promise.
+
+mod lost_job;
+mod redis;
+mod scheduler;
+mod start;
+mod worker;
+
+use tidemill_tests::flow::Flow;
+
+/// Short leases: (setting, value).
+const QUICK: [(&str, &str); 4] = [
+    ("scheduler.shard_lease_ms", "1500"),
+    ("scheduler.shard_renew_ms", "300"),
+    ("worker.job_lease_ms", "1500"),
+    ("scheduler.repair_seconds", "1"),
+];
+
+/// A model's words, passed on as they come.
+fn chat() -> Flow {
+    Flow::new("start -> llm -> answer")
+}

@@ -1,0 +1,43 @@
+//! Redis itself dies and comes back.
+
+use tidemill_tests::check::answered;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::flow::Flow;
+use tidemill_tests::llm;
+
+use super::{QUICK, chat};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_on_after_redis_was_killed_and_restarted() {
+    let pieces = llm::many_pieces(40);
+    let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
+    let mut cluster = Cluster::start(&QUICK, Some(&model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+
+    let run = client
+        .start(&Flow::new("start -> a -> llm -> b -> answer").answer("answer", "{{#llm.text#}}"), &[])
+        .await;
+    client.follow(&run, None).await.until_text("<3>").await;
+    cluster.redis.kill();
+    cluster.redis.restart().await;
+
+    answered(&client.ended(&run).await, &pieces.concat());
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert_eq!(told.text(), pieces.concat());
+    told.is_whole();
+    told.nodes_end_once();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_waiting_is_done_after_redis_was_stopped_and_started() {
+    let model = llm::slow(&["done"], 0).await;
+    let mut cluster = Cluster::start(&QUICK, Some(&model)).await;
+    let scheduler = cluster.scheduler().await;
+    let run = scheduler.client().start(&chat(), &[]).await;
+    scheduler.client().node_is(&run, "llm", "queued").await;
+    cluster.redis.stop().await;
+    cluster.redis.restart().await;
+    let _worker = cluster.worker().await;
+    answered(&scheduler.client().ended(&run).await, "done");
+}

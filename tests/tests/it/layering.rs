@@ -1,0 +1,97 @@
+//! Arrows point one way. Reads the `use` lines, and every path in between, of each file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidemill_tests::workspace;
+
+/// Files below a folder may not name these; the reason is told when one does.
+struct Rule {
+    folder: &'static str,
+    but: &'static [&'static str],
+    never: &'static [&'static str],
+    because: &'static str,
+}
+
+const RULES: [Rule; 7] = [
+    Rule {
+        folder: "common/src/machine",
+        but: &[],
+        never: &["crate::wire", "crate::store", "tokio::", "std::time::SystemTime", "std::time::Instant"],
+        because: "the machine decides; how things are written and what time it is, it is told",
+    },
+    Rule {
+        folder: "common/src/graph",
+        but: &[],
+        never: &["crate::machine", "crate::wire", "crate::store"],
+        because: "a graph knows nothing of runs",
+    },
+    Rule {
+        folder: "common/src/value",
+        but: &[],
+        never: &["crate::machine", "crate::graph", "crate::wire", "crate::store"],
+        because: "values are the ground that all others stand on",
+    },
+    Rule {
+        folder: "scheduler",
+        but: &[],
+        never: &["tidemill_worker"],
+        because: "scheduler and worker meet in Redis alone",
+    },
+    Rule {
+        folder: "worker",
+        but: &[],
+        never: &["tidemill_scheduler"],
+        because: "scheduler and worker meet in Redis alone",
+    },
+    Rule {
+        folder: "common",
+        but: &["common/src/store/redis"],
+        never: &["use redis::", " redis::cmd", "(redis::", "bb8_redis"],
+        because: "one module speaks Redis",
+    },
+    Rule {
+        folder: ".",
+        but: &["common", "tests", "bench", "target"],
+        never: &["use redis::", " redis::cmd", "(redis::", "bb8_redis"],
+        because: "one module speaks Redis",
+    },
+];
+
+#[test]
+fn every_part_knows_only_what_lies_below_it() {
+    let root = workspace();
+    let mut broken = Vec::new();
+    for rule in RULES {
+        let files = sources(&root.join(rule.folder), &root, rule.but);
+        assert!(!files.is_empty(), "there is no source in {}: the rule guards nothing", rule.folder);
+        for file in files {
+            let text = fs::read_to_string(&file).expect("a source can be read");
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                if let Some(name) = rule.never.iter().find(|name| code.contains(**name)) {
+                    let file = file.strip_prefix(&root).unwrap_or(&file).display();
+                    broken.push(format!("{file}:{} names {name}, but {}", number + 1, rule.because));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+fn sources(folder: &Path, root: &Path, but: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if hidden || but.iter().any(|but| path == root.join(but)) {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(sources(&path, root, but));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -1,0 +1,26 @@
+//! The parts together: the store on a real Redis, the HTTP interface on real processes, the layers of the source.
+
+mod api_refusals;
+mod api_runs;
+mod events;
+mod layering;
+mod redis_page;
+mod store_contract;
+
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
+
+/// A scheduler and a worker that work.
+struct System {
+    client: Client,
+    cluster: Cluster,
+    _scheduler: Scheduler,
+    _worker: Worker,
+}
+
+/// Starts them with a model that answers everything.
+async fn system(settings: &[(&str, &str)], model: &tidemill::mock_llm::Running) -> System {
+    let cluster = Cluster::start(settings, Some(model)).await;
+    let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
+    System { client: scheduler.client(), cluster, _scheduler: scheduler, _worker: worker }
+}

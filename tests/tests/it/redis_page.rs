@@ -1,0 +1,73 @@
+//! `docs/redis.md` against a Redis that holds runs: its commands work as they stand, and every key has its row.
+
+use std::process::Command;
+
+use tidemill_tests::flow::Flow;
+use tidemill_tests::{llm, workspace};
+
+use super::system;
+
+fn page() -> String {
+    let path = workspace().join("docs/redis.md");
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The commands of all its `sh` blocks.
+fn commands(page: &str) -> String {
+    let blocks = page.split("```sh\n").skip(1);
+    blocks.filter_map(|rest| rest.split("```").next()).collect::<Vec<_>>().join("\n")
+}
+
+/// The keys in the first column of its tables.
+fn rows(page: &str) -> Vec<&str> {
+    page.lines().filter(|line| line.starts_with("| `tm:")).filter_map(|line| line.split('`').nth(1)).collect()
+}
+
+fn fits(row: &str, key: &str) -> bool {
+    let (row, key): (Vec<&str>, Vec<&str>) = (row.split(':').collect(), key.split(':').collect());
+    row.len() == key.len()
+        && row.iter().zip(key).all(|(row, key)| {
+            *row == key
+                || row.starts_with('<')
+                || (*row == "{n}" && key.starts_with('{') && key.ends_with('}'))
+        })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_redis_is_true() {
+    let model = llm::slow(&["x".repeat(100_000).as_str()], 0).await;
+    // One shard: the page asks shard 0.
+    let system = system(&[("scheduler.shards", "1")], &model).await;
+    let client = &system.client;
+    let good = client.start(&Flow::new("start -> a -> llm -> answer"), &[]).await;
+    assert_eq!(client.ended(&good).await["status"], "succeeded");
+    let bad = client.start(&Flow::new("start -> a -> end").template("a", "{{ 1 / 0 }}", "q"), &[]).await;
+    assert_eq!(client.ended(&bad).await["status"], "failed");
+    client.register(&Flow::new("start -> end")).await;
+
+    let page = page();
+    let keys = system.cluster.redis.cli(&["--scan"]);
+    let missing: Vec<&str> =
+        keys.lines().filter(|key| !rows(&page).iter().any(|row| fits(row, key))).collect();
+    assert!(missing.is_empty(), "keys without a row in docs/redis.md: {missing:?}");
+
+    let port = system.cluster.redis.port();
+    let example = page.split("RUN=").nth(1).and_then(|rest| rest.lines().next()).expect("an example id");
+    let script = commands(&page).replace(example, &good).replace("BLOCK 0", "BLOCK 10");
+    let script = format!("redis-cli() {{ command redis-cli -p {port} \"$@\"; }}\n{script}");
+    let done = Command::new("sh").args(["-c", &script]).output().expect("there is a shell");
+    let (said, complained) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(complained.is_empty(), "{complained}");
+    let errors: Vec<&str> =
+        said.lines().filter(|l| ["ERR", "WRONGTYPE", "NOGROUP"].iter().any(|e| l.starts_with(e))).collect();
+    assert!(errors.is_empty(), "the page's commands fail: {errors:?}\nin\n{script}");
+    for shown in ["succeeded", "n:/llm", "graph_run_succeeded", &format!("{bad} "), "division by zero"] {
+        assert!(said.contains(shown), "the page's commands show {shown:?}:\n{said}");
+    }
+}
+
+#[test]
+fn rows_fit_the_keys_they_describe() {
+    assert!(fits("tm:{n}:run:<id>:state", "tm:{3}:run:0199c0de:state"));
+    assert!(!fits("tm:{n}:run:<id>", "tm:{3}:run:0199c0de:state"));
+}

@@ -1,0 +1,52 @@
+//! The Redis store keeps what every store keeps. Each case has a namespace of its own on one private Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidemill_common::config::RedisConfig;
+use tidemill_common::store::contract::{CASES, Control, Subject};
+use tidemill_common::store::redis::{RedisStore, StoreLimits};
+use tidemill_tests::redis::Redis;
+
+const INBOX_MAX: u64 = 8;
+
+/// Redis has its own clock: time passes by waiting.
+struct Waiting;
+
+#[async_trait]
+impl Control for Waiting {
+    async fn advance(&self, by: Duration) {
+        tokio::time::sleep(by).await;
+    }
+    fn lease(&self) -> Duration {
+        Duration::from_millis(600)
+    }
+    fn patience(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+    fn inbox_max(&self) -> u64 {
+        INBOX_MAX
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_keeps_the_contract_of_every_store() {
+    let redis = Redis::start().await;
+    let mut broken = Vec::new();
+    for (name, case) in CASES {
+        let config = RedisConfig { url: redis.url(), namespace: (*name).into(), ..RedisConfig::default() };
+        let limits = StoreLimits { inbox_max: INBOX_MAX, ..StoreLimits::default() };
+        let store = RedisStore::new(&config, limits).expect("an address");
+        if let Err(error) = case(Subject { store, control: Arc::new(Waiting) }).await {
+            broken.push(format!("{name}: {error}"));
+        }
+    }
+    assert!(
+        broken.is_empty(),
+        "{} of {} promises are broken:\n{}",
+        broken.len(),
+        CASES.len(),
+        broken.join("\n")
+    );
+}
