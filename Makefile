@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance up down
+.PHONY: help setup build run test lint fix check conformance faults up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,7 @@ run: setup ## Start Redis, a scheduler, two workers and a mock model, and run an
 
 test: setup ## Run all tests: unit, store, whole processes, faults, and the conformance cases that pass
 	$(CARGO) test --workspace --locked
+	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --locked -p tidemill-tests --test conformance
 
 lint: ## Check formatting, lints, documentation, and that the pure half builds alone
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
@@ -39,6 +40,9 @@ check: lint test ## All that continuous integration checks: lint, then test
 
 conformance: setup ## Run every conformance case, also those that do not pass yet (CONFORMANCE_DIR: other cases)
 	$(CARGO) test --locked -p tidemill-tests --test conformance
+
+faults: setup ## Run the fault tests alone: processes killed, frozen and cut off in the middle of runs
+	$(CARGO) test --locked -p tidemill-tests --test faults
 
 up: ## Start the containers of deploy/compose.yaml (settings: deploy/.env)
 	@test -f deploy/.env || { echo 'up: copy deploy/env.example to deploy/.env and fill it in'; exit 1; }
