@@ -1,6 +1,6 @@
 //! A workflow as the engine runs it: nodes, edges and what follows from them. Immutable once built.
 //!
-//! [`build`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
+//! [`build()`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
 //! behind that, nobody checks again for cycles, missing ends or unknown types.
 
 pub mod build;
