@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use tidemill_common::config::Config;
-use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::store::redis::RedisStore;
+use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::telemetry::{start_logs, start_metrics};
 use tidemill_worker::StartError;
 use tokio::signal::unix::{SignalKind, signal};

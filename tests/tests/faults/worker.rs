@@ -118,7 +118,11 @@ async fn a_worker_that_drains_hands_its_jobs_back_at_once() {
     assert_eq!(told.text(), pieces.concat());
     told.is_whole();
     let node = ended["nodes"].as_array().into_iter().flatten().find(|node| node["id"] == "llm");
-    assert_eq!(node.map(|node| &node["delivery"]), Some(&json!(1)), "what was handed back is not counted: {ended:#}");
+    assert_eq!(
+        node.map(|node| &node["delivery"]),
+        Some(&json!(1)),
+        "what was handed back is not counted: {ended:#}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
