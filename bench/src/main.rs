@@ -1,1 +1,116 @@
-fn main() {}
+//! Measures Tidemill beside the machine's own floor, in one run on one machine. `README.md` says what and how.
+
+mod campaign;
+mod check;
+mod engine;
+mod error;
+mod floor;
+mod measure;
+mod process;
+mod programs;
+mod report;
+mod server;
+mod workloads;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use campaign::Extent;
+use error::Error;
+use programs::Programs;
+
+/// Measures Tidemill beside the machine's own floor: redis-server, one scheduler, one worker and the load, all here.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// How often everything is run; the medians count
+    #[arg(long, default_value_t = 3)]
+    repeats: usize,
+    /// One repeat with fewer runs: to see that it works, not how fast it is
+    #[arg(long)]
+    quick: bool,
+    /// Measure the bare loop alone
+    #[arg(long)]
+    floor_only: bool,
+    /// Take scheduler and worker as they are instead of building them first
+    #[arg(long)]
+    no_build: bool,
+    /// The redis-server to use
+    #[arg(long, default_value = "redis-server")]
+    redis_server: PathBuf,
+    /// Where the figures go, one JSON object a line
+    #[arg(long, default_value = "target/bench.json")]
+    out: PathBuf,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// The processes of the bare loop; this program starts them itself.
+#[derive(Subcommand)]
+enum Role {
+    /// The bare loop's worker
+    #[command(hide = true)]
+    FloorWorker {
+        #[arg(long)]
+        redis_url: String,
+    },
+    /// The bare loop's owner
+    #[command(hide = true)]
+    FloorOwner {
+        #[arg(long)]
+        redis_url: String,
+    },
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.role {
+        Some(Role::FloorWorker { redis_url }) => floor::worker::run(redis_url).await,
+        Some(Role::FloorOwner { redis_url }) => floor::owner::run(redis_url).await,
+        None => until_stopped(measure(&arguments)).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("tidemill-bench: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Ends early on Ctrl-C or SIGTERM; what is dropped with the work takes its child processes along.
+async fn until_stopped(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let handle = |kind| signal(kind).map_err(Error::io("listening for signals"));
+    let (mut interrupt, mut terminate) = (handle(SignalKind::interrupt())?, handle(SignalKind::terminate())?);
+    tokio::select! {
+        done = work => done,
+        _ = interrupt.recv() => Err(Error::Wrong("stopped".into())),
+        _ = terminate.recv() => Err(Error::Wrong("stopped".into())),
+    }
+}
+
+async fn measure(arguments: &Arguments) -> Result<(), Error> {
+    let programs = Programs::find(arguments.no_build || arguments.floor_only)?;
+    let extent = Extent {
+        repeats: if arguments.quick { 1 } else { arguments.repeats.max(1) },
+        is_quick: arguments.quick,
+        floor_only: arguments.floor_only,
+    };
+    let rows = campaign::run(&arguments.redis_server, &programs, extent, say).await?;
+    print(&report::table(&rows));
+    report::write(&rows, Path::new(&arguments.out))
+}
+
+#[allow(clippy::print_stdout)] // The table is what this program is for.
+fn print(table: &str) {
+    print!("{table}");
+}
+
+#[allow(clippy::print_stderr)] // Progress and errors, apart from the table.
+fn say(line: &str) {
+    eprintln!("{line}");
+}

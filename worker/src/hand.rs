@@ -35,6 +35,7 @@ impl Hand {
             frame: job.frame.clone(),
             node: job.node.clone(),
             attempt: job.attempt,
+            entry: place.entry,
             // An entry that was lost and made anew counts on from where the lost one was.
             holder: Delivery {
                 consumer: core.consumer.clone(),
@@ -66,7 +67,13 @@ impl Hand {
         dead: Option<Dead>,
     ) {
         let finished_at = now().max(self.started_at);
-        let report = Report::Ended { started_at: self.started_at, finished_at, failed, record, streamed };
+        let report = Report::Ended {
+            started_at: self.started_at,
+            finished_at,
+            failed,
+            record: Box::new(record),
+            streamed,
+        };
         let completion = Completion {
             entry: self.place.entry,
             number: self.number,

@@ -195,7 +195,8 @@ impl Play {
     fn fact(&self, order: &JobOrder, delivery: u32, report: &Report) -> Fact {
         let holder = Delivery { consumer: format!("w{delivery}").into(), number: order.delivered + delivery };
         let node = self.run.graph.node(order.node).id.clone();
-        let name = JobName { frame: FramePath::root(), node, attempt: order.attempt, holder };
+        let (attempt, entry) = (order.attempt, order.entry);
+        let name = JobName { frame: FramePath::root(), node, attempt, entry, holder };
         parse(report.kind(), &report.to_json(&name), &self.run.graph).unwrap()
     }
 
@@ -224,7 +225,13 @@ impl Play {
 
     fn ended(&self, record: Record, streamed: Vec<(Vec<String>, u64)>) -> Report {
         let failed = !record.error.is_empty();
-        Report::Ended { started_at: self.now, finished_at: self.now, failed, record, streamed }
+        Report::Ended {
+            started_at: self.now,
+            finished_at: self.now,
+            failed,
+            record: Box::new(record),
+            streamed,
+        }
     }
 
     // ---- what there is

@@ -180,6 +180,6 @@ number_args!(u16 u32 u64 i64 usize u128);
 
 /// Arguments of a script, of different types.
 macro_rules! args {
-    ($($arg:expr),* $(,)?) => { vec![$($crate::store::redis::connection::Arg::from($arg)),*] };
+    ($($arg:expr),* $(,)?) => { [$($crate::store::redis::connection::Arg::from($arg)),*] };
 }
 pub(super) use args;

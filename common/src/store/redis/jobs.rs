@@ -108,7 +108,7 @@ impl Jobs for RedisStore {
             return Ok(Vec::new());
         };
         let mut keys = vec![self.keys.jobs(shard, queue), self.keys.inbox(shard)];
-        let mut list = args![GROUP, consumer, low.to_string(), high.to_string(), HELD_MAX];
+        let mut list = Vec::from(args![GROUP, consumer, low.to_string(), high.to_string(), HELD_MAX]);
         for result in results {
             keys.push(self.keys.blobs(result.run));
             keys.extend(result.blobs.iter().map(|(id, _)| self.keys.blob(shard, id)));
@@ -145,7 +145,7 @@ impl Jobs for RedisStore {
         entries: &[EntryId],
     ) -> Result<Vec<EntryId>, StoreError> {
         let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
-        let mut list = args![GROUP, consumer];
+        let mut list = Vec::from(args![GROUP, consumer]);
         list.extend(entries.iter().map(|e| Arg::from(e.to_string())));
         let lost: Vec<String> =
             self.connector.run("renewing jobs", &self.scripts.heartbeat, &keys, &list).await?;
@@ -184,7 +184,7 @@ impl Jobs for RedisStore {
         entries: &[(EntryId, u32)],
     ) -> Result<(), StoreError> {
         let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
-        let mut list = args![GROUP, consumer];
+        let mut list = Vec::from(args![GROUP, consumer]);
         for (entry, number) in entries {
             list.extend([Arg::from(entry.to_string()), Arg::from(*number)]);
         }

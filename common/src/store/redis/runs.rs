@@ -241,7 +241,7 @@ impl RedisStore {
         ];
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
         let document: &str = if graph_known { "" } else { document };
-        let mut list = args![
+        let mut list = Vec::from(args![
             self.limits.inbox_max,
             new.id.to_string(),
             new.created_at.micros(),
@@ -249,7 +249,7 @@ impl RedisStore {
             document,
             &new.start,
             new.fields.len(),
-        ];
+        ]);
         for (field, value) in &new.fields {
             list.extend([Arg::from(*field), Arg::from(value)]);
         }

@@ -281,7 +281,8 @@ impl RedisStore {
                 k.blobs(run),
             ];
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
-            let mut list = args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }];
+            let mut list =
+                Vec::from(args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }]);
             list.extend(names.iter().map(|name| Arg::from(name.as_str())));
             let word: String =
                 self.connector.run("removing a run", &self.scripts.sweep_run, &keys, &list).await?;

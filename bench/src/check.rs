@@ -1,0 +1,76 @@
+//! A fast loop that loses work is not fast: what a load left behind, looked at afterwards.
+
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use redis::streams::StreamPendingReply;
+use tidemill_common::ids::{EntryId, RunId, ShardId};
+use tidemill_common::store::Runs;
+use tidemill_common::store::redis::RedisStore;
+
+use crate::error::Error;
+
+/// Runs whose events are read.
+const SAMPLE: usize = 20;
+/// Entries of events read at once.
+const EVENTS_PAGE: usize = 1000;
+const QUEUE: &str = "default";
+const GROUP: &str = "workers";
+
+/// Every run succeeded with all its steps; a sample has its events without a gap; no job is left or held.
+pub(crate) async fn all_went_well(
+    store: &RedisStore,
+    connection: &mut MultiplexedConnection,
+    shards: u16,
+    runs: &[RunId],
+    steps: usize,
+) -> Result<(), Error> {
+    // The start node and the end node count as well.
+    let steps = (steps + 2).to_string();
+    for run in runs {
+        let fields = store.run_fields(*run).await?.unwrap_or_default();
+        let field = |name: &str| fields.get(name).map(String::as_str);
+        if field("status") != Some("succeeded") || field("steps") != Some(&steps) {
+            let error = field("error").unwrap_or("no error is told");
+            let (status, seen) = (field("status"), field("steps"));
+            return Err(Error::Wrong(format!(
+                "run {run}: status {status:?}, {seen:?} of {steps} steps, {error}"
+            )));
+        }
+    }
+    for run in runs.iter().step_by((runs.len() / SAMPLE).max(1)) {
+        check_events(store, *run).await?;
+    }
+    for shard in (0..shards).map(ShardId) {
+        let stream = store.keys().jobs(shard, QUEUE);
+        let left: usize = connection.xlen(&stream).await?;
+        if left > 0 {
+            return Err(Error::Wrong(format!("{left} jobs are left on shard {shard}")));
+        }
+        if connection.exists(&stream).await? {
+            let pending: StreamPendingReply = connection.xpending(&stream, GROUP).await?;
+            if pending.count() > 0 {
+                return Err(Error::Wrong(format!("{} jobs are pending on shard {shard}", pending.count())));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 1, 2, 3 … up to one that ends the run.
+async fn check_events(store: &RedisStore, run: RunId) -> Result<(), Error> {
+    let (mut after, mut last) = (EntryId::default(), 0);
+    let mut is_ended = false;
+    loop {
+        let events = store.events(run, after, EVENTS_PAGE).await?;
+        let Some(newest) = events.last() else { break };
+        after = newest.entry;
+        for event in &events {
+            if event.seq != last + 1 || is_ended {
+                return Err(Error::Wrong(format!("run {run}: event {} comes after {last}", event.seq)));
+            }
+            last = event.seq;
+            is_ended = event.is_terminal();
+        }
+    }
+    if is_ended { Ok(()) } else { Err(Error::Wrong(format!("run {run}: its events do not end"))) }
+}

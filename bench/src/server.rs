@@ -1,0 +1,75 @@
+//! A redis-server of our own: a port of its own, a directory of its own, gone when we are done.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::error::Error;
+use crate::process::Process;
+
+/// Tries, 20 ms apart, before a server that does not answer is given up.
+const TRIES_MAX: usize = 250;
+
+/// A redis-server that runs.
+pub(crate) struct Server {
+    // Dropped in this order: the process before its directory.
+    process: Process,
+    port: u16,
+    _directory: TempDir,
+}
+
+impl Server {
+    /// Starts an empty server with its append-only file synced every second, and waits until it answers.
+    pub(crate) async fn start(program: &Path) -> Result<Self, Error> {
+        let directory = tempfile::tempdir().map_err(Error::io("making a directory for redis-server"))?;
+        let port = free_port()?;
+        let (port_text, place) = (port.to_string(), directory.path().display().to_string());
+        let arguments = [
+            ["--port", &port_text],
+            ["--bind", "127.0.0.1"],
+            ["--dir", &place],
+            ["--appendonly", "yes"],
+            ["--appendfsync", "everysec"],
+            ["--maxmemory-policy", "noeviction"],
+            ["--save", ""],
+            // A rewrite of the file in the middle of a figure would be part of it.
+            ["--auto-aof-rewrite-percentage", "0"],
+            ["--loglevel", "warning"],
+        ];
+        let mut process = Process::start(program, arguments.as_flattened(), None)?;
+        for _ in 0..TRIES_MAX {
+            if process.has_ended() {
+                return Err(Error::Wrong(format!("{} ended at once", program.display())));
+            }
+            if answers(port).await {
+                return Ok(Self { process, port, _directory: directory });
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Err(Error::Wrong(format!("{} does not answer on port {port}", program.display())))
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+}
+
+async fn answers(port: u16) -> bool {
+    let Ok(client) = redis::Client::open(format!("redis://127.0.0.1:{port}")) else { return false };
+    let Ok(mut connection) = client.get_multiplexed_async_connection().await else { return false };
+    redis::cmd("PING").exec_async(&mut connection).await.is_ok()
+}
+
+/// A port that nobody listens on at the moment.
+pub(crate) fn free_port() -> Result<u16, Error> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(Error::io("looking for a free port"))?;
+    Ok(listener.local_addr().map_err(Error::io("looking for a free port"))?.port())
+}
