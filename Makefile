@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults up down
+.PHONY: help setup build run test lint fix check conformance faults bench up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ conformance: setup ## Run every conformance case, also those that do not pass ye
 
 faults: setup ## Run the fault tests alone: processes killed, frozen and cut off in the middle of runs
 	$(CARGO) test --locked -p tidemill-tests --test faults
+
+bench: setup ## Measure on this machine, beside its own floor (release build; see bench/README.md)
+	$(CARGO) run --locked --release -p tidemill-bench
 
 up: ## Start the containers of deploy/compose.yaml (settings: deploy/.env)
 	@test -f deploy/.env || { echo 'up: copy deploy/env.example to deploy/.env and fill it in'; exit 1; }
