@@ -184,7 +184,7 @@ impl Shards for RedisStore {
             return Ok(Vec::new());
         }
         let keys = [self.keys.jobs(shard, queue)];
-        let mut list = args![super::keys::GROUP];
+        let mut list = Vec::from(args![super::keys::GROUP]);
         list.extend(entries.iter().map(|entry| Arg::from(entry.to_string())));
         let lost: Vec<String> =
             self.connector.run("looking for lost jobs", &self.scripts.lost_jobs, &keys, &list).await?;
