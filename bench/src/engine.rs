@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use tempfile::TempDir;
 use tidemill_common::clock::{Clock, SystemClock};
