@@ -101,8 +101,8 @@ url=http://$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$dir/scheduler.log" | he
 export TIDEMILL_URL="$url" TIDEMILL_KEY="$admin_key"
 wait_for 'the API' "$bin/tidemill" ps
 
-step "tidemill run examples/chat.yml --query 'What is a tide mill?' --url $url"
-"$bin/tidemill" run examples/chat.yml --query 'What is a tide mill?' --url "$url" || fail 'the run did not succeed'
+step "tidemill run examples/chat.yml --query 'What is a tide mill?' --events --url $url"
+"$bin/tidemill" run examples/chat.yml --query 'What is a tide mill?' --events --url "$url" || fail 'the run did not succeed'
 
 step 'tidemill ps'
 "$bin/tidemill" ps
@@ -113,9 +113,9 @@ step "tidemill show $run"
 
 step 'the same in Redis: redis-cli --scan, and the run as it is stored'
 redis-cli -s "$dir/redis.sock" --scan --pattern 'tm:*' | sort
-for shard in 0 1; do
-    redis-cli -s "$dir/redis.sock" HGETALL "tm:{$shard}:run:$run"
-done
+shard=$((0x${run##*-} & 0x3fff))
+echo
+redis-cli -s "$dir/redis.sock" HGETALL "tm:{$shard}:run:$run" | paste - -
 
 cat <<'NEXT'
 

@@ -302,8 +302,19 @@ impl fmt::Debug for BlobId {
 pub struct Delivery {
     /// The consumer name of one worker incarnation.
     pub consumer: Arc<str>,
-    /// 1 for the first handing-out, one more for each take-over.
+    /// 1 for the first handing-out, one more for each take-over, and [`Self::HAND_BACK`] more behind a hand-back: of two
+    /// holders the later one always has the higher number.
     pub number: u32,
+}
+
+impl Delivery {
+    /// How much higher the number behind a hand-back is: a handing-out that does not count, but can be told from others.
+    pub const HAND_BACK: u32 = 1000;
+
+    /// How many handings-out count against the bound on them: all that were not handed back.
+    pub const fn counted(&self) -> u32 {
+        self.number % Self::HAND_BACK
+    }
 }
 
 #[cfg(test)]

@@ -63,8 +63,9 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         tracing::warn!(redis = report.version, "{warning}");
     }
     store.meta().await?;
-    crate::metrics::describe();
     let metrics = telemetry::start_metrics();
+    // Behind the recorder's start: what is described before goes nowhere.
+    crate::metrics::describe();
 
     let address = config.scheduler.listen.clone();
     let listen = |source| StartError::Listen { address: address.clone(), source };

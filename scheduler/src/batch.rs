@@ -116,7 +116,10 @@ pub fn decide(
         };
         let fact = match fact_of(input, run) {
             Ok(Some(fact)) => fact,
-            Ok(None) => continue,
+            Ok(None) => {
+                give_up(&mut batch, input, "it is no timer of this run");
+                continue;
+            }
             Err(reason) => {
                 give_up(&mut batch, input, &reason);
                 continue;

@@ -15,6 +15,7 @@ use tidemill_common::store::{
     Claim, Commit, CommitError, FactReader, Owner, RawFact, Runs, Shards, StoreError,
 };
 use tidemill_common::wire;
+use tidemill_common::wire::state::AtRest;
 use tokio::sync::watch;
 
 use crate::batch::{self, Batch, Gone, Input};
@@ -31,8 +32,14 @@ const QUEUE_MAX: usize = 512;
 const TIMERS_MAX: usize = 64;
 /// Facts after which the inbox is trimmed.
 const TRIM_EVERY: usize = 1000;
+/// Time after which it is trimmed for fewer: what is applied counts against the inbox's bound until then.
+const TRIM_PAUSE: Duration = Duration::from_secs(5);
+/// How often due timers are looked for while facts keep coming.
+const TIMERS_PAUSE: Duration = Duration::from_millis(100);
 /// Take-overs without progress after which each fact is noted before it is touched.
 const CAREFUL_AFTER: u32 = 3;
+/// Facts that are noted then: whatever had been read ahead when the last owner died. Behind them all goes its usual way.
+const CAREFUL_FACTS: usize = QUEUE_MAX + limits::COMMIT_FACTS_MAX;
 /// Times a fact may bring its owner down.
 const TRIES_MAX: usize = 3;
 
@@ -71,7 +78,7 @@ impl Drive {
     /// Turns the wheel of a shard until it is told to stop or loses the shard.
     pub async fn run(&self, owner: Box<dyn Owner>, stop: watch::Receiver<bool>) -> End {
         let claim = owner.claim().clone();
-        match Wheel::new(self, owner, &claim).await {
+        match Wheel::new(self, owner, &claim, stop.clone()).await {
             Ok(mut wheel) => wheel.turn(stop).await,
             Err(error) => End::Retake(error),
         }
@@ -89,8 +96,9 @@ struct Wheel<'a> {
     number: u64,
     /// The last fact that was read.
     read_to: EntryId,
-    /// How far Redis's clock is ahead of ours, in microseconds.
-    ahead_us: i64,
+    /// Redis's time at the beginning. It is counted on from there: the machine's clock may be set meanwhile.
+    began: (Timestamp, Instant),
+    stop: watch::Receiver<bool>,
     cache: RunCache,
     queue: VecDeque<Input>,
     owner: Option<Box<dyn Owner>>,
@@ -102,10 +110,15 @@ struct Wheel<'a> {
     /// Computed, not sent.
     next: Option<Batch>,
     next_timer: Option<Timestamp>,
+    timers_looked_at: Instant,
+    /// Jobs that were found to be gone, and when. What was in the inbox by then may say that they are done.
+    lost: (Timestamp, Vec<Input>),
     since_trim: usize,
+    trimmed_at: Instant,
     /// Apply facts one by one, since a batch has failed.
     singly: usize,
-    careful: bool,
+    /// Facts that are still to be applied one by one, each noted before.
+    careful: usize,
     tried: HashMap<EntryId, usize>,
     repair: Repair,
     housekeeping: Option<BoxFuture<'static, Result<usize, StoreError>>>,
@@ -113,15 +126,20 @@ struct Wheel<'a> {
 }
 
 impl<'a> Wheel<'a> {
-    async fn new(drive: &'a Drive, owner: Box<dyn Owner>, claim: &Claim) -> Result<Self, StoreError> {
-        let local = SystemClock.now();
-        let ahead_us = drive.store.time().await?.micros() - local.micros();
+    async fn new(
+        drive: &'a Drive,
+        owner: Box<dyn Owner>,
+        claim: &Claim,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Self, StoreError> {
+        let asked = Instant::now();
+        let began = (drive.store.time().await?, asked);
         let mut tried = HashMap::new();
         for fact in &claim.trying {
             *tried.entry(*fact).or_insert(0) += 1;
         }
-        let careful = claim.takeovers > CAREFUL_AFTER;
-        if careful {
+        let careful = if claim.takeovers > CAREFUL_AFTER { CAREFUL_FACTS } else { 0 };
+        if careful > 0 {
             tracing::warn!(shard = %claim.shard, takeovers = claim.takeovers, "taken again and again without progress: facts are applied one by one");
         }
         Ok(Self {
@@ -129,7 +147,8 @@ impl<'a> Wheel<'a> {
             epoch: claim.epoch,
             number: claim.commit,
             read_to: claim.cursor,
-            ahead_us,
+            began,
+            stop,
             cache: RunCache::new(drive.cache_bytes),
             queue: VecDeque::new(),
             owner: Some(owner),
@@ -139,7 +158,11 @@ impl<'a> Wheel<'a> {
             committing: None,
             next: None,
             next_timer: drive.store.next_timer(claim.shard).await?,
-            since_trim: 0,
+            timers_looked_at: Instant::now(),
+            lost: Default::default(),
+            // What earlier owners have left is trimmed as well.
+            since_trim: 1,
+            trimmed_at: Instant::now(),
             singly: 0,
             careful,
             tried,
@@ -151,7 +174,8 @@ impl<'a> Wheel<'a> {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(SystemClock.now().micros() + self.ahead_us)
+        let (began, since) = self.began;
+        began.plus(since.elapsed())
     }
 
     async fn turn(&mut self, mut stop: watch::Receiver<bool>) -> End {
@@ -188,12 +212,15 @@ impl<'a> Wheel<'a> {
         if self.next.is_some() {
             return Ok(());
         }
+        if !self.lost.1.is_empty() && self.read_all_at > self.lost.0 {
+            self.queue.extend(std::mem::take(&mut self.lost.1));
+        }
         self.take_due_timers().await.map_err(End::Retake)?;
         let inputs = self.take_inputs();
         if inputs.is_empty() {
             return Ok(());
         }
-        if self.careful
+        if self.careful > 0
             && let Some(batch) = self.try_carefully(&inputs).await?
         {
             self.next = Some(batch);
@@ -216,7 +243,7 @@ impl<'a> Wheel<'a> {
 
     /// A bounded number of inputs, by count and by bytes.
     fn take_inputs(&mut self) -> Vec<Input> {
-        let most = if self.singly > 0 || self.careful { 1 } else { limits::COMMIT_FACTS_MAX };
+        let most = if self.singly > 0 || self.careful > 0 { 1 } else { limits::COMMIT_FACTS_MAX };
         self.singly = self.singly.saturating_sub(1);
         let mut inputs = Vec::with_capacity(most.min(self.queue.len()));
         let mut bytes = 0;
@@ -246,8 +273,12 @@ impl<'a> Wheel<'a> {
                 // Swept, or never there: whatever is said of it means nothing any more.
                 Err(LoadError::NoRun(_)) => {}
                 Err(error) => {
-                    let rest = self.drive.store.load_run(id).await.map_err(End::Retake)?;
-                    let rest = rest.unwrap_or_default();
+                    let rest = match self.drive.store.load_run(id).await {
+                        Ok(rest) => rest.unwrap_or_default(),
+                        Err(error) if error.is_passing() => return Err(End::Retake(error)),
+                        // Its keys hold what no run has in them; that must not hold up all the others.
+                        Err(_) => AtRest::default(),
+                    };
                     gone.insert(id, Gone { reason: error.to_string(), rest });
                 }
             }
@@ -291,19 +322,32 @@ impl<'a> Wheel<'a> {
             let (number, now) = (self.number, self.now());
             return Ok(Some(batch::end_by_defect(only, &mut self.cache, &reason, number, now)));
         }
-        self.drive.store.note_trying(self.shard, &[entry]).await.map_err(End::Retake)?;
+        match self.drive.store.note_trying(self.shard, &[entry]).await {
+            Ok(()) => {}
+            // A full Redis: the commit will wait for room, and the sweep that makes some must go on.
+            Err(error @ StoreError::Refused { .. }) => tracing::debug!(%error, "a fact is tried unnoted"),
+            Err(error) => return Err(End::Retake(error)),
+        }
+        self.careful = self.careful.saturating_sub(1);
         Ok(None)
     }
 
     /// Puts timers into the queue when their time has come and every fact of that time has been applied.
     async fn take_due_timers(&mut self) -> Result<(), StoreError> {
         let Some(due) = self.next_timer else { return Ok(()) };
-        if self.read_all_at < due || !self.queue.is_empty() || self.committing.is_some() {
+        if self.read_all_at < due {
             return Ok(());
         }
+        // What is under way may clear some of them, and they would be read twice: no harm, but for nothing. Only while
+        // facts keep coming without end there is no better moment.
+        let is_quiet = self.queue.is_empty() && self.committing.is_none();
+        if !is_quiet && self.timers_looked_at.elapsed() < TIMERS_PAUSE {
+            return Ok(());
+        }
+        self.timers_looked_at = Instant::now();
         let timers = self.drive.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX).await?;
         self.queue.extend(timers.into_iter().map(|(_, member)| Input::Timer(member)));
-        if self.queue.is_empty() {
+        if is_quiet && self.queue.is_empty() {
             self.next_timer = self.drive.store.next_timer(self.shard).await?;
         }
         Ok(())
@@ -322,12 +366,15 @@ impl<'a> Wheel<'a> {
         }
         let (Some(mut batch), Some(mut owner)) = (self.next.take(), self.owner.take()) else { return };
         let commit = std::mem::take(&mut batch.commit);
-        let shard = self.shard;
+        let (shard, stop) = (self.shard, self.stop.clone());
         let future = Box::pin(async move {
             let mut pause = Duration::from_millis(50);
             loop {
                 let done = owner.commit(&commit).await;
                 let Err(CommitError::NotDone(error)) = &done else { return (owner, commit, done) };
+                if *stop.borrow() {
+                    return (owner, commit, done);
+                }
                 // Nothing was written: the same commit again, later (Redis is full, loading or failing over).
                 tracing::warn!(%shard, %error, "a commit was refused and is tried again");
                 tokio::time::sleep(pause).await;
@@ -394,6 +441,10 @@ impl<'a> Wheel<'a> {
         }
         if facts.len() < limits::COMMIT_FACTS_MAX {
             self.read_all_at = began;
+        } else if let Some(last) = facts.last() {
+            // There is more, but nothing of the time before this one.
+            let before = i64::try_from(last.entry.major).unwrap_or(i64::MAX / 1000).saturating_sub(1);
+            self.read_all_at = self.read_all_at.max(Timestamp::from_millis(before).min(began));
         }
         self.queue.extend(facts.into_iter().map(Input::Fact));
         Ok(())
@@ -405,8 +456,10 @@ impl<'a> Wheel<'a> {
             return;
         }
         let (store, shard, epoch) = (self.drive.store.clone(), self.shard, self.epoch);
-        if self.since_trim >= TRIM_EVERY {
+        let is_trim_due = self.since_trim > 0 && self.trimmed_at.elapsed() >= TRIM_PAUSE;
+        if self.since_trim >= TRIM_EVERY || is_trim_due {
             self.since_trim = 0;
+            self.trimmed_at = Instant::now();
             self.housekeeping = Some(Box::pin(async move {
                 store.trim_inbox(shard, epoch).await?;
                 let left = store.inbox_len(shard).await?;
@@ -421,11 +474,18 @@ impl<'a> Wheel<'a> {
             let keep = i64::try_from(self.drive.retention.as_micros()).unwrap_or(i64::MAX);
             let before = Timestamp::from_micros(self.now().micros().saturating_sub(keep));
             self.housekeeping = Some(Box::pin(async move { store.sweep(shard, epoch, before, 50).await }));
-        } else if let Some(look) = self.repair.due(&self.cache) {
+        } else if let Some(look) = self.repair.due(&self.cache, &self.uncommitted()) {
             let graphs = self.drive.graphs.clone();
             let found = self.repair.found();
             self.housekeeping = Some(Box::pin(async move { look.run(&*store, &graphs, shard, found).await }));
         }
+    }
+
+    /// Runs with changes that are not written, or not known to be.
+    fn uncommitted(&self) -> HashSet<RunId> {
+        let under_way = self.committing.as_ref().map(|(_, batch, _)| batch);
+        let batches = under_way.into_iter().chain(&self.next);
+        batches.flat_map(|batch| batch.touched.iter().copied()).collect()
     }
 
     fn house_kept(&mut self, done: Result<usize, StoreError>) {
@@ -435,7 +495,11 @@ impl<'a> Wheel<'a> {
             // The main road notices a store that is away; here it only means later.
             Err(error) => tracing::debug!(shard = %self.shard, %error, "housekeeping has to wait"),
         }
-        self.queue.extend(self.repair.take_lost());
+        let lost = self.repair.take_lost();
+        if !lost.is_empty() {
+            self.lost.0 = self.now();
+            self.lost.1.extend(lost);
+        }
     }
 }
 

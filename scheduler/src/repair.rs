@@ -4,7 +4,7 @@
 //! A job that has just ended looks the same until its result is applied; so a job counts as lost only when two looks in
 //! a row miss it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,9 @@ use crate::metrics as names;
 
 /// Runs in one piece.
 const PIECE: usize = 50;
+
+/// Suspects that two rounds do not miss again are forgotten this long after.
+const REMEMBER: Duration = Duration::from_secs(600);
 
 /// What two looks share.
 #[derive(Debug, Default)]
@@ -43,6 +46,8 @@ pub struct Repair {
 /// One look at a piece of the shard.
 pub struct Look {
     from: usize,
+    /// How long a suspect is remembered.
+    remember: Duration,
     /// Jobs of the runs that are in memory.
     known: HashMap<RunId, Vec<Open>>,
 }
@@ -66,7 +71,8 @@ impl Repair {
     }
 
     /// A look, when it is time for one.
-    pub fn due(&mut self, cache: &RunCache) -> Option<Look> {
+    /// `uncommitted` runs are left out: their jobs may not be there yet.
+    pub fn due(&mut self, cache: &RunCache, uncommitted: &HashSet<RunId>) -> Option<Look> {
         let under_way = lock(&self.found).from;
         // Pieces of one round follow each other a second apart.
         let pause = if under_way.is_some() { Duration::from_secs(1).min(self.every) } else { self.every };
@@ -76,7 +82,11 @@ impl Repair {
         self.looked_at = Instant::now();
         Some(Look {
             from: under_way.unwrap_or(0),
-            known: cache.iter().map(|run| (run.id, open_jobs(run))).collect(),
+            remember: self.every.saturating_mul(2) + REMEMBER,
+            known: cache
+                .iter()
+                .map(|run| (run.id, if uncommitted.contains(&run.id) { Vec::new() } else { open_jobs(run) }))
+                .collect(),
         })
     }
 
@@ -135,7 +145,7 @@ impl Look {
         found.from = next;
         if next.is_none() {
             // Suspects that were not missed again within two rounds have ended.
-            found.suspects.retain(|_, since| since.elapsed() < Duration::from_secs(600));
+            found.suspects.retain(|_, since| since.elapsed() < self.remember);
         }
         Ok(0)
     }

@@ -1,10 +1,12 @@
 //! Which shards are ours: an even share of all, each under a lease and turned by a loop of its own.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::config::SchedulerConfig;
 use tidemill_common::ids::ShardId;
@@ -126,8 +128,9 @@ impl ShardKeeper {
         let (stop, stopped) = watch::channel(false);
         let (ended, lost) = (ended.clone(), self.lease.lost(shard));
         let task = tokio::spawn(async move {
+            let turning = AssertUnwindSafe(drive.run(owner, stopped)).catch_unwind();
             let end = tokio::select! {
-                end = drive.run(owner, stopped) => end,
+                end = turning => end.unwrap_or_else(|_| panicked(shard)),
                 () = lost => End::Lost,
             };
             // Nobody listens any more when the process is stopping.
@@ -173,6 +176,14 @@ impl ShardKeeper {
             tracing::warn!(%error, "leaving the list of schedulers has to wait for its time-out");
         }
     }
+}
+
+/// A panic outside of a step. Nobody would turn the shard any more if it ended the task alone; taken anew, and by one
+/// fact at a time in the end, it gets past what it stumbles over.
+fn panicked(shard: ShardId) -> End {
+    metrics::counter!(names::PANICS.name).increment(1);
+    tracing::error!(%shard, "the loop of a shard panicked");
+    End::Retake(StoreError::Unexpected { doing: "turning a shard", reason: "the loop panicked".into() })
 }
 
 /// A flag that ends once and for all.

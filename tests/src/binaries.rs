@@ -7,6 +7,10 @@ use std::sync::OnceLock;
 
 /// Names a folder of finished programs, which are then taken as they are.
 pub const READY: &str = "TEST_BINARIES";
+/// What cargo tells a test about itself. A build that inherits it takes it for changed settings and builds everything
+/// anew.
+const OF_THIS_TEST: [&str; 6] =
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_", "CARGO_TARGET_TMPDIR"];
 const PACKAGES: [&str; 3] = ["tidemill-scheduler", "tidemill-worker", "tidemill"];
 
 /// The path of a program, such as `tidemill-worker`.
@@ -29,6 +33,10 @@ fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(crate::workspace()).args(["build", "--quiet", "--bins"]);
+    for (name, _) in std::env::vars().filter(|(name, _)| OF_THIS_TEST.iter().any(|of| name.starts_with(of))) {
+        command.env_remove(name);
+    }
+    command.env_remove("LD_LIBRARY_PATH").env_remove("CARGO");
     command.arg("--target-dir").arg(target);
     for package in PACKAGES {
         command.args(["-p", package]);

@@ -99,6 +99,11 @@ impl Client {
         self.submit(&json!({"workflow": flow.text(), "inputs": inputs, "user": "tester"})).await
     }
 
+    /// Submits a workflow that may be refused.
+    pub async fn submit_answer(&self, flow: &Flow) -> Answer {
+        self.post("/api/v1/runs", &json!({"workflow": flow.text(), "inputs": {}, "user": "tester"})).await
+    }
+
     /// Registers an app: its id, and a client with its key.
     ///
     /// # Panics

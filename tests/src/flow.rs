@@ -109,7 +109,7 @@ impl Flow {
         json!({
             "app": {"name": self.name, "mode": if is_chat { "advanced-chat" } else { "workflow" },
                 "description": "", "icon": "", "icon_background": ""},
-            "kind": "app", "version": "0.3.1",
+            "kind": "app", "version": "0.6.0",
             "workflow": {"conversation_variables": [], "environment_variables": [], "features": {},
                 "graph": {"nodes": nodes, "edges": edges}},
         })

@@ -54,6 +54,21 @@ impl Redis {
         self.process.kill();
     }
 
+    /// While it is down: cuts so many bytes off what it had written, as a power loss does.
+    ///
+    /// # Panics
+    /// When its append-only file is not where it should be.
+    pub fn forget(&self, bytes: u64) {
+        let files = std::fs::read_dir(self.folder.path().join("appendonlydir")).expect("it writes one");
+        let path = files.filter_map(Result::ok).map(|file| file.path());
+        let mut logs: Vec<_> = path.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).collect();
+        logs.sort();
+        let file = std::fs::File::options().write(true).open(logs.pop().expect("the log of changes"));
+        let file = file.expect("it may be written");
+        let length = file.metadata().expect("it has a length").len();
+        file.set_len(length.saturating_sub(bytes)).expect("it can be cut");
+    }
+
     /// Starts it again on what it had written.
     pub async fn restart(&mut self) {
         self.starts += 1;

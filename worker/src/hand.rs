@@ -35,6 +35,7 @@ impl Hand {
             frame: job.frame.clone(),
             node: job.node.clone(),
             attempt: job.attempt,
+            entry: place.entry,
             // An entry that was lost and made anew counts on from where the lost one was.
             holder: Delivery {
                 consumer: core.consumer.clone(),

@@ -183,13 +183,14 @@ mod tests {
     use crate::fake::{FakeJobs, core, run_id, until};
     use serde_json::{Value as Json, json};
     use std::sync::Arc;
-    use tidemill_common::ids::{Delivery, FramePath, ShardId};
+    use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 
     fn progress(jobs: &Arc<FakeJobs>, streams: bool) -> SharedProgress {
         let name = JobName {
             frame: FramePath::root(),
             node: "llm".into(),
             attempt: 1,
+            entry: EntryId::new(5, 0),
             holder: Delivery { consumer: "w".into(), number: 1 },
         };
         let lane = core(jobs, 1).lanes.of(ShardId(0));

@@ -74,13 +74,13 @@ impl TakeOver {
 
 /// Whether a job was handed out too often already to be tried once more.
 pub(crate) fn is_worn_out(hand: &Hand) -> bool {
-    hand.name.holder.number > hand.core.settings.deliveries_max
+    hand.name.holder.counted() > hand.core.settings.deliveries_max
 }
 
 /// Fails a job that no worker brings a result of.
 pub(crate) fn give_up(hand: &Hand, body: String) {
     metrics::JOBS_ENDED.count_for("given_up");
-    let times = hand.name.holder.number - 1;
+    let times = hand.name.holder.counted() - 1;
     let reason =
         format!("node {} was handed out {times} times and no worker brought a result", hand.name.node);
     tracing::error!(run = %hand.run, node = %hand.name.node, times, "job given up");

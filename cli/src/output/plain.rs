@@ -120,7 +120,13 @@ pub(crate) fn end_line(run: &RunView) -> String {
 /// The outputs of a run: a chat's answer as it is, else a paragraph a name.
 pub(crate) fn outputs(outputs: Option<&Json>) -> String {
     let Some(map) = outputs.and_then(Json::as_object) else { return String::new() };
-    if let (1, Some(Json::String(answer))) = (map.len(), map.get("answer")) {
+    // Dify gives an answer its files, most of the time none.
+    let only_answer = map.iter().all(|(name, value)| match name.as_str() {
+        "answer" => value.is_string(),
+        "files" => value.as_array().is_some_and(Vec::is_empty),
+        _ => false,
+    });
+    if let (true, Some(Json::String(answer))) = (only_answer, map.get("answer")) {
         return format!("{}\n", safe(answer));
     }
     let mut text = String::new();
@@ -134,7 +140,11 @@ pub(crate) fn outputs(outputs: Option<&Json>) -> String {
         let value = value.trim_end_matches('\n');
         let name = one_line(name);
         if value.contains('\n') {
-            text.push_str(&format!("{name}:\n  {}\n", value.replace('\n', "\n  ")));
+            text.push_str(&format!("{name}:\n"));
+            for line in value.lines() {
+                text.push_str(format!("  {line}").trim_end());
+                text.push('\n');
+            }
         } else {
             text.push_str(&format!("{name}: {value}\n"));
         }
@@ -222,8 +232,10 @@ mod tests {
     fn outputs_are_paragraphs_and_answers_stand_alone() {
         let cases = [
             (json!({"answer": "Hello\x1b[0m\nyou"}), "Hello[0m\nyou\n"),
+            (json!({"answer": "Hello", "files": []}), "Hello\n"),
+            (json!({"answer": "Hello", "files": [1]}), "answer: Hello\nfiles: [1]\n"),
             (json!({"a": "x", "n": 3, "o": {"k": [1]}}), "a: x\nn: 3\no: {\"k\":[1]}\n"),
-            (json!({"text": "one\ntwo\n"}), "text:\n  one\n  two\n"),
+            (json!({"text": "one\n\ntwo\n"}), "text:\n  one\n\n  two\n"),
             (json!({}), ""),
             (json!(null), ""),
         ];

@@ -1,6 +1,6 @@
 //! A workflow as the engine runs it: nodes, edges and what follows from them. Immutable once built.
 //!
-//! [`build`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
+//! [`build()`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
 //! behind that, nobody checks again for cycles, missing ends or unknown types.
 
 pub mod build;
@@ -19,7 +19,7 @@ use crate::nodes::{NodeData, NodeKind};
 use crate::value::{JsonMap, Segment};
 
 pub use build::{Imported, build, import, import_within};
-pub use response::{ResponseNode, TemplatePart};
+pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
 
 /// The place of a node in [`Graph::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -199,7 +199,8 @@ pub struct Graph {
     pub features: JsonMap,
     /// Answer and End nodes of the root graph, sorted by node id: who may stream, and what must be decided first.
     pub responses: Vec<ResponseNode>,
-    /// Selectors of two or more parts that some response template mentions, joined by `.`: whose chunks are kept.
+    /// Selectors of two or more parts that some response template mentions, as [`stream_key`] writes them: whose chunks are
+    /// kept.
     pub streamed: std::collections::HashSet<String>,
     index: HashMap<NodeId, NodeIx>,
 }

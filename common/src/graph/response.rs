@@ -4,6 +4,7 @@
 //! blocking edge left. That is exponential in the number of branches; the same answer comes from one search: the
 //! node is reached when the root reaches it over edges that do not block or have been taken.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -85,9 +86,25 @@ pub(super) fn responses(nodes: &[Node], edges: &[Edge]) -> (Vec<ResponseNode>, H
     }
     responses.sort_by(|a, b| nodes[a.node.at()].id.cmp(&nodes[b.node.at()].id));
     let streamed = responses.iter().flat_map(|response| selectors(&response.template));
-    let streamed = streamed.filter(|selector| selector.len() >= 2).map(|selector| selector.join("."));
+    let streamed = streamed.filter(|selector| selector.len() >= 2).map(|selector| stream_key(selector));
     let streamed = streamed.collect();
     (responses, streamed)
+}
+
+/// The key of a selector among the texts that come in pieces. Dots within a part are escaped: a text of node `a` must not
+/// be taken for one of `a.b`.
+pub fn stream_key(selector: &[String]) -> String {
+    let parts: Vec<_> = selector.iter().map(|part| escaped(part)).collect();
+    parts.join(".")
+}
+
+/// What the keys of all texts of a node begin with.
+pub fn stream_prefix(node: &str) -> String {
+    format!("{}.", escaped(node))
+}
+
+fn escaped(part: &str) -> Cow<'_, str> {
+    if part.contains(['%', '.']) { part.replace('%', "%25").replace('.', "%2E").into() } else { part.into() }
 }
 
 fn selectors(template: &[TemplatePart]) -> impl Iterator<Item = &Selector> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
-use crate::ids::{Delivery, FramePath};
+use crate::ids::{Delivery, EntryId, FramePath};
 use crate::value::{Selector, Stored};
 
 use super::changes::Record;
@@ -44,6 +44,8 @@ pub struct JobRef {
     pub node: NodeIx,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// The entry of the job: one that was lost and enqueued again has another, and the old one counts no more.
+    pub entry: EntryId,
     /// Who speaks.
     pub holder: Delivery,
 }
@@ -95,7 +97,7 @@ pub struct JobLost {
     /// The node.
     pub node: NodeIx,
     /// The entry that is gone.
-    pub entry: crate::ids::EntryId,
+    pub entry: EntryId,
 }
 
 /// What a timer is for. Its text form is the member of the timers set.

@@ -12,10 +12,14 @@ pub(super) fn step(cx: &mut Step<'_>, it: &JobStarted) {
     }
 }
 
-/// Whether the node waits for this very attempt, and this holder is not older than one already heard.
+/// Whether the node waits for this very job, and this holder is not older than one already heard. Deliveries are counted
+/// within an entry, so the holder of another one says nothing of them.
 pub(super) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
     cx.run.node(&job.frame, job.node).is_some_and(|node| {
-        node.status.has_job() && node.attempt == job.attempt && node.delivery <= job.holder.number
+        node.status.has_job()
+            && node.attempt == job.attempt
+            && node.job == Some(job.entry)
+            && node.delivery <= job.holder.number
     })
 }
 

@@ -16,7 +16,7 @@ use super::state::{head_from_json, head_to_json};
 use super::{WireError, read};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
-use crate::ids::{Delivery, FramePath, NodeId};
+use crate::ids::{Delivery, EntryId, FramePath, NodeId};
 use crate::machine::Fact;
 use crate::machine::changes::Record;
 use crate::machine::fact::{JobChunk, JobDone, JobRef, JobStarted, Stop};
@@ -54,6 +54,8 @@ pub struct JobName {
     pub node: NodeId,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// The entry it was delivered under.
+    pub entry: EntryId,
     /// The holder.
     pub holder: Delivery,
 }
@@ -122,6 +124,7 @@ impl Serialize for ReportJson<'_> {
             map.serialize_entry("frame", &self.job.frame)?;
         }
         map.serialize_entry("attempt", &self.job.attempt)?;
+        map.serialize_entry("job", &self.job.entry)?;
         map.serialize_entry("holder", &self.job.holder.consumer)?;
         map.serialize_entry("delivery", &self.job.holder.number)?;
         match self.report {
@@ -224,6 +227,10 @@ fn read_job(map: &JsonMap, graph: &Graph) -> Result<JobRef, WireError> {
         frame: FramePath::from(text("frame").unwrap_or("")),
         node: ix,
         attempt: number("attempt").ok_or_else(|| WireError::malformed(WHAT, "attempt is missing"))?,
+        entry: text("job")
+            .ok_or_else(|| WireError::malformed(WHAT, "job is missing"))?
+            .parse()
+            .map_err(|e| WireError::malformed(WHAT, e))?,
         holder: Delivery {
             consumer: text("holder").unwrap_or("").into(),
             number: number("delivery").ok_or_else(|| WireError::malformed(WHAT, "delivery is missing"))?,

@@ -34,3 +34,24 @@ async fn a_job_entry_that_was_deleted_is_enqueued_again() {
     told.is_whole();
     told.nodes_end_once();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_consumer_was_deleted_with_it_is_enqueued_again() {
+    let model = llm::rules(json!([{"match": {}, "reply": "found"}])).await;
+    let cluster = Cluster::start(&QUICK, Some(&model)).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+
+    let run = client.start(&chat(), &[]).await;
+    client.node_is(&run, "llm", "queued").await;
+    let shard = client.run(&run).await["shard"].to_string();
+    let jobs = format!("tm:{{{shard}}}:jobs:default");
+    let redis = &cluster.redis;
+    redis.cli(&["XGROUP", "CREATE", &jobs, "workers", "0"]);
+    redis.cli(&["XREADGROUP", "GROUP", "workers", "ghost", "STREAMS", &jobs, ">"]);
+    assert_eq!(redis.cli(&["XGROUP", "DELCONSUMER", &jobs, "workers", "ghost"]), "1", "it held the job");
+
+    let _worker = cluster.worker().await;
+    answered(&client.ended(&run).await, "found");
+    assert_eq!(redis.cli(&["XLEN", &jobs]), "0", "the old entry is gone as well");
+}

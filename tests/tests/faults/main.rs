@@ -3,7 +3,9 @@
 //! Leases are short here, so that waiting for one is quick; bounds on waiting are long, so that a busy machine is no
 //! failure. A test's name is the promise.
 
+mod full;
 mod lost_job;
+mod older;
 mod redis;
 mod scheduler;
 mod start;

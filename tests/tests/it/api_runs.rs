@@ -105,7 +105,11 @@ async fn a_stopped_run_stops_at_once_and_says_why() {
     let answer = client.post(&commands, &json!({"command": "stop", "reason": "enough"})).await;
     assert_eq!((answer.status, &answer.body), (202, &json!({"accepted": true})));
     let ended = client.ended_within(&run, Duration::from_secs(5)).await;
-    assert_eq!((&ended["status"], &ended["error"]), (&json!("stopped"), &json!("enough")), "{ended:#}");
+    assert_eq!(
+        (&ended["status"], &ended["error"]),
+        (&json!("stopped"), &json!("Aborted: enough")),
+        "{ended:#}"
+    );
     let told = follower.to_the_end().await;
     told.is_whole();
     let again = client.post(&commands, &json!({"command": "stop"})).await;

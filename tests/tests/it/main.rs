@@ -5,6 +5,7 @@ mod api_runs;
 mod events;
 mod layering;
 mod redis_page;
+mod secrets;
 mod store_contract;
 
 use tidemill_tests::client::Client;

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use super::Step;
 use super::changes::{About, ChunkText, EventKind};
 use super::run::{NodeStatus, taken};
-use crate::graph::{EdgeIx, Graph, Node, TemplatePart};
+use crate::graph::{EdgeIx, Graph, Node, TemplatePart, stream_prefix};
 use crate::ids::FramePath;
 use crate::value::Selector;
 
+pub use crate::graph::stream_key;
 pub use streams::Stream;
 
 /// Where the telling of answers stands.
@@ -43,15 +44,10 @@ impl ResponseState {
     }
 }
 
-/// The key of a selector among the streams.
-pub fn stream_key(selector: &[String]) -> String {
-    selector.join(".")
-}
-
 /// Whether any response template waits for text that this node streams.
 pub(super) fn is_awaited(graph: &Graph, node: &Node) -> bool {
-    let prefix = node.id.as_str();
-    graph.streamed.iter().any(|key| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')))
+    let prefix = stream_prefix(node.id.as_str());
+    graph.streamed.iter().any(|key| key.starts_with(&prefix))
 }
 
 /// The run begins: response nodes that nothing blocks are reached, in the order of their ids.

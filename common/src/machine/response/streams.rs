@@ -1,7 +1,7 @@
 //! Texts that come in pieces: who produces them, how far they are, and what is held back.
 
-use super::{flush, stream_key};
-use crate::graph::NodeIx;
+use super::flush;
+use crate::graph::{NodeIx, stream_key, stream_prefix};
 use crate::ids::FramePath;
 use crate::machine::Step;
 use crate::machine::changes::{About, ChunkText, EventKind, Held};
@@ -161,7 +161,7 @@ pub(in crate::machine) fn close_of_node(cx: &mut Step<'_>, frame: &FramePath, no
     if !frame.is_root() || cx.run.response.streams.is_empty() {
         return;
     }
-    let prefix = format!("{}.", cx.run.graph.node(node).id);
+    let prefix = stream_prefix(cx.run.graph.node(node).id.as_str());
     let keys: Vec<String> =
         cx.run.response.streams.keys().filter(|k| k.starts_with(&prefix)).cloned().collect();
     for key in keys {

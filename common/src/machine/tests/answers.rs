@@ -179,3 +179,11 @@ fn a_variable_of_a_skipped_node_is_left_out() {
         "succeeded [answer=\"<m.text>K\"]",
     ]);
 }
+
+#[test]
+fn a_node_says_nothing_for_one_whose_id_goes_on_behind_a_dot() {
+    let mut play = Play::of("start s\nllm m\nllm m.x\nend e m.text m.x.text\ns > m > e\ns > m.x > e");
+    play.start().chunk("m.x", 1, 0, "one").done("m", "M").skim();
+    assert!(play.job_of("m.x").streams, "somebody reads it");
+    play.chunk("m.x", 1, 3, " two").tells(&["m.x.text + \" two\""]);
+}

@@ -76,7 +76,10 @@ pub(super) fn data(kind: &str, rest: &str) -> Json {
             "context": {"enabled": false, "variable_selector": []}}),
         "answer" => json!({"type": "answer", "answer": rest}),
         "end" => {
-            let output = |name: &str| json!({"variable": name, "value_selector": selector(name)});
+            // A node's id may hold dots.
+            let parts =
+                |name: &str| name.rsplit_once('.').map(|(node, name)| [node.to_string(), name.to_string()]);
+            let output = |name: &str| json!({"variable": name, "value_selector": parts(name)});
             let outputs: Vec<Json> = rest.split_whitespace().map(output).collect();
             json!({"type": "end", "outputs": outputs})
         }

@@ -122,3 +122,19 @@ fn nothing_is_heard_after_the_end() {
         nothing_follows(&mut play, fact);
     }
 }
+
+#[test]
+fn a_silent_holder_of_a_lost_job_does_not_deafen_the_machine_to_its_successor() {
+    let mut play = Play::of(LINE);
+    play.start();
+    let old = play.job_of("a");
+    // Nobody heard of the deliveries of the old entry, so the new one begins to count where it did.
+    play.lost("a");
+    let new = play.job_of("a");
+    assert_eq!((new.delivered, play.taken_back.as_slice()), (0, [old.entry].as_slice()));
+    let late = [play.chunk_fact(&old, 3, 0, "late"), play.done_fact(&old, 3, "late", &[])];
+    for fact in late {
+        nothing_follows(&mut play, fact);
+    }
+    play.skim().done("a", "1").tells(&["a starts", "a ok"]);
+}

@@ -195,7 +195,8 @@ impl Play {
     fn fact(&self, order: &JobOrder, delivery: u32, report: &Report) -> Fact {
         let holder = Delivery { consumer: format!("w{delivery}").into(), number: order.delivered + delivery };
         let node = self.run.graph.node(order.node).id.clone();
-        let name = JobName { frame: FramePath::root(), node, attempt: order.attempt, holder };
+        let (attempt, entry) = (order.attempt, order.entry);
+        let name = JobName { frame: FramePath::root(), node, attempt, entry, holder };
         parse(report.kind(), &report.to_json(&name), &self.run.graph).unwrap()
     }
 

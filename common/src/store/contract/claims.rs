@@ -71,6 +71,15 @@ pub(super) async fn a_claim_tells_what_to_build_on(s: Subject) -> Outcome {
     holds("the epoch went up", second.epoch() > first.epoch())
 }
 
+pub(super) async fn a_shard_given_up_in_good_order_counts_as_no_failure(s: Subject) -> Outcome {
+    for _ in 0..3 {
+        let owning = s.own("a").await?;
+        same("the first", owning.owner.claim().takeovers, 1)?;
+        s.store().release(SHARD, "a").await?;
+    }
+    Ok(())
+}
+
 pub(super) async fn takeovers_without_progress_are_counted(s: Subject) -> Outcome {
     s.report(1, &["1", "2"]).await?;
     let facts: Vec<_> = s.facts().await?.iter().map(|fact| fact.entry).collect();

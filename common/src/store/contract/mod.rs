@@ -103,6 +103,7 @@ cases! {
         a_second_claim_voids_the_first,
         a_claim_tells_what_to_build_on,
         takeovers_without_progress_are_counted,
+        a_shard_given_up_in_good_order_counts_as_no_failure,
         the_living_are_listed,
     },
     commits::{
@@ -135,11 +136,13 @@ cases! {
         a_heartbeat_keeps_a_job,
         a_heartbeat_tells_what_is_lost,
         a_job_handed_back_is_taken_at_once_and_not_counted,
+        a_job_is_handed_back_once,
         only_the_holder_hands_back,
         forgetting_consumers_loses_no_job,
     },
     sweeping::{
         runs_that_ended_long_ago_are_removed,
+        a_run_goes_with_all_its_blobs,
         only_the_owner_sweeps,
         a_graph_goes_with_its_last_run,
     },

@@ -29,6 +29,19 @@ pub(super) async fn runs_that_ended_long_ago_are_removed(s: Subject) -> Outcome 
     same("out of the list", store.list_runs(&all).await?, vec![run_id(4), run_id(3)])
 }
 
+pub(super) async fn a_run_goes_with_all_its_blobs(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1]).await?;
+    // So many that they are told in pieces, some of which are small.
+    let blobs: Vec<_> = (0..700).map(|_| (BlobId::generate(), "1".to_string())).collect();
+    owning.write(vec![RunWrite { blobs: blobs.clone(), ..ended(1, created_at(10)) }]).await?;
+    same("swept", s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
+    let mut left = 0;
+    for (blob, _) in &blobs {
+        left += usize::from(s.store().blob(SHARD, blob).await?.is_some());
+    }
+    same("blobs left", left, 0)
+}
+
 pub(super) async fn only_the_owner_sweeps(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     owning.write(vec![ended(1, created_at(10))]).await?;

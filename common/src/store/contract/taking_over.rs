@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixtures::{QUEUE, SHARD};
 use super::jobs::{result, told};
 use super::{Outcome, Subject, holds, same};
-use crate::ids::EntryId;
+use crate::ids::{Delivery, EntryId};
 use crate::store::Accepted;
 
 pub(super) async fn a_silent_job_is_taken_over_with_a_higher_number(s: Subject) -> Outcome {
@@ -63,9 +63,13 @@ pub(super) async fn a_job_handed_back_is_taken_at_once_and_not_counted(s: Subjec
     let refused = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
     same("it is no longer the old holder's", refused, vec![Accepted::NotYours])?;
     let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
-    same("at once, with the same number", told(&taken), vec![(entries[0], 1)])?;
+    // Higher than that of whoever gave it back, but not counted.
+    let number = 1 + Delivery::HAND_BACK;
+    same("at once, with a number of its own", told(&taken), vec![(entries[0], number)])?;
+    let counted = Delivery { consumer: "w2".into(), number }.counted();
+    same("which counts as the first", counted, 1)?;
     same("nobody waits for it", s.store().lost_jobs(SHARD, QUEUE, &entries).await?, vec![])?;
-    let accepted = s.store().complete(SHARD, QUEUE, "w2", &[result(entries[0], 1)]).await?;
+    let accepted = s.store().complete(SHARD, QUEUE, "w2", &[result(entries[0], number)]).await?;
     same("the new holder's result", accepted, vec![Accepted::Stored])
 }
 
@@ -78,6 +82,18 @@ pub(super) async fn only_the_holder_hands_back(s: Subject) -> Outcome {
     same("nothing to take", taken, vec![])?;
     let accepted = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
     same("the holder's result", accepted, vec![Accepted::Stored])
+}
+
+pub(super) async fn a_job_is_handed_back_once(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w1", 10).await?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
+    // A worker that leaves gives back whatever it is told to hold.
+    let held: Vec<_> =
+        s.store().held(SHARD, QUEUE, "w1").await?.iter().map(|j| (j.entry, j.number)).collect();
+    s.store().hand_back(SHARD, QUEUE, "w1", &held).await?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    same("as after one", told(&taken), vec![(entries[0], 1 + Delivery::HAND_BACK)])
 }
 
 pub(super) async fn forgetting_consumers_loses_no_job(s: Subject) -> Outcome {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::stream::Stream;
 use crate::clock::Timestamp;
-use crate::ids::{EntryId, ShardId};
+use crate::ids::{Delivery, EntryId, ShardId};
 use crate::store::Delivered;
 
 /// A job that waits or is held.
@@ -148,13 +148,13 @@ impl Queue {
         taken
     }
 
-    /// Makes a held job anybody's, its handing-out not counted.
+    /// Makes a held job anybody's, its handing-out not counted but told from the next one.
     pub(super) fn hand_back(&mut self, consumer: &str, entry: EntryId, number: u32) {
         if !self.is_held(entry, consumer, number) {
             return;
         }
         if let Some(held) = self.pending.get_mut(&entry) {
-            *held = Pending { consumer: None, number: number - 1, seen: None };
+            *held = Pending { consumer: None, number: number + Delivery::HAND_BACK - 1, seen: None };
         }
     }
 

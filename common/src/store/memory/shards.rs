@@ -130,6 +130,8 @@ impl Shards for MemoryStore {
         let keys = space.shard(shard);
         if keys.holder(now) == Some(id) {
             keys.lease = None;
+            keys.fence.takeovers = 0;
+            keys.fence.trying.clear();
         }
         Ok(())
     }

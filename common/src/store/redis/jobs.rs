@@ -14,7 +14,7 @@ use super::keys::{GROUP, Keys};
 use super::pubsub::CancelMessages;
 use super::replies::{array, entry, pairs, streams, take, unexpected};
 use super::shards::word;
-use crate::ids::{BlobId, EntryId, RunId, ShardId};
+use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, Runs, StoreError};
 
@@ -184,7 +184,7 @@ impl Jobs for RedisStore {
         entries: &[(EntryId, u32)],
     ) -> Result<(), StoreError> {
         let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
-        let mut list = Vec::from(args![GROUP, consumer]);
+        let mut list = Vec::from(args![GROUP, consumer, Delivery::HAND_BACK]);
         for (entry, number) in entries {
             list.extend([Arg::from(entry.to_string()), Arg::from(*number)]);
         }

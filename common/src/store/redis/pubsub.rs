@@ -35,6 +35,10 @@ impl Ticks {
             tokio::spawn(listen(connector.clone(), pattern, Arc::downgrade(&self.followed)));
         });
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        // No tick comes for a run that is over: whoever read its events would stay in here for ever.
+        if followed.len() == followed.capacity() {
+            followed.retain(|_, sender| !sender.is_closed());
+        }
         followed.entry(run).or_insert_with(|| watch::channel(0).0).subscribe()
     }
 }

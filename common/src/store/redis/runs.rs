@@ -17,6 +17,9 @@ use crate::store::{App, Created, ListRuns, Meta, NewRun, Reserved, Runs, Sent, S
 use crate::wire::event::{EventRecord, decode, last_seq};
 use crate::wire::state::AtRest;
 
+/// Graphs that are remembered to lie in Redis.
+const KNOWN_GRAPHS_MAX: usize = 10_000;
+
 #[async_trait]
 impl Runs for RedisStore {
     async fn check(&self) -> Result<ServerReport, StoreError> {
@@ -26,14 +29,23 @@ impl Runs for RedisStore {
     async fn meta(&self) -> Result<Meta, StoreError> {
         const DOING: &str = "reading the namespace's settings";
         let key = self.keys.meta();
-        let shards = self.limits.shards;
-        let mut pipe = redis::pipe();
-        pipe.cmd("HSETNX").arg(&key).arg("v").arg(1).ignore();
-        pipe.cmd("HSETNX").arg(&key).arg("shards").arg(shards).ignore();
-        pipe.cmd("HSETNX").arg(&key).arg("shards_first").arg(shards).ignore();
-        pipe.cmd("HMGET").arg(&key).arg("v").arg("shards").arg("shards_first");
-        let ((version, shards, shards_first),): ((u64, u16, u16),) =
-            self.connector.ask_all(DOING, &pipe).await?;
+        let mut read = redis::cmd("HMGET");
+        read.arg(&key).arg("v").arg("shards").arg("shards_first");
+        // Written only when something is missing: a full Redis refuses even what would change nothing.
+        let known: (Option<u64>, Option<u16>, Option<u16>) = self.connector.ask(DOING, &read).await?;
+        let (version, shards, shards_first) = match known {
+            (Some(version), Some(shards), Some(first)) => (version, shards, first),
+            (version, _, _) => {
+                let shards = self.limits.shards;
+                let mut pipe = redis::pipe();
+                pipe.cmd("HSETNX").arg(&key).arg("v").arg(version.unwrap_or(1)).ignore();
+                pipe.cmd("HSETNX").arg(&key).arg("shards").arg(shards).ignore();
+                pipe.cmd("HSETNX").arg(&key).arg("shards_first").arg(shards).ignore();
+                pipe.add_command(read);
+                let (settings,): ((u64, u16, u16),) = self.connector.ask_all(DOING, &pipe).await?;
+                settings
+            }
+        };
         if version > u64::from(crate::wire::VERSION) {
             return Err(StoreError::Unusable(format!(
                 "{key} says that this namespace is written in version {version}; this process knows version {}, upgrade it",
@@ -70,7 +82,12 @@ impl Runs for RedisStore {
         }
         match word.as_str() {
             "CREATED" => {
-                self.known_graphs().insert(known);
+                let mut graphs = self.known_graphs();
+                if graphs.len() >= KNOWN_GRAPHS_MAX {
+                    // A document too much is sent, no more.
+                    graphs.clear();
+                }
+                graphs.insert(known);
                 Ok(Created::Created)
             }
             "EXISTS" => Ok(Created::Exists),

@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use super::RedisStore;
 use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
-use super::replies::{array, streams, take, text, unexpected};
+use super::replies::{streams, take, text, unexpected};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::machine::run::RunStatus;
@@ -83,7 +83,7 @@ impl Shards for RedisStore {
     }
 
     async fn release(&self, shard: ShardId, id: &str) -> Result<(), StoreError> {
-        let keys = [self.keys.owner(shard)];
+        let keys = [self.keys.owner(shard), self.keys.fence(shard)];
         let _: String =
             self.connector.run("giving a shard up", &self.scripts.release_shard, &keys, &args![id]).await?;
         Ok(())
@@ -183,14 +183,12 @@ impl Shards for RedisStore {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let key = self.keys.jobs(shard, queue);
-        let mut pipe = redis::pipe();
-        for entry in entries {
-            pipe.cmd("XRANGE").arg(&key).arg(entry.to_string()).arg(entry.to_string());
-        }
-        let found: Vec<Value> = self.connector.ask_all("looking for lost jobs", &pipe).await?;
-        let gone = |value: Value| array(value).is_none_or(|entries| entries.is_empty());
-        Ok(entries.iter().zip(found).filter_map(|(entry, value)| gone(value).then_some(*entry)).collect())
+        let keys = [self.keys.jobs(shard, queue)];
+        let mut list = Vec::from(args![super::keys::GROUP]);
+        list.extend(entries.iter().map(|entry| Arg::from(entry.to_string())));
+        let lost: Vec<String> =
+            self.connector.run("looking for lost jobs", &self.scripts.lost_jobs, &keys, &list).await?;
+        Ok(lost.iter().filter_map(|entry| entry.parse().ok()).collect())
     }
 
     async fn sweep(
@@ -239,13 +237,9 @@ impl RedisStore {
         id: &str,
         ttl: Duration,
     ) -> Result<Vec<String>, StoreError> {
-        let now = crate::store::Runs::time(self).await?.millis();
-        let oldest = now - i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
-        let mut pipe = redis::pipe();
-        pipe.cmd("ZADD").arg(key).arg(now).arg(id).ignore();
-        pipe.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(format!("({oldest}")).ignore();
-        pipe.cmd("ZRANGE").arg(key).arg(0).arg(-1);
-        let (mut live,): (Vec<String>,) = self.connector.ask_all("telling that we live", &pipe).await?;
+        let (keys, args) = ([key.to_string()], args![id, ttl.as_millis()]);
+        let mut live: Vec<String> =
+            self.connector.run("telling that we live", &self.scripts.announce, &keys, &args).await?;
         live.sort();
         Ok(live)
     }
@@ -258,14 +252,16 @@ impl RedisStore {
         let (version, status): (Option<String>, Option<String>) =
             self.connector.ask("reading a run to remove", &head).await?;
         let hash = version.unwrap_or_default();
+        let mut cursor = "0".to_string();
         let status = status.and_then(|s| RunStatus::from_name(&s)).unwrap_or(RunStatus::Succeeded);
         loop {
             let mut names = redis::cmd("HSCAN");
-            names.arg(k.blobs(run)).arg(0).arg("COUNT").arg(SWEEP_BLOBS);
-            let (_, pairs): (String, Vec<String>) =
-                self.connector.ask("listing blobs to remove", &names).await?;
+            names.arg(k.blobs(run)).arg(&cursor).arg("COUNT").arg(SWEEP_BLOBS);
+            let pairs: Vec<String>;
+            (cursor, pairs) = self.connector.ask("listing blobs to remove", &names).await?;
             let names: Vec<BlobId> = pairs.iter().step_by(2).map(|n| BlobId::from(n.as_str())).collect();
-            let last = names.len() < SWEEP_BLOBS;
+            // A piece may hold few or none, and still not be the last: only the cursor says so.
+            let last = cursor == "0";
             let mut keys = vec![
                 k.nothing(shard),
                 k.fence(shard),

@@ -6,5 +6,5 @@
 redis.call('UNLINK', KEYS[1])
 local fence = redis.call('HMGET', KEYS[2], 'epoch', 'cursor')
 if fence[1] ~= ARGV[1] then return 'STALE' end
-if fence[2] then redis.call('XTRIM', KEYS[3], 'MINID', '~', fence[2]) end
+if fence[2] then redis.call('XTRIM', KEYS[3], 'MINID', fence[2]) end
 return 'TRIMMED'

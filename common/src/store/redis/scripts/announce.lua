@@ -1,0 +1,12 @@
+-- announce: puts an id on a list of live processes, by the server's time, and takes the silent ones off. Begins with a
+-- removal, which a full Redis allows: else no shard could be taken over there, and nothing be swept.
+-- KEYS     1 list of processes
+-- ARGV     1 id   2 silent for, ms
+-- RETURNS  who is on it
+-- CALLER   store/redis/shards.rs, announce
+local call = redis.call
+local time = call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%.0f', now - tonumber(ARGV[2])))
+call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
+return call('ZRANGE', KEYS[1], 0, -1)

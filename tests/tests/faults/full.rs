@@ -1,0 +1,72 @@
+//! Redis has no room left, and gets some again.
+
+use tidemill_tests::check::answered;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::llm;
+use tidemill_tests::wait::{LONG, until};
+
+use super::{QUICK, chat};
+
+/// Leaves no room: whatever needs memory is refused from now on.
+fn fill(cluster: &Cluster) {
+    cluster.redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+}
+
+fn empty(cluster: &Cluster) {
+    cluster.redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_waits_while_redis_is_full_and_goes_on_when_it_is_not() {
+    let pieces = llm::many_pieces(30);
+    let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
+    let cluster = Cluster::start(&QUICK, Some(&model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+
+    let run = client.start(&chat(), &[]).await;
+    client.follow(&run, None).await.until_text("<3>").await;
+    fill(&cluster);
+    let refused = client.submit_answer(&chat()).await;
+    assert_eq!(refused.status, 503, "{}", refused.text);
+    // Longer than every lease.
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    empty(&cluster);
+
+    answered(&client.ended(&run).await, &pieces.concat());
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert_eq!(told.text(), pieces.concat());
+    told.is_whole();
+    told.nodes_end_once();
+    assert_eq!(cluster.redis.cli(&["HGET", "tm:{0}:fence", "takeovers"]), "1", "nobody lost the shard");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_is_taken_over_and_given_up_even_while_redis_is_full() {
+    let model = llm::slow(&["done"], 0).await;
+    let cluster =
+        Cluster::start(&[QUICK.as_slice(), &[("scheduler.shards", "1")]].concat(), Some(&model)).await;
+    let mut first = cluster.scheduler().await;
+    let run = first.client().start(&chat(), &[]).await;
+    first.client().node_is(&run, "llm", "queued").await;
+    fill(&cluster);
+    first.process.kill();
+
+    let second = cluster.scheduler().await;
+    until("the shard to be taken over", LONG, async || {
+        let owner = cluster.redis.cli(&["GET", "tm:{0}:owner"]);
+        if owner == second.id { Ok(()) } else { Err(owner) }
+    })
+    .await;
+    // It has something to write that is refused, and stops all the same.
+    let stop = second.client().post(&format!("/api/v1/runs/{run}/stop"), &serde_json::json!({})).await;
+    assert_eq!(stop.status, 503, "{}", stop.text);
+    let mut second = second;
+    second.process.terminate();
+    second.process.ended(LONG).await;
+    assert_eq!(cluster.redis.cli(&["EXISTS", "tm:{0}:owner"]), "0", "given up");
+
+    empty(&cluster);
+    let (third, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    answered(&third.client().ended(&run).await, "done");
+}

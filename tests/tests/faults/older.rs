@@ -1,0 +1,34 @@
+//! Redis wakes up older than it was: what it had acknowledged last is gone.
+
+use tidemill_tests::check::answered;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::llm;
+
+use super::{QUICK, chat};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_go_on_where_redis_remembers_them() {
+    let pieces = llm::many_pieces(40);
+    let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 40).await;
+    let mut cluster = Cluster::start(&QUICK, Some(&model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        runs.push(client.start(&chat(), &[]).await);
+    }
+    for (run, (after, lost)) in
+        runs.iter().zip([("<6>", 500), ("<12>", 3_000), ("<18>", 9_999), ("<24>", 77)])
+    {
+        client.follow(run, None).await.until_text(after).await;
+        cluster.redis.kill();
+        cluster.redis.forget(lost);
+        cluster.redis.restart().await;
+    }
+    for run in &runs {
+        answered(&client.ended(run).await, &pieces.concat());
+        let told = client.follow(run, None).await.to_the_end().await;
+        assert_eq!(told.text(), pieces.concat());
+        told.nodes_end_once();
+    }
+}
