@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::workloads::{WORKLOADS, Workload};
 
 /// How much is measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Extent {
     /// How often everything is run.
     pub(crate) repeats: usize,
@@ -22,6 +22,18 @@ pub(crate) struct Extent {
     pub(crate) is_quick: bool,
     /// The bare loop alone.
     pub(crate) floor_only: bool,
+    /// Names of workloads; none for all of them.
+    pub(crate) only: Vec<String>,
+}
+
+impl Extent {
+    /// Also what another workload that is wanted is compared with.
+    fn wants(&self, workload: &Workload) -> bool {
+        let is_named = |name: &str| self.only.is_empty() || self.only.iter().any(|only| only == name);
+        WORKLOADS.iter().any(|other| {
+            is_named(other.name) && (other.name == workload.name || other.floor == workload.name)
+        })
+    }
 }
 
 /// The values of one row over the repeats.
@@ -56,7 +68,7 @@ impl Series {
 pub(crate) async fn run(
     redis_server: &Path,
     programs: &Programs,
-    extent: Extent,
+    extent: &Extent,
     told: impl Fn(&str),
 ) -> Result<Vec<Row>, Error> {
     let mut ping = Series::default();
@@ -66,7 +78,7 @@ pub(crate) async fn run(
         let server = Server::start(redis_server).await?;
         ping.push(floor::ping(&server, if extent.is_quick { 2_000 } else { 20_000 }).await?, None);
         drop(server);
-        for (at, workload) in WORKLOADS.iter().enumerate() {
+        for (at, workload) in WORKLOADS.iter().enumerate().filter(|(_, workload)| extent.wants(workload)) {
             told(&format!("repeat {repeat} of {}: {}, {}", extent.repeats, workload.name, workload.about));
             if let Some(load) = workload.floor_load {
                 let load = load(extent.is_quick);
@@ -85,12 +97,14 @@ pub(crate) async fn run(
     }
     let mut rows = vec![ping.row("PING".into(), "us", "round trip to redis-server")];
     for (workload, floor) in WORKLOADS.iter().zip(&mut floors) {
-        if workload.floor_load.is_some() {
+        if !floor.values.is_empty() {
             rows.push(floor.row(format!("floor {}", workload.name), workload.unit.name(), "the bare loop"));
         }
     }
     if !extent.floor_only {
-        for (workload, series) in WORKLOADS.iter().zip(&mut own) {
+        for (workload, series) in
+            WORKLOADS.iter().zip(&mut own).filter(|(_, series)| !series.values.is_empty())
+        {
             let mut row = series.row(workload.name.into(), workload.unit.name(), workload.about);
             row.ratio_to_floor = ratio(workload, series, &floors);
             rows.push(row);

@@ -35,6 +35,9 @@ struct Arguments {
     /// Measure the bare loop alone
     #[arg(long)]
     floor_only: bool,
+    /// Measure only these workloads, such as W1,W3
+    #[arg(long, value_delimiter = ',', value_parser = workloads::WORKLOADS.map(|workload| workload.name))]
+    only: Vec<String>,
     /// Take scheduler and worker as they are instead of building them first
     #[arg(long)]
     no_build: bool,
@@ -94,13 +97,17 @@ async fn until_stopped(work: impl Future<Output = Result<(), Error>>) -> Result<
 }
 
 async fn measure(arguments: &Arguments) -> Result<(), Error> {
-    let programs = Programs::find(arguments.no_build || arguments.floor_only)?;
+    if !arguments.no_build && !arguments.floor_only {
+        programs::build()?;
+    }
+    let programs = Programs::find()?;
     let extent = Extent {
         repeats: if arguments.quick { 1 } else { arguments.repeats.max(1) },
         is_quick: arguments.quick,
         floor_only: arguments.floor_only,
+        only: arguments.only.clone(),
     };
-    let rows = campaign::run(&arguments.redis_server, &programs, extent, say).await?;
+    let rows = campaign::run(&arguments.redis_server, &programs, &extent, say).await?;
     print(&report::table(&rows));
     report::write(&rows, Path::new(&arguments.out))
 }

@@ -208,7 +208,7 @@ impl Default for WorkerConfig {
         Self {
             listen: "127.0.0.1:8701".into(),
             queues: vec!["default".into()],
-            permits: 64,
+            permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,

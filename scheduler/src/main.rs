@@ -24,6 +24,10 @@ struct Arguments {
     listen: Option<String>,
 }
 
+/// A step is many short-lived texts; with the C library's allocator they took a third of the processor time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let flags = [("redis.url", arguments.redis_url), ("scheduler.listen", arguments.listen)];

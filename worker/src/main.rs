@@ -14,6 +14,10 @@ use tidemill_common::telemetry::{start_logs, start_metrics};
 use tidemill_worker::StartError;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// A step is many short-lived texts; with the C library's allocator they took a third of the processor time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let config = match Config::load(&flags::Flags::parse().sources()) {
         Ok(config) => config,
