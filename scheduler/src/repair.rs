@@ -85,9 +85,7 @@ impl Repair {
             remember: self.every.saturating_mul(2) + REMEMBER,
             known: cache
                 .iter()
-                .map(|run| {
-                    (run.id, if uncommitted.contains(&run.id) { Vec::new() } else { open_jobs(run) })
-                })
+                .map(|run| (run.id, if uncommitted.contains(&run.id) { Vec::new() } else { open_jobs(run) }))
                 .collect(),
         })
     }

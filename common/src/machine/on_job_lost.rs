@@ -1,8 +1,8 @@
 //! A job is gone although its node waits for it (deleted by hand, or lost with Redis): it is enqueued again.
 //! What may be left of the old entry is taken back, so that nobody works on it for nothing.
 
-use super::fact::JobLost;
 use super::changes::CancelledJob;
+use super::fact::JobLost;
 use super::{Step, drive};
 
 pub(super) fn step(cx: &mut Step<'_>, it: &JobLost) {

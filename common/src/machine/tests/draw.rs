@@ -77,7 +77,8 @@ pub(super) fn data(kind: &str, rest: &str) -> Json {
         "answer" => json!({"type": "answer", "answer": rest}),
         "end" => {
             // A node's id may hold dots.
-            let parts = |name: &str| name.rsplit_once('.').map(|(node, name)| [node.to_string(), name.to_string()]);
+            let parts =
+                |name: &str| name.rsplit_once('.').map(|(node, name)| [node.to_string(), name.to_string()]);
             let output = |name: &str| json!({"variable": name, "value_selector": parts(name)});
             let outputs: Vec<Json> = rest.split_whitespace().map(output).collect();
             json!({"type": "end", "outputs": outputs})

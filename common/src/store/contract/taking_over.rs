@@ -89,7 +89,8 @@ pub(super) async fn a_job_is_handed_back_once(s: Subject) -> Outcome {
     s.deliver("w1", 10).await?;
     s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
     // A worker that leaves gives back whatever it is told to hold.
-    let held: Vec<_> = s.store().held(SHARD, QUEUE, "w1").await?.iter().map(|j| (j.entry, j.number)).collect();
+    let held: Vec<_> =
+        s.store().held(SHARD, QUEUE, "w1").await?.iter().map(|j| (j.entry, j.number)).collect();
     s.store().hand_back(SHARD, QUEUE, "w1", &held).await?;
     let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
     same("as after one", told(&taken), vec![(entries[0], 1 + Delivery::HAND_BACK)])
