@@ -21,7 +21,8 @@ run: setup ## Start Redis, a scheduler, two workers and a mock model, and run an
 	@sh scripts/demo.sh
 
 test: setup ## Run all tests: unit, store, whole processes, faults, and the conformance cases that pass
-	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked
+	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --locked -p tidemill-tests --test conformance
 
 lint: ## Check formatting, lints, documentation, and that the pure half builds alone
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }

@@ -275,9 +275,11 @@ impl<'a> Wheel<'a> {
                 Err(error) => {
                     let rest = match self.drive.store.load_run(id).await {
                         Ok(rest) => rest.unwrap_or_default(),
-                        Err(error) if error.is_passing() => return Err(End::Retake(error)),
-                        // Its keys hold what no run has in them; that must not hold up all the others.
-                        Err(_) => AtRest::default(),
+                        // Its keys are none of a run; that must not hold up all the others.
+                        Err(StoreError::Unexpected { reason, .. }) if reason.contains("WRONGTYPE") => {
+                            AtRest::default()
+                        }
+                        Err(error) => return Err(End::Retake(error)),
                     };
                     gone.insert(id, Gone { reason: error.to_string(), rest });
                 }

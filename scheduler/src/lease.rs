@@ -11,7 +11,7 @@ use tidemill_common::ids::ShardId;
 use tokio::sync::watch;
 
 use crate::pulse::Pulse;
-use crate::shards::{LeaseStore, Once};
+use crate::shards::LeaseStore;
 
 /// Turns of a loop may take this much longer than a lease before it counts as stuck: a commit that waits for a slow disk
 /// is no dead loop.
@@ -28,13 +28,13 @@ pub struct Lease {
     lease_ms: u64,
     renew_ms: u64,
     kept: Mutex<HashMap<ShardId, Kept>>,
-    stop: Once,
+    stop: watch::Sender<bool>,
 }
 
 impl Lease {
     /// No leases yet.
     pub fn new(id: Arc<str>, lease_ms: u64, renew_ms: u64) -> Self {
-        Self { id, lease_ms, renew_ms, kept: Mutex::default(), stop: Once::default() }
+        Self { id, lease_ms, renew_ms, kept: Mutex::default(), stop: watch::channel(false).0 }
     }
 
     /// Renews the lease of a shard from now on, while its loop moves.
@@ -63,13 +63,17 @@ impl Lease {
 
     /// Ends the thread.
     pub fn stop(&self) {
-        self.stop.set();
+        self.stop.send_replace(true);
     }
 
     /// Runs on a thread and a runtime of its own until [`Lease::stop`].
     pub async fn run(&self, store: LeaseStore) {
-        while !self.stop.is_set() {
-            tokio::time::sleep(Duration::from_millis(self.renew_ms)).await;
+        let mut stop = self.stop.subscribe();
+        loop {
+            tokio::select! {
+                _ = stop.wait_for(|is_stopping| *is_stopping) => return,
+                () = tokio::time::sleep(Duration::from_millis(self.renew_ms)) => {}
+            }
             let shards = self.moving();
             if shards.is_empty() {
                 continue;

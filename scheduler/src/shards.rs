@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -184,18 +183,6 @@ fn panicked(shard: ShardId) -> End {
     metrics::counter!(names::PANICS.name).increment(1);
     tracing::error!(%shard, "the loop of a shard panicked");
     End::Retake(StoreError::Unexpected { doing: "turning a shard", reason: "the loop panicked".into() })
-}
-
-/// A flag that ends once and for all.
-#[derive(Debug, Default)]
-pub(crate) struct Once(AtomicBool);
-impl Once {
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 /// For the renewing thread: the store's part that it needs.

@@ -24,7 +24,7 @@ const TAKEN_MAX: usize = 16;
 
 /// A job that was handed back shows no sign of life at all: its time is that of the epoch. No job that anybody ever held
 /// is silent for so long.
-const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// When to look next.
 #[derive(Debug)]

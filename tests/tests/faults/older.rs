@@ -17,10 +17,8 @@ async fn runs_go_on_where_redis_remembers_them() {
     for _ in 0..4 {
         runs.push(client.start(&chat(), &[]).await);
     }
-    for (run, (after, lost)) in
-        runs.iter().zip([("<6>", 500), ("<12>", 3_000), ("<18>", 9_999), ("<24>", 77)])
-    {
-        client.follow(run, None).await.until_text(after).await;
+    for lost in [500, 3_000, 77, 9_999] {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         cluster.redis.kill();
         cluster.redis.forget(lost);
         cluster.redis.restart().await;

@@ -14,7 +14,8 @@ use super::changes::{About, ChunkText, EventKind};
 use super::run::{NodeStatus, taken};
 use crate::graph::{EdgeIx, Graph, Node, TemplatePart, stream_prefix};
 use crate::ids::FramePath;
-use crate::value::Selector;
+use crate::nodes::NodeKind;
+use crate::value::{SegmentType, Selector};
 
 pub use crate::graph::stream_key;
 pub use streams::Stream;
@@ -128,18 +129,23 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     if let Some(closed) = streams::tell_held(cx, &about, selector) {
         return closed;
     }
-    let Some(chunk) = value_chunk(cx, selector) else { return false };
+    // An answer's text is its author's; an output that is a secret is shown as outputs are.
+    let is_output = graph.node(graph.responses[active].node).kind == NodeKind::End;
+    let Some(chunk) = value_chunk(cx, selector, is_output) else { return false };
     tell(cx, about, selector.clone(), chunk, last);
     true
 }
 
 /// The value of a selector as one chunk, when the pool has it.
-fn value_chunk(cx: &Step<'_>, selector: &Selector) -> Option<ChunkText> {
+fn value_chunk(cx: &Step<'_>, selector: &Selector, is_output: bool) -> Option<ChunkText> {
     use crate::value::{Lookup, Variables};
     let root = FramePath::root();
     let pool = cx.run.pool(&root);
     match pool.get(selector) {
         Lookup::Missing => None,
+        Lookup::Found(segment) if is_output && segment.ty == SegmentType::Secret => {
+            Some(ChunkText::Inline(segment.log().into_owned()))
+        }
         Lookup::Found(segment) => Some(ChunkText::Inline(segment.markdown().into_owned())),
         Lookup::Blob(blob) if selector.len() == 2 => Some(ChunkText::Blob(blob.clone(), 0)),
         // A key inside a value that lies apart: whoever tells it cannot reach inside, so it is left to the output.

@@ -132,7 +132,9 @@ impl Connector {
 
     pub(super) fn error(&self, doing: &'static str, error: &RedisError) -> StoreError {
         let reason = error.to_string();
-        match error.code() {
+        match code(error).as_deref() {
+            // Before version 7 a script passes on what it was told under a code of its own.
+            _ if reason.contains("OOM command not allowed") => StoreError::Refused { doing, reason },
             Some(
                 "OOM" | "EXECABORT" | "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "MISCONF"
                 | "NOREPLICAS" | "CLUSTERDOWN",
@@ -147,6 +149,12 @@ impl Connector {
             _ => StoreError::Unexpected { doing, reason },
         }
     }
+}
+
+/// What the server called its error. The library knows no code for several commands in one go.
+fn code(error: &RedisError) -> Option<String> {
+    let of_first = || Some(error.clone().into_server_errors()?.first()?.1.code().to_string());
+    error.code().map(str::to_string).or_else(of_first)
 }
 
 /// An argument of a script.
@@ -183,3 +191,21 @@ macro_rules! args {
     ($($arg:expr),* $(,)?) => { [$($crate::store::redis::connection::Arg::from($arg)),*] };
 }
 pub(super) use args;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::{ErrorKind, ServerErrorKind};
+
+    #[test]
+    fn a_full_server_is_waited_for_however_it_says_so() {
+        let connector = Connector::new(&RedisConfig::default()).unwrap();
+        let passing = |error: RedisError| connector.error("testing", &error).is_passing();
+        let oom = "OOM command not allowed when used memory > 'maxmemory'.".to_string();
+        let script = format!("Error running script (call to f_1): @user_script:3: -{oom}");
+        assert!(passing((ErrorKind::Extension, "OOM", oom).into()));
+        assert!(passing((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", script).into()));
+        assert!(passing((ErrorKind::Server(ServerErrorKind::BusyLoading), "LOADING").into()));
+        assert!(!passing((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", "no".into()).into()));
+    }
+}

@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::{array, entry, pairs, text, unexpected};
+use super::replies::{array, entry, pairs, unexpected};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
@@ -279,21 +279,17 @@ impl RedisStore {
     /// Everything of a run; read in one go, so that it is of one moment.
     pub(super) async fn at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
         const DOING: &str = "loading a run";
-        let mut pipe = redis::pipe();
-        pipe.atomic();
-        pipe.cmd("HGETALL").arg(self.keys.run(run));
-        pipe.cmd("HGETALL").arg(self.keys.state(run));
-        pipe.cmd("LRANGE").arg(self.keys.held(run)).arg(0).arg(-1);
-        pipe.cmd("XREVRANGE").arg(self.keys.events(run)).arg("+").arg("-").arg("COUNT").arg(1);
-        let (fields, state, held, last): (HashMap<String, String>, Value, Vec<String>, Value) =
-            self.connector.ask_all(DOING, &pipe).await?;
+        let k = &self.keys;
+        let keys = [k.run(run), k.state(run), k.held(run), k.events(run)];
+        let (fields, state, held, last): (Value, Value, Vec<String>, Value) =
+            self.connector.run(DOING, &self.scripts.load_run, &keys, &[]).await?;
+        let hash =
+            |value, what: &str| pairs(value).ok_or_else(|| unexpected(DOING, format!("{what} is no hash")));
+        let fields: HashMap<String, String> = hash(fields, "the run")?.into_iter().collect();
         if fields.is_empty() {
             return Ok(None);
         }
-        let state = match state {
-            Value::Map(map) => map.into_iter().filter_map(|(k, v)| Some((text(k)?, text(v)?))).collect(),
-            list => pairs(list).ok_or_else(|| unexpected(DOING, "the state is no hash"))?,
-        };
+        let state = hash(state, "the state")?;
         let last = array(last).and_then(|mut entries| entry(entries.pop()?));
         let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
         Ok(Some(AtRest { run: fields, state, held, seq }))
