@@ -313,7 +313,11 @@ impl Delivery {
 
     /// How many handings-out count against the bound on them: all that were not handed back.
     pub const fn counted(&self) -> u32 {
-        self.number % Self::HAND_BACK
+        Self::counted_of(self.number)
+    }
+    /// As [`Self::counted`], of a number alone.
+    pub const fn counted_of(number: u32) -> u32 {
+        number % Self::HAND_BACK
     }
 }
 

@@ -84,8 +84,10 @@ impl Shards for RedisStore {
 
     async fn release(&self, shard: ShardId, id: &str) -> Result<(), StoreError> {
         let keys = [self.keys.owner(shard), self.keys.fence(shard)];
-        let _: String =
-            self.connector.run("giving a shard up", &self.scripts.release_shard, &keys, &args![id]).await?;
+        let _: String = self
+            .connector
+            .run("giving a shard up", &self.scripts.release_shard, &keys, &[Arg::from(id)])
+            .await?;
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::graph::GraphHash;
-use tidemill_common::ids::FramePath;
+use tidemill_common::ids::{Delivery, FramePath};
 use tidemill_common::machine::run::{NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_common::store::ListRuns;
 use tidemill_common::value::JsonMap;
@@ -162,7 +162,7 @@ fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &No
         "started_at": seconds(state.started_at),
         "finished_at": seconds(state.finished_at),
         "job": state.job,
-        "delivery": state.delivery,
+        "delivery": Delivery::counted_of(state.delivery),
         "error": state.error,
         "failures": state.failures,
         "tokens": state.tokens,
