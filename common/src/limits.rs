@@ -1,5 +1,6 @@
-//! Every bound in one place: name, unit, default, and how the default was chosen. All of them are settings; the name
-//! of the setting is in the error that a limit causes.
+//! Every bound in one place: name, unit, default, and how the default was chosen. Where a name stands in parentheses it
+//! is a setting, and the error that the limit causes names it. The others pace the engine itself: nobody is refused
+//! by them, what is over the bound only comes later.
 
 /// Largest workflow file that is read, in bytes (`import_bytes_max`). Dify refuses more than 10 MB.
 pub const IMPORT_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -25,8 +26,7 @@ pub const STEPS_MAX: u64 = 500;
 /// Longest time of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
 pub const RUN_SECONDS_MAX: u64 = 1200;
 /// Values whose JSON is longer than this many bytes are stored apart (`inline_bytes_max`, at most 32 KiB). A value is
-/// written up to three times on its way (fact, state, event), and throughput falls by half between 1 and 4 KiB, while
-/// fetching a blob costs one more round trip.
+/// written up to three times on its way (fact, state, event), while fetching a blob costs one more round trip.
 pub const INLINE_BYTES_MAX: usize = 8 * 1024;
 /// Most bytes of inline values in one job; above it the largest travel as blobs (`job_bytes_max`).
 pub const JOB_BYTES_MAX: usize = 256 * 1024;
@@ -57,7 +57,7 @@ pub const JOB_LEASE_MS: u64 = 10_000;
 pub const DELIVERIES_MAX: u32 = 3;
 /// Most entries in an inbox before new runs are refused (`inbox_max`).
 pub const INBOX_MAX: u64 = 100_000;
-/// Shards of a new namespace (`shards`). Two were fastest on two cores: larger batches than eight.
+/// Shards of a new namespace (`shards`). Few shards make large batches; more can be added.
 pub const SHARDS: u16 = 2;
 /// Bytes of run states that one scheduler keeps in memory (`run_cache_bytes`).
 pub const RUN_CACHE_BYTES: usize = 256 * 1024 * 1024;

@@ -9,12 +9,12 @@ use std::time::Duration;
 use clap::Parser;
 use tidemill_common::config::Config;
 use tidemill_common::store::redis::RedisStore;
-use tidemill_common::store::{Jobs, StoreError};
+use tidemill_common::store::{Jobs, Runs, StoreError};
 use tidemill_common::telemetry::{start_logs, start_metrics};
 use tidemill_worker::StartError;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A step is many short-lived texts; with the C library's allocator they took a third of the processor time.
+/// A step is many short-lived texts, which the C library's allocator is slow at.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -40,9 +40,12 @@ async fn work(config: &Config) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let own = config.clone();
     let own_store = move || Ok(RedisStore::from_config(&own)? as Arc<dyn Jobs>);
-    let mut worker =
-        tidemill_worker::start_with(config, RedisStore::from_config(config)?, Some(Box::new(own_store)))
-            .await?;
+    let store = RedisStore::from_config(config)?;
+    // A server that would throw runs away is refused by every process, not only by the scheduler.
+    for warning in store.check().await.map_err(StartError::Store)?.warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut worker = tidemill_worker::start_with(config, store, Some(Box::new(own_store))).await?;
     let code = tokio::select! {
         _ = term.recv() => ExitCode::SUCCESS,
         _ = int.recv() => ExitCode::SUCCESS,
