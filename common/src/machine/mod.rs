@@ -3,7 +3,9 @@
 //! [`step`] reads no clock, draws no randomness and waits for nothing; the same state, fact and moment always give
 //! the same result. Whoever calls it commits the result, or throws the state away and loads it again.
 
+pub mod breakpoint;
 pub mod changes;
+pub mod compat;
 pub mod fact;
 pub mod invariants;
 pub mod response;
