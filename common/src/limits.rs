@@ -25,6 +25,10 @@ pub const TEMPLATE_CHARS_MAX: usize = 400_000;
 pub const STEPS_MAX: u64 = 500;
 /// Longest time of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
 pub const RUN_SECONDS_MAX: u64 = 1200;
+/// Longest time that a form may wait, in seconds (`human_input_timeout_s`). Dify's default: seven days.
+pub const HUMAN_INPUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
+/// Deepest nesting of workflows that call workflows (`call_depth_max`). Dify's default.
+pub const CALL_DEPTH_MAX: u64 = 5;
 /// Values whose JSON is longer than this many bytes are stored apart (`inline_bytes_max`, at most 32 KiB). A value is
 /// written up to three times on its way (fact, state, event), while fetching a blob costs one more round trip.
 pub const INLINE_BYTES_MAX: usize = 8 * 1024;

@@ -4,7 +4,9 @@
 //! the same result. Whoever calls it commits the result, or throws the state away and loads it again.
 
 pub mod body;
+pub mod breakpoint;
 pub mod changes;
+pub mod compat;
 pub mod control;
 pub mod fact;
 pub mod invariants;

@@ -13,6 +13,8 @@ use crate::value::Stored;
 
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
 use super::control::Control;
+use super::breakpoint::Breakpoint;
+use super::compat::{ConversationWrites, NestedAnswers};
 use super::fact::NamedValues;
 use super::pause::Pause;
 use super::response::ResponseState;
@@ -323,6 +325,16 @@ pub struct RunOptions {
     pub template_chars_max: usize,
     /// Values longer than this are stored apart (`inline_bytes_max`).
     pub inline_bytes_max: usize,
+    /// Writes of iterations to conversation variables.
+    pub iteration_conversation_writes: ConversationWrites,
+    /// Streams of answers inside containers.
+    pub nested_answer_stream: NestedAnswers,
+    /// Whether failures inside an iteration count among the run's exceptions, as in graphon.
+    pub iteration_failures_count: bool,
+    /// Whether a loop tells a next round behind its last one.
+    pub loop_next_after_last: bool,
+    /// Longest time that forms of this run may wait, in seconds; 0 for no bound (`human_input_timeout_s`).
+    pub human_input_timeout_s: u64,
 }
 
 impl Default for RunOptions {
@@ -333,6 +345,11 @@ impl Default for RunOptions {
             template_undefined: UndefinedNames::Empty,
             template_chars_max: limits::TEMPLATE_CHARS_MAX,
             inline_bytes_max: limits::INLINE_BYTES_MAX,
+            iteration_conversation_writes: ConversationWrites::default(),
+            nested_answer_stream: NestedAnswers::default(),
+            iteration_failures_count: true,
+            loop_next_after_last: false,
+            human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
         }
     }
 }
@@ -352,6 +369,10 @@ pub struct RunHead {
     pub sys: NamedValues,
     /// Conversation variables that replace the document's first values.
     pub conversation: NamedValues,
+    /// The conversation it belongs to, if any: its conversation variables are stored there.
+    pub conversation_id: Option<String>,
+    /// Commands that wait for a node of the root frame.
+    pub commands: Vec<Breakpoint>,
     /// Its options.
     pub options: RunOptions,
     /// When it was submitted.

@@ -41,6 +41,15 @@ pub struct TakeBack {
     pub execution: ExecutionId,
 }
 
+/// What a run leaves to its conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationWrite {
+    /// The conversation.
+    pub id: String,
+    /// Fields of its hash: `v:<name>` and the stored JSON of the variable.
+    pub fields: Vec<(String, String)>,
+}
+
 /// All that a commit writes for one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunWrite {
@@ -54,6 +63,12 @@ pub struct RunWrite {
     pub fields: Vec<(&'static str, String)>,
     /// Fields of the state hash; none for one to delete.
     pub state: Vec<(String, Option<String>)>,
+    /// Fields of the hash of what closed frames left; none for one to delete.
+    pub collected: Vec<(String, Option<String>)>,
+    /// Fields of the pauses hash: pause id and its JSON.
+    pub pauses: Vec<(String, String)>,
+    /// What it leaves to its conversation.
+    pub conversation: Option<ConversationWrite>,
     /// Delete the list of held chunks first.
     pub held_cleared: bool,
     /// Then append these to it.
@@ -114,6 +129,9 @@ impl RunWrite {
             created_at: run.head.created_at,
             fields,
             state,
+            collected: Vec::new(),
+            pauses: Vec::new(),
+            conversation: None,
             held_cleared: changes.held_cleared,
             held: changes.held.iter().map(held_json).collect(),
             entries: changes
@@ -172,6 +190,9 @@ impl RunWrite {
                 ("error", error.clone()),
             ],
             state: Vec::new(),
+            collected: Vec::new(),
+            pauses: Vec::new(),
+            conversation: None,
             held_cleared: false,
             held: Vec::new(),
             entries: vec![vec![(event::kind::GRAPH_RUN_FAILED, told.to_string())]],
@@ -192,7 +213,11 @@ impl RunWrite {
         let events: usize = self.entries.iter().flatten().map(|(k, v)| k.len() + v.len()).sum();
         let jobs: usize = self.jobs.iter().map(|j| j.body.len() + 80).sum();
         let blobs: usize = self.blobs.iter().map(|(_, text)| text.len()).sum();
-        state + events + jobs + blobs + 128
+        let collected: usize =
+            self.collected.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len)).sum();
+        let kept = self.conversation.iter().flat_map(|write| &write.fields);
+        let pauses: usize = self.pauses.iter().chain(kept).map(|(k, v)| k.len() + v.len()).sum();
+        state + collected + pauses + events + jobs + blobs + 128
     }
 }
 

@@ -3,7 +3,8 @@
 //! | hash | field | holds |
 //! | --- | --- | --- |
 //! | run | `status`, `version`, `mode`, `workflow`, `app`, `user` | words |
-//! | run | `inputs`, `sys`, `conversation`, `options`, `outputs` | JSON |
+//! | run | `inputs`, `sys`, `conversation`, `commands`, `options`, `outputs` | JSON |
+//! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
 //! | run | `error`, `steps`, `tokens`, `exceptions` | written at the end |
 //! | state | `n:<frame>/<node>` | JSON of a node's state |
@@ -18,12 +19,14 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use super::breakpoint::{breakpoints_from_json, breakpoints_json};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
 use super::{WireError, check_version};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, GraphHash, NodeIx};
 use crate::ids::{FramePath, RunId};
 use crate::machine::changes::Held;
+use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
 use crate::machine::run::{
     Frame, NodeState, NodeStatus, RunHead, RunOptions, RunState, RunStatus, derive_edges,
@@ -57,6 +60,22 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.inline_bytes_max != default.inline_bytes_max {
         map.insert("inline_bytes_max".into(), options.inline_bytes_max.into());
     }
+    if options.iteration_conversation_writes != default.iteration_conversation_writes {
+        let word = options.iteration_conversation_writes.name();
+        map.insert("iteration_conversation_writes".into(), word.into());
+    }
+    if options.nested_answer_stream != default.nested_answer_stream {
+        map.insert("nested_answer_stream".into(), options.nested_answer_stream.name().into());
+    }
+    if options.iteration_failures_count != default.iteration_failures_count {
+        map.insert("iteration_failures_count".into(), options.iteration_failures_count.into());
+    }
+    if options.loop_next_after_last != default.loop_next_after_last {
+        map.insert("loop_next_after_last".into(), options.loop_next_after_last.into());
+    }
+    if options.human_input_timeout_s != default.human_input_timeout_s {
+        map.insert("human_input_timeout_s".into(), options.human_input_timeout_s.into());
+    }
     map
 }
 
@@ -65,6 +84,8 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
     let default = RunOptions::default();
     let number = |key: &str| map.get(key).and_then(Json::as_u64);
     let size = |key: &str| number(key).and_then(|n| usize::try_from(n).ok());
+    let words = |key: &str| map.get(key).and_then(Json::as_str);
+    let truth = |key: &str| map.get(key).and_then(Json::as_bool);
     RunOptions {
         steps_max: number("max_steps").unwrap_or(default.steps_max),
         seconds_max: number("max_execution_time_s").unwrap_or(default.seconds_max),
@@ -74,6 +95,16 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         },
         template_chars_max: size("template_chars_max").unwrap_or(default.template_chars_max),
         inline_bytes_max: size("inline_bytes_max").unwrap_or(default.inline_bytes_max),
+        iteration_conversation_writes: words("iteration_conversation_writes")
+            .and_then(ConversationWrites::from_name)
+            .unwrap_or(default.iteration_conversation_writes),
+        nested_answer_stream: words("nested_answer_stream")
+            .and_then(NestedAnswers::from_name)
+            .unwrap_or(default.nested_answer_stream),
+        iteration_failures_count: truth("iteration_failures_count")
+            .unwrap_or(default.iteration_failures_count),
+        loop_next_after_last: truth("loop_next_after_last").unwrap_or(default.loop_next_after_last),
+        human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
     }
 }
 
@@ -92,6 +123,12 @@ pub fn head_to_json(head: &RunHead) -> Json {
         if !values.is_empty() {
             map.insert(key.into(), named(values));
         }
+    }
+    if let Some(id) = &head.conversation_id {
+        map.insert("conversation_id".into(), id.as_str().into());
+    }
+    if !head.commands.is_empty() {
+        map.insert("commands".into(), breakpoints_json(&head.commands));
     }
     let options = options_to_json(&head.options);
     if !options.is_empty() {
@@ -120,6 +157,8 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         inputs: named_from_json(map.remove("inputs"))?,
         sys: named_from_json(map.remove("sys"))?,
         conversation: named_from_json(map.remove("conversation"))?,
+        conversation_id: text(&map, "conversation_id"),
+        commands: breakpoints_from_json(map.remove("commands"))?,
         options,
     })
 }
@@ -142,6 +181,12 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     }
     if !head.conversation.is_empty() {
         fields.push(("conversation", named(&head.conversation)));
+    }
+    if let Some(id) = &head.conversation_id {
+        fields.push(("conversation_id", id.clone()));
+    }
+    if !head.commands.is_empty() {
+        fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
     let options = options_to_json(&head.options);
     if !options.is_empty() {
@@ -170,6 +215,8 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         inputs: named_from_json(json("inputs")?)?,
         sys: named_from_json(json("sys")?)?,
         conversation: named_from_json(json("conversation")?)?,
+        conversation_id: fields.get("conversation_id").cloned(),
+        commands: breakpoints_from_json(json("commands")?)?,
         options: match json("options")? {
             Some(Json::Object(map)) => options_from_json(&map),
             _ => RunOptions::default(),
@@ -344,6 +391,10 @@ pub struct AtRest {
     pub held: Vec<String>,
     /// The number of the last event; 0 for none.
     pub seq: u64,
+    /// What closed frames of open containers left.
+    pub collected: Vec<(String, String)>,
+    /// Its pauses, and the answers to them.
+    pub pauses: Vec<(String, String)>,
 }
 
 /// Puts a run together from what the store has of it.

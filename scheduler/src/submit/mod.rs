@@ -216,6 +216,8 @@ impl Submitter {
             inputs: apart.at_rest(inputs).await?,
             sys: apart.at_rest(sys).await?,
             conversation: apart.at_rest(conversation).await?,
+            conversation_id: None,
+            commands: Vec::new(),
             options,
             created_at,
         };

@@ -56,6 +56,7 @@ impl Kept {
             state: self.state.clone().into_iter().collect(),
             held: self.held.clone(),
             seq: self.seq,
+            ..AtRest::default()
         };
         state::load(like.id, like.graph.0.clone(), rest).expect("what was written can be loaded")
     }

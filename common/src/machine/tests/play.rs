@@ -57,6 +57,8 @@ impl Play {
             inputs: inputs.iter().map(|(name, value)| ((*name).to_string(), text(value))).collect(),
             sys: vec![("user_id".into(), text("u"))],
             conversation: Vec::new(),
+            conversation_id: None,
+            commands: Vec::new(),
             options,
             created_at: now,
         };

@@ -280,8 +280,8 @@ impl RedisStore {
     pub(super) async fn at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
         const DOING: &str = "loading a run";
         let k = &self.keys;
-        let keys = [k.run(run), k.state(run), k.held(run), k.events(run)];
-        let (fields, state, held, last): (Value, Value, Vec<String>, Value) =
+        let keys = [k.run(run), k.state(run), k.held(run), k.events(run), k.collected(run), k.pauses(run)];
+        let (fields, state, held, last, collected, pauses): (Value, Value, Vec<String>, Value, Value, Value) =
             self.connector.run(DOING, &self.scripts.load_run, &keys, &[]).await?;
         let hash =
             |value, what: &str| pairs(value).ok_or_else(|| unexpected(DOING, format!("{what} is no hash")));
@@ -292,6 +292,8 @@ impl RedisStore {
         let state = hash(state, "the state")?;
         let last = array(last).and_then(|mut entries| entry(entries.pop()?));
         let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
-        Ok(Some(AtRest { run: fields, state, held, seq }))
+        let collected = hash(collected, "what was collected")?;
+        let pauses = hash(pauses, "the list of pauses")?;
+        Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses }))
     }
 }
