@@ -1,7 +1,7 @@
 //! Commands that were given at submit: each takes effect in the step in which its node first ends.
 
 use super::fact::{PauseCommand, UpdateVariables};
-use super::run::BreakpointCommand;
+use super::breakpoint::BreakpointCommand;
 use super::{Step, end_of_run, on_pause, on_update};
 use crate::graph::NodeIx;
 
@@ -26,7 +26,7 @@ pub(super) fn ended(cx: &mut Step<'_>, node: NodeIx) {
         match command {
             BreakpointCommand::Stop { reason } => end_of_run::abort(cx, &reason),
             BreakpointCommand::Pause { reason } => {
-                on_pause::hold(cx, PauseCommand { reason: reason.as_str().into() });
+                on_pause::hold(cx, PauseCommand { reason });
             }
             BreakpointCommand::Update { updates } => {
                 on_update::step(cx, UpdateVariables { updates, key: None });

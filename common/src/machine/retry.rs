@@ -18,13 +18,13 @@ pub(super) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
         return false;
     }
     let due = cx.at.now.plus(Duration::from_millis(spec.retry.interval_ms));
-    if let Some(state) = cx.node_mut(frame, node) {
+    cx.update(frame, node, |state| {
         state.status = NodeStatus::Retrying;
         state.finished_at = None;
         state.error = None;
         state.handle = None;
         state.delivery = 0;
-    }
+    });
     let timer = Timer::Retry { frame: frame.clone(), node, attempt: attempt + 1 };
     cx.out.timers.push(TimerChange::Set(due, timer));
     cx.tell(EventKind::NodeRunRetry { end: end.clone(), index: attempt });
