@@ -13,6 +13,9 @@ pub const DOCUMENT_VALUES_MAX: usize = 2_000_000;
 /// Most bytes of text in a workflow file once its aliases are expanded (`document_text_bytes_max`): twice the largest
 /// file, so that honest use of aliases fits and an alias bomb does not.
 pub const DOCUMENT_TEXT_BYTES_MAX: usize = 2 * IMPORT_BYTES_MAX;
+/// Deepest nesting of iterations and loops, one within the other. Nobody draws five; the bound keeps the paths of frames
+/// short and the walks from a node up to the root cheap.
+pub const CONTAINER_DEPTH_MAX: usize = 16;
 /// Most problems that are reported of one file; the rest is counted.
 pub const DIAGNOSTICS_MAX: usize = 500;
 /// Longest description of a variable, in characters. Dify's limit.

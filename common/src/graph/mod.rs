@@ -3,6 +3,7 @@
 //! [`build()`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
 //! behind that, nobody checks again for cycles, missing ends or unknown types.
 
+mod body;
 pub mod build;
 mod containers;
 mod cycles;
@@ -18,6 +19,7 @@ use crate::ids::NodeId;
 use crate::nodes::{NodeData, NodeKind};
 use crate::value::{JsonMap, Segment};
 
+pub use body::Body;
 pub use build::{Imported, build, import, import_within};
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
 
@@ -131,6 +133,9 @@ pub struct Node {
     pub outs: Vec<EdgeIx>,
     /// The container it lies in.
     pub parent: Option<NodeIx>,
+    /// The loop that its `data.loop_id` names, whether it lies in it or deeper: what a round of that loop forgets of the
+    /// round before, and which loop a loop-end ends.
+    pub loop_id: Option<NodeIx>,
     /// The variables its configuration mentions, as `(node, name)`, each once: what a job must carry.
     pub mentions: Vec<(String, String)>,
 }
@@ -203,6 +208,7 @@ pub struct Graph {
     /// kept.
     pub streamed: std::collections::HashSet<String>,
     index: HashMap<NodeId, NodeIx>,
+    bodies: HashMap<NodeIx, Body>,
 }
 
 impl Graph {
@@ -213,6 +219,13 @@ impl Graph {
     /// The edge at a place.
     pub fn edge(&self, ix: EdgeIx) -> &Edge {
         &self.edges[ix.at()]
+    }
+    /// The body of an iteration or loop.
+    ///
+    /// # Panics
+    /// When the node is no container.
+    pub fn body(&self, container: NodeIx) -> &Body {
+        &self.bodies[&container]
     }
     /// The place of a node by its id.
     pub fn find(&self, id: &str) -> Option<NodeIx> {

@@ -67,6 +67,11 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
 }
@@ -134,7 +139,12 @@ fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<Selector>)> {
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
-        | NodeData::Llm(_) => HashSet::new(),
+        | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_) => HashSet::new(),
     };
     assigners.map(|(at, node)| (at, written(node))).filter(|(_, written)| !written.is_empty()).collect()
 }
@@ -195,6 +205,7 @@ mod tests {
             ins: Vec::new(),
             outs: vec![EdgeIx(out)],
             parent: None,
+            loop_id: None,
             mentions: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! One door to every pure node: the scheduler's step and the workers call the same code.
 
-use super::{NodeData, NodeResult};
+use super::{NodeData, NodeResult, Phase};
+use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::Node;
 use crate::value::Variables;
 
@@ -47,15 +48,49 @@ pub fn evaluate(
         NodeData::IfElse(data) => Ok(data.evaluate(variables)),
         NodeData::TemplateTransform(data) => data.evaluate(variables, limits),
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
-        NodeData::Llm(_) | NodeData::Unsupported(_) => {
-            Ok(NodeResult::failed(crate::failure::NodeFailure::new(
-                "EngineError",
-                format!("node type {} is not evaluated in place", node.kind.wire()),
-            )))
+        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) => Ok(NodeResult::default()),
+        NodeData::Llm(_) | NodeData::Iteration(_) | NodeData::Loop(_) | NodeData::Unsupported(_) => {
+            Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }
     }?;
     let too_large = limits.output_bytes.is_some_and(|max| !fits(&result, max));
     if too_large { Err(Deferred) } else { Ok(result) }
+}
+
+/// Evaluates one moment of a container; what runs between two of them is not known here. See [`Phase`].
+///
+/// An iteration opens with its list as the output `items` and collects pages of outcomes, found under its id as `#0`,
+/// `#1` and so on ([`super::iteration::Outcome`]). A loop opens with its variables as outputs; there and after a
+/// round the handle tells whether it breaks ([`super::loop_::BREAK_HANDLE`]). A failure is part of the result; other
+/// nodes, and phases that a container does not have, fail with `EngineError`.
+pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> NodeResult {
+    let id = node.id.as_str();
+    match (&node.data, phase) {
+        (NodeData::Iteration(data), Phase::Open) => data.open(variables),
+        (NodeData::Iteration(data), Phase::Collect) => data.collect_pages(id, variables),
+        (NodeData::Loop(data), Phase::Open) => data.open(id, variables),
+        (NodeData::Loop(data), Phase::Check) => data.check(variables),
+        (NodeData::Iteration(_), Phase::Check)
+        | (NodeData::Loop(_), Phase::Collect)
+        | (
+            NodeData::Start(_)
+            | NodeData::End(_)
+            | NodeData::Answer(_)
+            | NodeData::IfElse(_)
+            | NodeData::TemplateTransform(_)
+            | NodeData::VariableAggregator(_)
+            | NodeData::Llm(_)
+            | NodeData::IterationStart
+            | NodeData::LoopStart
+            | NodeData::LoopEnd(_)
+            | NodeData::Unsupported(_),
+            Phase::Open | Phase::Check | Phase::Collect,
+        ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),
+    }
+}
+
+fn misplaced(message: String) -> NodeResult {
+    NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
 
 /// Whether the outputs' JSON has at most so many bytes. Counting stops where it is clear.

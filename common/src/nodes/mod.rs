@@ -13,9 +13,10 @@ pub mod fields;
 mod http_request;
 mod human_input;
 pub mod if_else;
-mod iteration;
+pub mod iteration;
 pub mod llm;
-mod loop_;
+pub mod loop_;
+pub mod loop_end;
 mod parse;
 pub mod start;
 pub mod template_transform;
@@ -24,7 +25,7 @@ pub mod variable_aggregator;
 use crate::failure::NodeFailure;
 use crate::value::{JsonMap, Segment};
 
-pub use evaluate::{Deferred, EvaluationLimits, evaluate};
+pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
 pub(crate) use parse::{mentions_of, parse_data};
 
 /// How a node takes part in the traversal, under Dify's names.
@@ -113,15 +114,15 @@ node_types! {
     /// wait for a form
     HumanInput "human-input" Branch                        true  false false;
     /// a body per item
-    Iteration "iteration" Container                        true  false false;
+    Iteration "iteration" Container                        true  false true;
     /// where an item's body begins
-    IterationStart "iteration-start" Executable            true  false false;
+    IterationStart "iteration-start" Executable            true  false true;
     /// a body until
-    Loop "loop" Container                                  true  false false;
+    Loop "loop" Container                                  true  false true;
     /// where a round begins
-    LoopStart "loop-start" Executable                      true  false false;
+    LoopStart "loop-start" Executable                      true  false true;
     /// leaves the loop
-    LoopEnd "loop-end" Executable                          true  false false;
+    LoopEnd "loop-end" Executable                          true  false true;
     /// begins a pipeline run
     Datasource "datasource" Root                           false false false;
     /// begins a run from a web hook
@@ -168,8 +169,29 @@ pub enum NodeData {
     VariableAggregator(variable_aggregator::VariableAggregatorData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`iteration`].
+    Iteration(iteration::IterationData),
+    /// Where the body of an iteration begins: does nothing.
+    IterationStart,
+    /// See [`loop_`].
+    Loop(Box<loop_::LoopData>),
+    /// Where the body of a loop begins: does nothing.
+    LoopStart,
+    /// See [`loop_end`].
+    LoopEnd(loop_end::LoopEndData),
     /// A type that cannot be run yet.
     Unsupported(JsonMap),
+}
+
+/// The moments at which a container is evaluated. Between them its body runs, which is the machine's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// The container begins: what it runs over (iteration), its variables and whether it breaks at once (loop).
+    Open,
+    /// A round is over: whether the loop breaks.
+    Check,
+    /// No item runs any more: the output of the iteration.
+    Collect,
 }
 
 /// Tokens and prices of model calls. Prices are decimal texts, as Dify writes them.

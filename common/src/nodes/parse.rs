@@ -1,6 +1,6 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
-use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
+use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_, loop_end};
 use super::{answer, end, if_else, llm, start, template_transform, variable_aggregator};
 use crate::dsl::Problems;
 use crate::value::JsonMap;
@@ -24,11 +24,18 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Llm => {
             return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
         }
+        NodeKind::Iteration => {
+            return iteration::IterationData::parse(data, problems).map(NodeData::Iteration);
+        }
+        NodeKind::IterationStart => return Some(NodeData::IterationStart),
+        NodeKind::Loop => {
+            return loop_::LoopData::parse(data, problems).map(|data| NodeData::Loop(Box::new(data)));
+        }
+        NodeKind::LoopStart => return Some(NodeData::LoopStart),
+        NodeKind::LoopEnd => return Some(NodeData::LoopEnd(loop_end::LoopEndData::parse(data))),
         NodeKind::Code => code::check,
         NodeKind::HttpRequest => http_request::check,
         NodeKind::HumanInput => human_input::check,
-        NodeKind::Iteration => iteration::check,
-        NodeKind::Loop => loop_::check,
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
@@ -38,9 +45,6 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         | NodeKind::Agent
         | NodeKind::Assigner
         | NodeKind::ListOperator
-        | NodeKind::IterationStart
-        | NodeKind::LoopStart
-        | NodeKind::LoopEnd
         | NodeKind::Datasource
         | NodeKind::TriggerWebhook
         | NodeKind::TriggerSchedule
@@ -62,7 +66,9 @@ pub(crate) fn mentions_of(data: &NodeData) -> Vec<(String, String)> {
         NodeData::TemplateTransform(data) => data.mentions(&mut mentions),
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
-        NodeData::Unsupported(_) => {}
+        NodeData::Iteration(data) => data.mentions(&mut mentions),
+        NodeData::Loop(data) => data.mentions(&mut mentions),
+        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) | NodeData::Unsupported(_) => {}
     }
     mentions
 }

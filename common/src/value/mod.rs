@@ -6,6 +6,7 @@
 
 pub mod coerce;
 pub mod jinja;
+pub mod pyjson;
 pub mod pyrepr;
 pub mod selector;
 pub mod template;

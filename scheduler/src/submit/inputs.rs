@@ -34,6 +34,11 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_)
         | NodeData::Unsupported(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;

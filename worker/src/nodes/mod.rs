@@ -17,6 +17,11 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::TemplateTransform, Executor::Pure),
     (NodeKind::VariableAggregator, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
+    (NodeKind::Iteration, Executor::Pure),
+    (NodeKind::IterationStart, Executor::Pure),
+    (NodeKind::Loop, Executor::Pure),
+    (NodeKind::LoopStart, Executor::Pure),
+    (NodeKind::LoopEnd, Executor::Pure),
 ];
 
 struct Llm;

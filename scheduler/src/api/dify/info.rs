@@ -63,6 +63,11 @@ pub async fn parameters(
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({
