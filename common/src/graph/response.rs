@@ -72,6 +72,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::Loop(_)
         | NodeData::LoopStart
         | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
 }
@@ -144,7 +145,8 @@ fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<Selector>)> {
         | NodeData::IterationStart
         | NodeData::Loop(_)
         | NodeData::LoopStart
-        | NodeData::LoopEnd(_) => HashSet::new(),
+        | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_) => HashSet::new(),
     };
     assigners.map(|(at, node)| (at, written(node))).filter(|(_, written)| !written.is_empty()).collect()
 }

@@ -48,6 +48,7 @@ pub fn evaluate(
         NodeData::IfElse(data) => Ok(data.evaluate(variables)),
         NodeData::TemplateTransform(data) => data.evaluate(variables, limits),
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
+        NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) => Ok(NodeResult::default()),
         NodeData::Llm(_) | NodeData::Iteration(_) | NodeData::Loop(_) | NodeData::Unsupported(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))

@@ -39,6 +39,7 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::Loop(_)
         | NodeData::LoopStart
         | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;

@@ -68,6 +68,7 @@ pub async fn parameters(
         | NodeData::Loop(_)
         | NodeData::LoopStart
         | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({
