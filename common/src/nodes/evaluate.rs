@@ -47,6 +47,7 @@ pub fn evaluate(
         NodeData::IfElse(data) => Ok(data.evaluate(variables)),
         NodeData::TemplateTransform(data) => data.evaluate(variables, limits),
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
+        NodeData::Assigner(data) => Ok(data.evaluate(variables)),
         NodeData::Llm(_) | NodeData::Unsupported(_) => {
             Ok(NodeResult::failed(crate::failure::NodeFailure::new(
                 "EngineError",
@@ -58,10 +59,12 @@ pub fn evaluate(
     if too_large { Err(Deferred) } else { Ok(result) }
 }
 
-/// Whether the outputs' JSON has at most so many bytes. Counting stops where it is clear.
+/// Whether the JSON of outputs and updates has at most so many bytes. Counting stops where it is clear.
 fn fits(result: &NodeResult, bytes_max: usize) -> bool {
     let mut left = Room(bytes_max);
-    result.outputs.iter().all(|(_, segment)| serde_json::to_writer(&mut left, &segment.value).is_ok())
+    let outputs = result.outputs.iter().map(|(_, segment)| segment);
+    let updates = result.updates.iter().map(|update| &update.value);
+    outputs.chain(updates).all(|segment| serde_json::to_writer(&mut left, &segment.value).is_ok())
 }
 
 /// A writer that keeps nothing and fails when more is written than it has room for.
