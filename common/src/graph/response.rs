@@ -124,21 +124,22 @@ fn always_blocks(source: &Node) -> bool {
 
 /// The assigners and the variables they write.
 fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<&Selector>)> {
-    let written = |node: &'_ Node| -> HashSet<&Selector> {
-        match &node.data {
-            NodeData::Assigner(data) => data.targets().collect(),
-            NodeData::Start(_)
-            | NodeData::End(_)
-            | NodeData::Answer(_)
-            | NodeData::IfElse(_)
-            | NodeData::TemplateTransform(_)
-            | NodeData::VariableAggregator(_)
-            | NodeData::Llm(_)
-            | NodeData::Unsupported(_) => HashSet::new(),
-        }
-    };
-    let all = nodes.iter().enumerate().map(|(at, node)| (at, written(node)));
+    let all = nodes.iter().enumerate().map(|(at, node)| (at, written_by(node)));
     all.filter(|(_, written)| !written.is_empty()).collect()
+}
+
+fn written_by(node: &Node) -> HashSet<&Selector> {
+    match &node.data {
+        NodeData::Assigner(data) => data.targets().collect(),
+        NodeData::Start(_)
+        | NodeData::End(_)
+        | NodeData::Answer(_)
+        | NodeData::IfElse(_)
+        | NodeData::TemplateTransform(_)
+        | NodeData::VariableAggregator(_)
+        | NodeData::Llm(_)
+        | NodeData::Unsupported(_) => HashSet::new(),
+    }
 }
 
 /// The edges that block one template: those that always do, and those behind a writer of what it shows.

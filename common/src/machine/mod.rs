@@ -9,6 +9,7 @@ pub mod invariants;
 pub mod response;
 pub mod run;
 
+mod backoff;
 mod drive;
 mod edges;
 mod end_of_run;
