@@ -16,17 +16,17 @@ pub(super) enum Arithmetic {
 ///
 /// Python's whole numbers have no limit. Beyond 64 bits ours become the nearest float.
 pub(super) fn compute(operation: Arithmetic, left: &Json, right: &Json) -> Option<Json> {
-    if operation != Arithmetic::Divide
-        && let (Some(left), Some(right)) = (whole(left), whole(right))
-    {
-        // Two numbers of 64 bits never leave 128.
+    if let (Some(left), Some(right)) = (whole(left), whole(right)) {
         let result = match operation {
-            Arithmetic::Add => left + right,
-            Arithmetic::Subtract => left - right,
-            Arithmetic::Multiply => left * right,
-            Arithmetic::Divide => return None,
+            Arithmetic::Add => left.checked_add(right),
+            Arithmetic::Subtract => left.checked_sub(right),
+            Arithmetic::Multiply => left.checked_mul(right),
+            // Always a float in Python, also for 4 / 2.
+            Arithmetic::Divide => None,
         };
-        return Number::from_i128(result).or_else(|| Number::from_f64(result as f64)).map(Json::Number);
+        if let Some(number) = result.and_then(Number::from_i128) {
+            return Some(Json::Number(number));
+        }
     }
     let (left, right) = (fraction(left)?, fraction(right)?);
     let result = match operation {
