@@ -14,6 +14,7 @@ pub mod pause;
 pub mod response;
 pub mod run;
 
+mod backoff;
 mod breakpoints;
 mod containers;
 mod drive;

@@ -3,62 +3,42 @@
 use super::changes::EventKind;
 use super::fact::Answer;
 use super::pause::{self, Pause, PauseStatus};
-use super::{Step, drive, end_of_run, records, settle, variables};
+use super::{Step, drive, end_of_run, records, settle};
 use crate::failure::NodeFailure;
 use crate::nodes::human_input::{answered, check_answer, expired};
 use crate::nodes::{NodeResult, PauseKind};
-use crate::value::{Segment, Stored};
+use crate::value::JsonMap;
 
 pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
     let Some(pause) = pause::close(cx, &it.pause, PauseStatus::Answered) else { return };
     end_of_run::go_on(cx);
-    match pause.request.kind {
-        PauseKind::Form => form(cx, &pause, it),
-        PauseKind::Simple => simple(cx, &pause, it),
-    }
-    drive::drive(cx);
-}
-
-fn form(cx: &mut Step<'_>, pause: &Pause, it: &Answer) {
     let result = match check_answer(&pause.request, &it.action, &it.inputs) {
-        Ok(submitted) => {
-            let result = answered(&pause.request, &it.action, &submitted);
-            tell_again(cx, pause);
-            let text = |name: &str| {
-                let found = result.outputs.iter().find(|(known, _)| known == name);
-                found.and_then(|(_, value)| value.value.as_str()).unwrap_or("").to_string()
-            };
-            let about = cx.about(&pause.frame, pause.node);
-            cx.tell(EventKind::NodeRunHumanInputFormFilled {
-                about,
-                rendered_content: text("__rendered_content"),
-                action: it.action.clone(),
-                action_text: text("__action_value"),
-                submitted,
-            });
-            result
-        }
+        Ok(submitted) => taken(cx, &pause, it, submitted),
         // It was checked when it was taken; only an answer that was put there by hand comes here.
         Err(error) => {
-            tell_again(cx, pause);
+            tell_again(cx, &pause);
             NodeResult::failed(NodeFailure::new("ValueError", error.to_string()))
         }
     };
-    end(cx, pause, result);
+    end(cx, &pause, result);
+    drive::drive(cx);
 }
 
-/// The simple version takes an answer as values of its own variables and looks again.
-fn simple(cx: &mut Step<'_>, pause: &Pause, it: &Answer) {
-    let id = cx.run.graph.node(pause.node).id.to_string();
-    for (name, value) in &it.inputs {
-        let value = Stored::Inline(Segment::infer(value.clone()));
-        variables::write(cx, &pause.frame, &id, name, value);
+fn taken(cx: &mut Step<'_>, pause: &Pause, it: &Answer, submitted: JsonMap) -> NodeResult {
+    let result = answered(&pause.request, &it.action, &submitted);
+    tell_again(cx, pause);
+    if pause.request.kind == PauseKind::Simple {
+        return result;
     }
-    if !it.action.is_empty() {
-        let value = Stored::Inline(Segment::string(it.action.as_str()));
-        variables::write(cx, &pause.frame, &id, "edge_source_handle", value);
-    }
-    drive::make_ready(cx, &pause.frame, pause.node);
+    let text = |name: &str| {
+        let found = result.outputs.iter().find(|(known, _)| known == name);
+        found.and_then(|(_, value)| value.value.as_str()).unwrap_or("").to_string()
+    };
+    let (rendered_content, action_text) = (text("__rendered_content"), text("__action_value"));
+    let about = cx.about(&pause.frame, pause.node);
+    let action = it.action.clone();
+    cx.tell(EventKind::NodeRunHumanInputFormFilled { about, rendered_content, action, action_text, submitted });
+    result
 }
 
 /// Nobody has answered in time: the node leaves by its handle for that.

@@ -75,7 +75,7 @@ pub(super) fn failed(
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
     let (status, handle, outputs) = match strategy {
-        _ if can_retry(cx, frame, node) => {
+        _ if retry::is_due(cx, frame, node, &record.error_type) => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
             retry::again(cx, frame, node, &end);
             return;
@@ -122,12 +122,6 @@ pub(super) fn failed(
     cx.tell(EventKind::NodeRunException(end));
     cx.close_entry();
     after(cx, frame, node);
-}
-
-fn can_retry(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
-    let spec = cx.run.graph.node(node);
-    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
-    spec.kind.spec().retries && spec.retry.enabled && attempt <= spec.retry.retries_max
 }
 
 /// Writes the end into the node's state.

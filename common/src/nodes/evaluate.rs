@@ -48,6 +48,7 @@ pub fn evaluate(
         NodeData::IfElse(data) => Ok(data.evaluate(variables)),
         NodeData::TemplateTransform(data) => data.evaluate(variables, limits),
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
+        NodeData::Assigner(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) => Ok(NodeResult::default()),
         NodeData::Llm(_) | NodeData::Iteration(_) | NodeData::Loop(_) | NodeData::Unsupported(_) => {
@@ -80,7 +81,9 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::IfElse(_)
             | NodeData::TemplateTransform(_)
             | NodeData::VariableAggregator(_)
+            | NodeData::Assigner(_)
             | NodeData::Llm(_)
+            | NodeData::HumanInput(_)
             | NodeData::IterationStart
             | NodeData::LoopStart
             | NodeData::LoopEnd(_)
@@ -94,10 +97,12 @@ fn misplaced(message: String) -> NodeResult {
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
 
-/// Whether the outputs' JSON has at most so many bytes. Counting stops where it is clear.
+/// Whether the JSON of outputs and updates has at most so many bytes. Counting stops where it is clear.
 fn fits(result: &NodeResult, bytes_max: usize) -> bool {
     let mut left = Room(bytes_max);
-    result.outputs.iter().all(|(_, segment)| serde_json::to_writer(&mut left, &segment.value).is_ok())
+    let outputs = result.outputs.iter().map(|(_, segment)| segment);
+    let updates = result.updates.iter().map(|update| &update.value);
+    outputs.chain(updates).all(|segment| serde_json::to_writer(&mut left, &segment.value).is_ok())
 }
 
 /// A writer that keeps nothing and fails when more is written than it has room for.

@@ -4,6 +4,7 @@
 //! the outside world is in the worker, under the same name.
 
 pub mod answer;
+pub mod assigner;
 mod code;
 pub mod condition;
 pub mod default_value;
@@ -109,7 +110,7 @@ node_types! {
     /// a model with tools
     Agent "agent" Executable                               false false false;
     /// write a variable
-    Assigner "assigner" Executable                         true  false false;
+    Assigner "assigner" Executable                         true  false true;
     /// filter, sort, slice
     ListOperator "list-operator" Executable                true  false false;
     /// wait for a form
@@ -168,6 +169,8 @@ pub enum NodeData {
     TemplateTransform(template_transform::TemplateTransformData),
     /// See [`variable_aggregator`].
     VariableAggregator(variable_aggregator::VariableAggregatorData),
+    /// See [`assigner`].
+    Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
     /// See [`iteration`].
@@ -214,6 +217,17 @@ pub struct Usage {
     pub currency: String,
 }
 
+/// A variable that a node wrote outside its own outputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VariableUpdate {
+    /// Whose variable: a node's id, or `conversation` and the like.
+    pub node: String,
+    /// Its name.
+    pub name: String,
+    /// Its new value, under the type that the variable has had.
+    pub value: Segment,
+}
+
 /// What an execution of a node brought.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeResult {
@@ -223,6 +237,8 @@ pub struct NodeResult {
     pub process_data: JsonMap,
     /// What it made, in order; written to the pool under the node's id.
     pub outputs: Vec<(String, Segment)>,
+    /// What it wrote besides: each variable once, in the order of the first writes. Empty when it failed.
+    pub updates: Vec<VariableUpdate>,
     /// Tokens, prices and such.
     pub metadata: JsonMap,
     /// The handle it leaves by.
@@ -241,6 +257,7 @@ impl Default for NodeResult {
             inputs: Vec::new(),
             process_data: JsonMap::new(),
             outputs: Vec::new(),
+            updates: Vec::new(),
             metadata: JsonMap::new(),
             handle: SOURCE_HANDLE.into(),
             usage: None,

@@ -1,7 +1,7 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
 use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_, loop_end};
-use super::{answer, end, if_else, llm, start, template_transform, variable_aggregator};
+use super::{answer, assigner, end, if_else, llm, start, template_transform, variable_aggregator};
 use crate::dsl::Problems;
 use crate::value::JsonMap;
 
@@ -20,6 +20,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::VariableAggregator => {
             return variable_aggregator::VariableAggregatorData::parse(data, problems)
                 .map(NodeData::VariableAggregator);
+        }
+        NodeKind::Assigner => {
+            return assigner::AssignerData::parse(data, problems).map(NodeData::Assigner);
         }
         NodeKind::Llm => {
             return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
@@ -46,7 +49,6 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         | NodeKind::KnowledgeRetrieval
         | NodeKind::KnowledgeIndex
         | NodeKind::Agent
-        | NodeKind::Assigner
         | NodeKind::ListOperator
         | NodeKind::Datasource
         | NodeKind::TriggerWebhook
@@ -69,6 +71,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::IfElse(data) => data.mentions(&mut mentions),
         NodeData::TemplateTransform(data) => data.mentions(&mut mentions),
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
+        NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),

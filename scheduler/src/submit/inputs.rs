@@ -33,6 +33,7 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
+        | NodeData::Assigner(_)
         | NodeData::Llm(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart

@@ -17,6 +17,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::TemplateTransform, Executor::Pure),
     (NodeKind::VariableAggregator, Executor::Pure),
     (NodeKind::HumanInput, Executor::Pure),
+    (NodeKind::Assigner, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
     (NodeKind::Iteration, Executor::Pure),
     (NodeKind::IterationStart, Executor::Pure),

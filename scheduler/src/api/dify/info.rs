@@ -62,6 +62,7 @@ pub async fn parameters(
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
+        | NodeData::Assigner(_)
         | NodeData::Llm(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
