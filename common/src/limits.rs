@@ -45,7 +45,10 @@ pub const STEP_TRANSITIONS_MAX: usize = 256;
 /// Most bytes of changes in one step, for the same reason.
 pub const STEP_BYTES_MAX: usize = 256 * 1024;
 /// Most jobs of one run that are queued or running; the rest wait as `ready` in its state.
-pub const RUN_JOBS_MAX: usize = 256;
+pub const RUN_JOBS_MAX: u64 = 256;
+/// Most frames of one container that are open at the same time, whatever its `parallel_nums`: more than a run may have
+/// jobs would only wait.
+pub const FRAMES_OPEN_MAX: u32 = 256;
 /// Most facts in one commit; more gain nothing.
 pub const COMMIT_FACTS_MAX: usize = 64;
 /// Bytes of facts after which a commit takes no further one.

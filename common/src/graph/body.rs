@@ -56,6 +56,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
+        | NodeData::Assigner(_)
+        | NodeData::HumanInput(_)
         | NodeData::Llm(_)
         | NodeData::IterationStart
         | NodeData::LoopStart

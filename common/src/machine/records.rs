@@ -49,7 +49,11 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         .collect();
     let updates = result.updates.into_iter().map(|update| {
         let name = format!("{}.{}", update.node, update.name);
-        (update.node, update.name, keep("set", &name, update.value))
+        let value = match secret_text(&graph, &update.value) {
+            Some(secret) => Stored::Secret(secret),
+            None => keep("set", &name, update.value),
+        };
+        (update.node, update.name, value)
     });
     let updates = updates.collect();
     let failure = result.failure;
@@ -86,6 +90,15 @@ fn secret_name(graph: &crate::graph::Graph, segment: &Segment) -> Option<std::sy
     graph.environment.iter().find(same).map(|v| v.name.clone())
 }
 
+
+/// The environment's secret whose text a written value is: assigned to a text variable it still must not lie in the clear.
+fn secret_text(graph: &crate::graph::Graph, segment: &Segment) -> Option<std::sync::Arc<str>> {
+    let text = segment.value.as_str().filter(|text| !text.is_empty())?;
+    let same = |v: &&crate::graph::DocumentVariable| {
+        v.value.ty == SegmentType::Secret && v.value.value.as_str() == Some(text)
+    };
+    graph.environment.iter().find(same).map(|v| v.name.clone())
+}
 
 /// A value that is stored apart. The name follows from where and in which commit it was made: a commit that is computed
 /// again has another number, and a name is never used for two contents.

@@ -200,6 +200,21 @@ pub enum Phase {
     Collect,
 }
 
+impl Phase {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Check => "check",
+            Self::Collect => "collect",
+        }
+    }
+    /// The phase of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Open, Self::Check, Self::Collect].into_iter().find(|phase| phase.name() == name)
+    }
+}
+
 /// Tokens and prices of model calls. Prices are decimal texts, as Dify writes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {

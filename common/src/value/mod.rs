@@ -328,15 +328,6 @@ pub const fn item_type(list: SegmentType) -> SegmentType {
     }
 }
 
-/// One item of a list, typed: an item of a list of files is a file.
-pub fn item_segment(list: SegmentType, value: Json) -> Segment {
-    if list == SegmentType::ArrayFile {
-        Segment::new(SegmentType::File, value)
-    } else {
-        Segment::infer(value)
-    }
-}
-
 impl From<Segment> for Stored {
     fn from(segment: Segment) -> Self {
         Self::Inline(segment)

@@ -21,7 +21,7 @@ use serde_json::{Value as Json, json};
 
 use super::breakpoint::{breakpoints_from_json, breakpoints_json};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
-use super::{WireError, check_version};
+use super::{WireError, check_version, open};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, GraphHash, NodeIx};
 use crate::ids::{FramePath, RunId};
@@ -29,12 +29,15 @@ use crate::machine::changes::Held;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
 use crate::machine::run::{
-    Frame, NodeState, NodeStatus, RunHead, RunOptions, RunState, RunStatus, derive_edges,
+    Frame, NodeState, NodeStatus, Responder, RunHead, RunOptions, RunState, RunStatus,
 };
 use crate::nodes::evaluate::UndefinedNames;
 use crate::value::JsonMap;
 
 const WHAT: &str = "the state of a run";
+
+/// A variable of the frames around that an item must not see.
+const HIDDEN: &str = r#"{"$tm":"hidden"}"#;
 
 /// The field of the response cursor.
 pub const RESPONSE_FIELD: &str = "response";
@@ -288,9 +291,11 @@ pub fn node_json(node: &NodeState) -> String {
     if node.failures > 0 {
         map.insert("failures".into(), node.failures.into());
     }
-    if node.tokens > 0 {
-        map.insert("tokens".into(), node.tokens.into());
+    open::write_spent(&mut map, &node.spent);
+    if let Some(body) = &node.body {
+        open::write_body(&mut map, body);
     }
+    open::write_tally(&mut map, &node.inside);
     Json::Object(map).to_string()
 }
 
@@ -316,7 +321,9 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
         failures: small("failures").unwrap_or(0),
-        tokens: number("tokens").unwrap_or(0),
+        spent: open::read_spent(&map),
+        body: open::read_body(map.get("body"))?,
+        inside: open::read_tally(map.get("inside")),
     })
 }
 
@@ -356,14 +363,16 @@ pub fn response_json(run: &RunState) -> String {
     let graph = &run.graph;
     let id = |ix: NodeIx| graph.node(ix).id.as_str();
     let reached: Vec<&str> = run.response.reached.iter().map(|at| id(graph.responses[*at].node)).collect();
-    let responded: Vec<&str> = run.responded.iter().map(|ix| id(*ix)).collect();
+    let root = run.frames.get(&FramePath::root());
+    let responded = root.map_or(&[][..], |root| &root.responded);
     let mut map = JsonMap::new();
     map.insert("reached".into(), reached.into());
     map.insert("done".into(), run.response.done.into());
     map.insert("at".into(), run.response.at.into());
-    map.insert("responded".into(), responded.iter().copied().collect());
-    let root = run.frames.get(&FramePath::root());
-    let several = responded.into_iter().filter_map(|node| {
+    map.insert("responded".into(), open::responded_json(responded, graph));
+    let several = responded.iter().filter_map(|responder| {
+        let Responder::Root(node) = responder else { return None };
+        let node = id(*node);
         let values = root?.variables.get(node).filter(|values| values.len() > 1)?;
         Some((node.to_string(), values.iter().map(|(name, _)| name.as_str()).collect()))
     });
@@ -374,10 +383,19 @@ pub fn response_json(run: &RunState) -> String {
     Json::Object(map).to_string()
 }
 
-/// The JSON of a variable as it stands in the state.
+/// The field of an open container.
+pub fn container_field(frame: &FramePath, node: &str) -> String {
+    format!("c:{frame}/{}", escape(node))
+}
+
+/// The JSON of a variable as it stands in the state; that of one that an item must not see says so.
 pub fn variable_json(run: &RunState, frame: &FramePath, node: &str, name: &str) -> Option<String> {
-    let stored = run.frames.get(frame)?.get(node, name)?;
-    serde_json::to_string(&StoredJson(stored)).ok()
+    let open = run.frames.get(frame)?;
+    match open.get(node, name) {
+        Some(stored) => serde_json::to_string(&StoredJson(stored)).ok(),
+        None if open.hidden.contains(&(node.to_string(), name.to_string())) => Some(HIDDEN.to_string()),
+        None => None,
+    }
 }
 
 /// A run as the store has it.
@@ -423,9 +441,19 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
         load_held(&mut run, text)?;
     }
     let graph = run.graph.clone();
-    for frame in run.frames.values_mut() {
-        frame.edges = derive_edges(&graph, &frame.nodes);
+    for (field, text) in &rest.collected {
+        let (frame, node, index) = open::placed(&FramePath::from(field.as_str()), &graph)?;
+        // What was left to a container that has ended meanwhile is about to be removed.
+        if let Some(container) = run.containers.get_mut(&(frame, node)) {
+            container.collected.insert(index, open::read_collected(text)?);
+        }
     }
+    for (_, text) in rest.pauses.iter().filter(|(field, _)| !field.contains(':')) {
+        if let Some(pause) = open::read_pause(text, &graph)? {
+            run.pauses.insert(pause.id.clone(), pause);
+        }
+    }
+    run.derive();
     let ready = |(path, frame): (&FramePath, &Frame)| {
         let at = |(at, _): (usize, &NodeState)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)));
         let is_ready = |(_, node): &(usize, &NodeState)| node.status == NodeStatus::Ready;
@@ -455,8 +483,27 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             let (node, name) = name.split_once('.').ok_or_else(|| unknown(&name))?;
             let value = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
             let open = run.frames.entry(frame).or_insert_with(|| Frame::new(&graph));
-            open.set(&unescape(node), &unescape(name), stored_from_json(value)?);
+            if text == HIDDEN {
+                open.hidden.insert((unescape(node), unescape(name)));
+            } else {
+                open.set(&unescape(node), &unescape(name), stored_from_json(value)?);
+            }
         }
+        Some(("f", path)) => {
+            let frame = run.frames.entry(FramePath::from(path)).or_insert_with(|| Frame::new(&graph));
+            open::read_frame(frame, text)?;
+        }
+        Some(("c", rest)) => {
+            let (frame, node) = placed(rest).ok_or_else(|| unknown(rest))?;
+            let node = unescape(&node);
+            let ix = graph.find(&node).ok_or_else(|| unknown(&node))?;
+            run.containers.insert((frame, ix), open::read_container(text)?);
+        }
+        Some(("r", key)) => {
+            let values = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+            run.nested.insert(key.into(), named_from_json(Some(values))?);
+        }
+        None if field == open::CONTROL_FIELD => run.control = open::read_control(text)?,
         Some(("s", key)) => {
             run.response.streams.insert(key.to_string(), stream_from_json(text)?);
         }
@@ -482,7 +529,8 @@ fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {
         .into_iter()
         .filter_map(|ix| graph.responses.iter().position(|r| r.node == ix))
         .collect();
-    run.responded = nodes("responded")?;
+    let responded = open::read_responded(map.get("responded"), &graph)?;
+    run.frames.entry(FramePath::root()).or_insert_with(|| Frame::new(&graph)).responded = responded;
     let streams = std::mem::take(&mut run.response.streams);
     run.response = ResponseState { reached, done: number("done"), at: number("at"), streams };
     if let Some(Json::Object(names)) = map.get("names") {

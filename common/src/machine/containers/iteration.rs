@@ -12,9 +12,9 @@ use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::limits;
 use crate::machine::body::{BodyState, Collected, OpenContainer};
-use crate::nodes::iteration::{ErrorMode, IterationData, Outcome, empty_output};
+use crate::nodes::iteration::{APART_PREFIX, ErrorMode, IterationData, Outcome, PAGE_PREFIX, empty_output, item};
 use crate::nodes::{NodeData, NodeResult, Phase};
-use crate::value::{Lookup, Segment, SegmentType, Stored, Variables, item_segment};
+use crate::value::{Lookup, Segment, SegmentType, Stored, Variables};
 
 /// Bytes of collected outputs that are put together here; more of them go to a worker.
 const COLLECT_HERE_BYTES: usize = limits::PURE_OUTPUT_BYTES_MAX;
@@ -112,7 +112,7 @@ fn item_of(run: &RunState, frame: &FramePath, node: NodeIx, at: u32) -> Stored {
     match items {
         Some(Stored::Inline(list)) => {
             let value = list.value.get(at as usize).cloned().unwrap_or(Json::Null);
-            Stored::Inline(item_segment(list.ty, value))
+            Stored::Inline(item(list.ty, value))
         }
         Some(Stored::Blob(list)) => Stored::Item { list: list.clone(), at: u64::from(at) },
         Some(Stored::Item { .. } | Stored::Secret(_)) | None => Stored::Inline(Segment::none()),
@@ -227,26 +227,22 @@ pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(Str
     let flush = |page: &mut Vec<Json>, inputs: &mut Vec<(String, String, Stored)>| {
         if !page.is_empty() {
             let list = Segment::new(SegmentType::ArrayAny, Json::Array(std::mem::take(page)));
-            inputs.push((id.clone(), format!("#{}", inputs.len()), Stored::Inline(list)));
+            inputs.push((id.clone(), format!("{PAGE_PREFIX}{}", inputs.len()), Stored::Inline(list)));
         }
     };
     let Some(container) = run.containers.get(&(frame.clone(), node)) else { return inputs };
     for left in container.collected.values() {
         match &left.output {
-            None => page.push(json!({"failed": true})),
+            None => page.push(Outcome::Failed.entry()),
             Some((Stored::Inline(segment), _)) => {
                 bytes += json_size(&segment.value);
-                let mut entry = json!({ "v": segment.value });
-                if segment.ty == SegmentType::File {
-                    entry["f"] = true.into();
-                }
-                page.push(entry);
+                page.push(Outcome::Done(segment.clone()).entry());
             }
             Some((apart @ (Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)), way)) => {
                 flush(&mut page, &mut inputs);
-                // The way into the value stands behind it in the name.
-                let name = format!("={}{}", inputs.len(), way.iter().map(|key| format!("\n{key}")).collect::<String>());
-                inputs.push((id.clone(), name, apart.clone()));
+                // The way into the value stands behind its number.
+                let way: String = way.iter().map(|key| format!("\n{key}")).collect();
+                inputs.push((id.clone(), format!("{APART_PREFIX}{}{way}", inputs.len()), apart.clone()));
                 bytes = 0;
             }
         }

@@ -3,9 +3,11 @@
 //! Outcomes travel in pages, lists of entries under the names `#0`, `#1`, …: the outcomes of a long list are stored
 //! as they come, and put together once.
 
+use std::collections::HashMap;
+
 use serde_json::{Value as Json, json};
 
-use super::{ErrorMode, IterationData, PAGE_PREFIX, item};
+use super::{APART_PREFIX, ErrorMode, IterationData, PAGE_PREFIX, item};
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::nodes::NodeResult;
 use crate::value::{Lookup, Segment, SegmentType, Variables};
@@ -85,7 +87,12 @@ impl IterationData {
 
 fn pages(node: &str, variables: &dyn Variables) -> Result<Vec<Outcome>, String> {
     let mut outcomes = Vec::new();
+    let apart = apart_names(node, variables);
     for number in 0.. {
+        if let Some(name) = apart.get(&number) {
+            outcomes.push(Outcome::Done(outcome_apart(node, name, variables)?));
+            continue;
+        }
         let name = format!("{PAGE_PREFIX}{number}");
         let page = match variables.variable(node, &name) {
             Lookup::Missing => break,
@@ -102,6 +109,31 @@ fn pages(node: &str, variables: &dyn Variables) -> Result<Vec<Outcome>, String> 
         }
     }
     Ok(outcomes)
+}
+
+/// The names of outcomes that stand alone, by their numbers.
+fn apart_names(node: &str, variables: &dyn Variables) -> HashMap<usize, String> {
+    let names = variables.names().into_iter().filter(|(of, _)| of == node);
+    let number = |name: String| {
+        let digits = name.strip_prefix(APART_PREFIX)?.split('\n').next()?;
+        Some((digits.parse().ok()?, name))
+    };
+    names.filter_map(|(_, name)| number(name)).collect()
+}
+
+/// An outcome that stands alone: the value, or what lies in it on the way that its name tells; null when nothing does.
+fn outcome_apart(node: &str, name: &str, variables: &dyn Variables) -> Result<Segment, String> {
+    let way = name.split('\n').skip(1).map(str::to_owned);
+    match variables.variable(node, name) {
+        Lookup::Found(whole) => {
+            let way: Vec<String> = way.collect();
+            if way.is_empty() {
+                return Ok(whole.into_owned());
+            }
+            Ok(crate::value::selector::descend(&whole, &way).unwrap_or_else(Segment::none))
+        }
+        Lookup::Missing | Lookup::Blob(_) => Err(format!("outcome {name:?} of iteration {node:?} is not loaded")),
+    }
 }
 
 /// Lists become one list and nulls are dropped, if everything but the nulls is a list.

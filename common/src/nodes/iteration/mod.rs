@@ -18,6 +18,9 @@ pub use collect::Outcome;
 
 /// The name under which a page of outcomes is found; the number of the page follows.
 pub const PAGE_PREFIX: &str = "#";
+/// The name under which one outcome is found that lies apart; its number among pages and such outcomes follows, and then,
+/// a line each, the keys of the way into the value.
+pub const APART_PREFIX: &str = "=";
 
 const LANES_DEFAULT: i64 = 10;
 /// Most characters of a value that is shown in an error.

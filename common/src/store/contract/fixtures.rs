@@ -57,6 +57,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         created_at: created_at(n),
         fields: Vec::new(),
         state: Vec::new(),
+        collected_cleared: false,
         collected: Vec::new(),
         pauses: Vec::new(),
         conversation: None,

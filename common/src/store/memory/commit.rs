@@ -69,6 +69,9 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
             None => run.state.remove(field),
         };
     }
+    if write.collected_cleared {
+        run.collected.clear();
+    }
     for (field, text) in &write.collected {
         match text {
             Some(text) => run.collected.insert(field.clone(), text.clone()),

@@ -146,10 +146,17 @@ impl RedisOwner {
     fn write_state(&self, pipe: &mut Pipeline, write: &RunWrite) {
         let held = self.keys.held(write.run);
         write_fields(pipe, &self.keys.state(write.run), &write.state);
+        if write.collected_cleared {
+            pipe.cmd("UNLINK").arg(self.keys.collected(write.run));
+        }
         write_fields(pipe, &self.keys.collected(write.run), &write.collected);
         set_fields(pipe, &self.keys.pauses(write.run), &write.pauses);
         if let Some(kept) = &write.conversation {
-            set_fields(pipe, &self.keys.conversation(self.claim.shard, &kept.id), &kept.fields);
+            let shard = self.claim.shard;
+            set_fields(pipe, &self.keys.conversation(shard, &kept.id), &kept.fields);
+            for (from, to) in &kept.copies {
+                pipe.cmd("COPY").arg(self.keys.blob(shard, from)).arg(self.keys.blob(shard, to));
+            }
         }
         if write.held_cleared {
             pipe.cmd("UNLINK").arg(&held);
