@@ -315,7 +315,7 @@ impl Apart<'_> {
                 stored.push((name, Stored::Inline(segment)));
                 continue;
             }
-            let blob = BlobRef { id: BlobId::generate(), ty: segment.ty, size: text.len() as u64 };
+            let blob = BlobRef::to(BlobId::generate(), &segment, &text);
             self.submitter.store.put_blob(self.shard, &blob.id, &text).await?;
             self.blobs.push((blob.id.clone(), blob.size));
             stored.push((name, Stored::Blob(blob)));
