@@ -41,8 +41,17 @@ pub mod kind {
     pub const CONTINUE: &str = "continue";
     /// An end is wanted.
     pub const STOP: &str = "stop";
+    /// The run is to hand out no further job.
+    pub const PAUSE: &str = "pause";
+    /// A paused run is to go on.
+    pub const RESUME: &str = "resume";
+    /// Variables are to be written.
+    pub const UPDATE: &str = "update";
+    /// A pause was answered.
+    pub const ANSWER: &str = "answer";
     /// All of them.
-    pub const ALL: [&str; 7] = [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP];
+    pub const ALL: [&str; 11] =
+        [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER];
 }
 
 /// A job as its worker names it.
