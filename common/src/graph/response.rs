@@ -67,6 +67,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
 }
@@ -134,7 +135,8 @@ fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<Selector>)> {
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
-        | NodeData::Llm(_) => HashSet::new(),
+        | NodeData::Llm(_)
+        | NodeData::HumanInput(_) => HashSet::new(),
     };
     assigners.map(|(at, node)| (at, written(node))).filter(|(_, written)| !written.is_empty()).collect()
 }

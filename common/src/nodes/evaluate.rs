@@ -47,6 +47,7 @@ pub fn evaluate(
         NodeData::IfElse(data) => Ok(data.evaluate(variables)),
         NodeData::TemplateTransform(data) => data.evaluate(variables, limits),
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
+        NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::Llm(_) | NodeData::Unsupported(_) => {
             Ok(NodeResult::failed(crate::failure::NodeFailure::new(
                 "EngineError",

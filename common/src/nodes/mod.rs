@@ -11,7 +11,7 @@ pub mod end;
 pub mod evaluate;
 pub mod fields;
 mod http_request;
-mod human_input;
+pub mod human_input;
 pub mod if_else;
 mod iteration;
 pub mod llm;
@@ -25,6 +25,7 @@ use crate::failure::NodeFailure;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate};
+pub use human_input::{PauseKind, PauseRequest};
 pub(crate) use parse::{mentions_of, parse_data};
 
 /// How a node takes part in the traversal, under Dify's names.
@@ -111,7 +112,7 @@ node_types! {
     /// filter, sort, slice
     ListOperator "list-operator" Executable                true  false false;
     /// wait for a form
-    HumanInput "human-input" Branch                        true  false false;
+    HumanInput "human-input" Branch                        true  false true;
     /// a body per item
     Iteration "iteration" Container                        true  false false;
     /// where an item's body begins
@@ -168,6 +169,8 @@ pub enum NodeData {
     VariableAggregator(variable_aggregator::VariableAggregatorData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`human_input`].
+    HumanInput(Box<human_input::HumanInputData>),
     /// A type that cannot be run yet.
     Unsupported(JsonMap),
 }
@@ -206,6 +209,8 @@ pub struct NodeResult {
     pub usage: Option<Usage>,
     /// Set when it failed.
     pub failure: Option<NodeFailure>,
+    /// Set when it has not ended and waits for somebody.
+    pub pause: Option<PauseRequest>,
 }
 
 impl Default for NodeResult {
@@ -218,6 +223,7 @@ impl Default for NodeResult {
             handle: SOURCE_HANDLE.into(),
             usage: None,
             failure: None,
+            pause: None,
         }
     }
 }

@@ -24,9 +24,12 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Llm => {
             return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
         }
+        NodeKind::HumanInput => {
+            return human_input::HumanInputData::parse(data, problems)
+                .map(|data| NodeData::HumanInput(Box::new(data)));
+        }
         NodeKind::Code => code::check,
         NodeKind::HttpRequest => http_request::check,
-        NodeKind::HumanInput => human_input::check,
         NodeKind::Iteration => iteration::check,
         NodeKind::Loop => loop_::check,
         NodeKind::Tool
@@ -50,8 +53,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
     Some(NodeData::Unsupported(data.clone()))
 }
 
-/// The variables that a configuration mentions, as (node, name), in its order and perhaps more than once.
-pub(crate) fn mentions_of(data: &NodeData) -> Vec<(String, String)> {
+/// The variables that the configuration of node `node` mentions, as (node, name), in its order and perhaps more than
+/// once.
+pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> {
     let mut mentions = Vec::new();
     match data {
         // A start node reads every variable there is; what it needs is not known from its configuration.
@@ -62,6 +66,7 @@ pub(crate) fn mentions_of(data: &NodeData) -> Vec<(String, String)> {
         NodeData::TemplateTransform(data) => data.mentions(&mut mentions),
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
         NodeData::Unsupported(_) => {}
     }
     mentions

@@ -9,6 +9,7 @@ pub mod event;
 pub mod expand;
 pub mod fact;
 pub mod job;
+pub mod pause;
 pub mod record;
 pub mod state;
 pub mod value;

@@ -34,6 +34,7 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;

@@ -16,6 +16,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::IfElse, Executor::Pure),
     (NodeKind::TemplateTransform, Executor::Pure),
     (NodeKind::VariableAggregator, Executor::Pure),
+    (NodeKind::HumanInput, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
 ];
 

@@ -88,7 +88,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             Parent::NotAContainer(_) | Parent::Unknown(_) => return None,
         };
         let data = node.data?;
-        let mentions = each_once(mentions_of(&data));
+        let mentions = each_once(mentions_of(&node.source.id, &data));
         nodes.push(Node {
             id: node.source.id.as_str().into(),
             kind: node.kind?,

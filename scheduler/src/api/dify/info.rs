@@ -63,6 +63,7 @@ pub async fn parameters(
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({
