@@ -106,6 +106,7 @@ pub fn router(state: ApiState) -> Router {
         .route("/workflows/run/{id}", get(dify::detail::show))
         .route("/workflows/tasks/{id}/stop", post(dify::stop::stop))
         .route("/workflow/{id}/events", get(dify::events::follow))
+        .route("/form/human_input/{token}", get(dify::form::show).post(dify::form::submit))
         .route("/info", get(dify::info::info))
         .route("/parameters", get(dify::info::parameters))
         .route_layer(from_fn_with_state(state.clone(), auth::app));

@@ -10,7 +10,7 @@ use super::apps;
 use crate::api::ApiState;
 use crate::api::auth::sha256_hex;
 use crate::api::error::ApiError;
-use crate::api::request::{Body, take_count, take_list, take_object, take_text};
+use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
 use crate::submit::{Idempotency, Submission, SystemValues, WorkflowSource};
 
 /// Longest idempotency key, in characters.
@@ -43,9 +43,7 @@ pub async fn submit(
     if !take_list(&mut map, "memory")?.is_empty() {
         return Err(ApiError::not_supported("memory is not supported yet"));
     }
-    if let Some(unknown) = map.keys().next() {
-        return Err(ApiError::invalid_param(format!("unknown key {unknown} in the request")));
-    }
+    nothing_left(&map)?;
     let done = state.submitter.submit(submission).await?;
     let status = if done.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = json!({
