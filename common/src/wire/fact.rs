@@ -49,13 +49,13 @@ pub mod kind {
     pub const CONTINUE: &str = "continue";
     /// An end is wanted.
     pub const STOP: &str = "stop";
-    /// Nothing new is to begin.
+    /// The run is to hand out no further job.
     pub const PAUSE: &str = "pause";
-    /// The run is to go on.
+    /// A paused run is to go on.
     pub const RESUME: &str = "resume";
-    /// Variables are set.
+    /// Variables are to be written.
     pub const UPDATE: &str = "update";
-    /// A pause is answered.
+    /// A pause was answered.
     pub const ANSWER: &str = "answer";
     /// All of them.
     pub const ALL: [&str; 11] =

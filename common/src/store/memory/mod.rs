@@ -7,6 +7,7 @@
 
 mod commit;
 mod jobs;
+mod pauses;
 mod queue;
 mod runs;
 mod shard;
@@ -56,6 +57,7 @@ struct Namespace {
     apps: BTreeMap<String, App>,
     keys: BTreeMap<String, String>,
     reserved: BTreeMap<String, Reservation>,
+    form_secret: Option<String>,
 }
 
 struct Reservation {

@@ -28,7 +28,7 @@ impl Keys {
 
     // ---- the namespace
 
-    /// hash: `v`, `shards`, `shards_first`
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`
     pub fn meta(&self) -> String {
         self.global("meta")
     }
