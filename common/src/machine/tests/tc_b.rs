@@ -52,7 +52,7 @@ fn tc_b_005_values_of_more_than_a_megabyte_pass_unaltered() {
     let mut play = Play::headed(&sheet(text), json!({}), |head| head.options.template_chars_max = usize::MAX);
     play.start().brings("a", &[("output", json!(large))]);
     assert_eq!(play.waiting(), ["t"], "a large text is rendered by a worker");
-    play.reload().works("t");
+    play.reload().works("t").works("e");
     let root = crate::ids::FramePath::root();
     let stored = play.run.pool(&root).stored("e", "r").unwrap().into_owned();
     assert!(matches!(stored, Stored::Blob(_)), "{stored:?}");

@@ -93,7 +93,7 @@ fn tc_i_003_a_strategy_within_the_item_handles_the_failure_there() {
     let text = doubling("").replace("tidemill:", "error_strategy: default-value, default_value: [{key: output, type: number, value: 0}], tidemill:");
     let mut play = Play::sheet(&text, json!({"l": [1, 2]}));
     play.start().failed("it#0/a", "broken").brings("it#1/a", &[("output", json!(4))]);
-    assert_eq!(play.last(), "partial 1 [r=[0.0,4]]");
+    assert_eq!(play.last(), "partial 1 [r=[0,4]]");
 }
 
 #[test]

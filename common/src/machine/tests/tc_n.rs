@@ -16,7 +16,7 @@ fn tc_n_001_a_start_node_shows_inputs_and_all_other_namespaces() {
     let ended = play.records.iter().find(|record| record.kind == "node_run_succeeded").unwrap();
     let outputs = ended.data["outputs"].as_object().unwrap();
     let names: Vec<&String> = outputs.keys().collect();
-    assert_eq!(names, ["x", "y", "sys.user_id", "env.k", "conversation.c"]);
+    assert_eq!(names, ["sys.user_id", "env.k", "conversation.c", "x", "y"]);
     assert!(!format!("{:?}", play.records).contains("hunter2"), "a secret is never told");
     assert_eq!(play.last(), "succeeded [x=1]");
 }

@@ -59,6 +59,22 @@ impl Play {
         panic!("the run has no end: {:?} {:?}", self.run.status, self.waiting());
     }
 
+    /// Does so many jobs, each begun in one commit and ended in the next, then wants a pause while all that is left
+    /// waits; false when the run was over before.
+    pub(super) fn pauses_after(&mut self, jobs: usize, fails: Fails) -> bool {
+        for _ in 0..jobs {
+            while self.go_on > 0 {
+                self.continues();
+            }
+            let Some(order) = self.jobs.pop_first().map(|(_, order)| order) else { break };
+            let fact = self.work(&order, fails);
+            self.feed(vec![fact]);
+        }
+        let is_under_way = !self.run.status.is_over();
+        self.pause("anywhere");
+        is_under_way
+    }
+
     fn wait_for_a_timer(&mut self) {
         let is_deadline = |member: &str| {
             matches!(timer_from_member(&self.run, member), TimerRead::Timer(Timer::RunDeadline))
