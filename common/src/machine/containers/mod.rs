@@ -13,7 +13,7 @@ pub(super) use frames::settled;
 
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, RunState};
-use super::{Step, drive, edges, records};
+use super::{Step, drive, edges, records, timeouts};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::machine::body::BodyState;
@@ -58,8 +58,11 @@ pub(super) fn is_part(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
 
 /// A worker has evaluated a part.
 pub(super) fn part_done(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: Record) {
-    let Some(phase) = cx.run.node(frame, node).and_then(|state| state.body.as_ref()?.phase) else { return };
+    let Some(state) = cx.run.node(frame, node) else { return };
+    let (attempt, Some(phase)) = (state.attempt, state.body.as_ref().and_then(|body| body.phase)) else { return };
     cx.close_entry();
+    // The next part of the same attempt has time limits of its own.
+    timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Body;
         state.job = None;

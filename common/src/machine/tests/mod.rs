@@ -26,6 +26,7 @@ mod loops;
 mod nested_answers;
 mod pauses;
 mod properties;
+mod storms;
 mod tc_b;
 mod tc_c;
 mod tc_e;

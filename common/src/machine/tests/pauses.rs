@@ -80,7 +80,7 @@ fn limits_count_from_the_end_of_the_pause() {
 /// A form with a field and two buttons.
 const FORM: &str = "human-input form_content: 'Hi {{#$output.name#}}', timeout: 1, timeout_unit: hour, \
     inputs: [{type: paragraph, output_variable_name: name, default: {type: constant, value: ''}}], \
-    user_actions: [{id: ok, title: Fine, button_style: primary}, {id: no, title: Never}]";
+    user_actions: [{id: ok, title: Fine, button_style: primary}, {id: 'no', title: Never}]";
 
 fn form() -> String {
     format!(

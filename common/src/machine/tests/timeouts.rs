@@ -33,7 +33,7 @@ fn a_job_that_no_worker_takes_fails_is_tried_again_and_is_taken_back() {
     assert_eq!((play.taken_back.as_slice(), play.waiting().len()), ([first].as_slice(), 0));
     play.after(5 * SECOND).fire();
     play.after(SECOND).fire().tells(&[&format!("m exception: {NO_WORKER}")]);
-    assert_eq!((play.waiting(), play.value("m.error_type")), (vec!["k".to_string()], json!("QueueTimeout")));
+    assert_eq!((play.waiting(), play.value("m.error_type")), (vec!["k".to_string()], json!("QueueTimeoutError")));
     play.done("k", "");
     assert!(play.timers.is_empty(), "{:?}", play.timers);
 }
@@ -45,7 +45,7 @@ fn a_worker_that_hangs_is_given_up_a_little_later_than_it_should_give_up_itself(
     play.after(SECOND).fire().tells(&["m retry 1"]);
     play.after(5 * SECOND).fire().started("m", 1).after(3 * SECOND).fire();
     play.tells(&[&format!("m exception: {TOO_LONG}")]);
-    assert_eq!(play.value("m.error_type"), json!("Timeout"));
+    assert_eq!(play.value("m.error_type"), json!("TimeoutError"));
 }
 
 #[test]

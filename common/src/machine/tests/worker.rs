@@ -59,8 +59,7 @@ impl Play {
         panic!("the run has no end: {:?} {:?}", self.run.status, self.waiting());
     }
 
-    /// Does so many jobs, each begun in one commit and ended in the next, then wants a pause while all that is left
-    /// waits; false when the run was over before.
+    /// Does so many jobs, then somebody wants a pause; false when the run was over before.
     pub(super) fn pauses_after(&mut self, jobs: usize, fails: Fails) -> bool {
         for _ in 0..jobs {
             while self.go_on > 0 {
@@ -84,7 +83,8 @@ impl Play {
         self.fire();
     }
 
-    fn work(&mut self, order: &JobOrder, fails: Fails) -> Fact {
+    /// What a worker brings for a job.
+    pub(super) fn work(&mut self, order: &JobOrder, fails: Fails) -> Fact {
         let place = tell::place(&self.run.graph, &order.frame, order.node);
         if order.phase.is_none() && fails(&place, order.attempt) {
             return self.failed_fact(order, 1, &format!("{place} broke"));
