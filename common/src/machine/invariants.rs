@@ -144,7 +144,8 @@ fn frames_have_containers(run: &RunState) -> bool {
     let is_opened = |path: &FramePath| {
         let Some((id, index)) = path.last() else { return false };
         let container = run.graph.find(&id).and_then(|ix| run.node(&path.parent(), ix));
-        let body = container.filter(|node| node.status == NodeStatus::Body).and_then(|node| node.body.as_ref());
+        let body =
+            container.filter(|node| node.status == NodeStatus::Body).and_then(|node| node.body.as_ref());
         body.is_some_and(|body| body.phase.is_none() && index < body.next)
     };
     let mut count = 0;
@@ -161,7 +162,8 @@ fn waits_are_pauses(run: &RunState) -> bool {
 }
 
 fn paused_is_still(run: &RunState) -> bool {
-    run.status != RunStatus::Paused || run.frames.values().flat_map(|frame| &frame.nodes).all(|n| n.job.is_none())
+    run.status != RunStatus::Paused
+        || run.frames.values().flat_map(|frame| &frame.nodes).all(|n| n.job.is_none())
 }
 
 fn containers_are_known(run: &RunState) -> bool {

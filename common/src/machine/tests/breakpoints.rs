@@ -26,7 +26,8 @@ fn update_after(node: &str, of: &str, name: &str, value: &str) -> Breakpoint {
 }
 
 fn play(text: &str, commands: Vec<Breakpoint>) -> Play {
-    let mut play = Play::headed(&sheet(text), json!({"l": [1, 2, 3], "x": "old"}), |head| head.commands = commands);
+    let mut play =
+        Play::headed(&sheet(text), json!({"l": [1, 2, 3], "x": "old"}), |head| head.commands = commands);
     play.restless = true;
     play
 }
@@ -44,7 +45,13 @@ fn a_run_stops_right_behind_the_node_it_was_told_to() {
 fn a_run_pauses_right_behind_the_node_it_was_told_to_and_once() {
     let mut play = play(LINE, vec![pause_after("a"), pause_after("t")]);
     play.start().skim().done("a", "").tells(&["a starts", "a ok", r#"paused "after a" []"#]);
-    play.resume().tells(&["resume", "t starts", r#"t.output + "old" last"#, "t ok", r#"paused "after t" []"#]);
+    play.resume().tells(&[
+        "resume",
+        "t starts",
+        r#"t.output + "old" last"#,
+        "t ok",
+        r#"paused "after t" []"#,
+    ]);
     play.resume().tells(&["resume"]);
     play.done("b", "");
     assert_eq!(play.last(), r#"succeeded [r="old"]"#);
@@ -53,7 +60,10 @@ fn a_run_pauses_right_behind_the_node_it_was_told_to_and_once() {
 #[test]
 fn variables_are_set_before_the_next_node_sees_them() {
     let mut play = play(LINE, vec![update_after("a", "s", "x", "new")]);
-    play.start().skim().done("a", "").tells_of(&["set", "t"], &["a starts", "set s.x", "t starts", r#"t.output + "new" last"#, "t ok"]);
+    play.start()
+        .skim()
+        .done("a", "")
+        .tells_of(&["set", "t"], &["a starts", "set s.x", "t starts", r#"t.output + "new" last"#, "t ok"]);
     play.done("b", "");
     assert_eq!(play.last(), r#"succeeded [r="new"]"#);
 }
@@ -121,7 +131,11 @@ fn an_answer_behind_a_breakpoint_is_still_told() {
 #[test]
 fn variables_set_from_outside_are_those_of_the_root_frame() {
     let mut play = play(LINE, Vec::new());
-    play.start().skim().update("s.x", json!("new")).update("fresh.y", json!([1])).tells(&["set s.x", "set fresh.y"]);
+    play.start()
+        .skim()
+        .update("s.x", json!("new"))
+        .update("fresh.y", json!([1]))
+        .tells(&["set s.x", "set fresh.y"]);
     assert_eq!(play.value("fresh.y"), json!([1]));
     play.done("a", "").done("b", "");
     assert_eq!(play.last(), r#"succeeded [r="new"]"#);

@@ -73,7 +73,6 @@ impl Kept {
             collected: self.collected.clone().into_iter().collect(),
             pauses: self.pauses.clone().into_iter().collect(),
             seq: self.seq,
-            ..AtRest::default()
         };
         state::load(like.id, like.graph.0.clone(), rest).expect("what was written can be loaded")
     }
@@ -116,7 +115,8 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
         compare("variables", &variables(frame), &variables(other));
         compare("hidden", &frame.hidden, &other.hidden);
         compare("responded", &frame.responded, &other.responded);
-        let of = |f: &Frame| (f.opened_at, f.error.clone(), f.loop_end, f.conversation_written.clone(), f.open);
+        let of =
+            |f: &Frame| (f.opened_at, f.error.clone(), f.loop_end, f.conversation_written.clone(), f.open);
         compare("frame", &of(frame), &of(other));
     }
     compare("outputs", &end_of_run::outputs(memory), &end_of_run::outputs(loaded));

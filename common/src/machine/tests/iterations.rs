@@ -20,7 +20,8 @@ fn plain(more: &str) -> String {
 
 #[test]
 fn as_many_items_are_open_as_the_window_is_wide_and_outputs_keep_the_order_of_the_items() {
-    let mut play = Play::sheet(&plain(", is_parallel: true, parallel_nums: 2"), json!({"l": [0, 1, 2, 3, 4]}));
+    let mut play =
+        Play::sheet(&plain(", is_parallel: true, parallel_nums: 2"), json!({"l": [0, 1, 2, 3, 4]}));
     play.start();
     assert_eq!(play.waiting(), ["it#0/a", "it#1/a"]);
     for (done, then) in [
@@ -38,7 +39,8 @@ fn as_many_items_are_open_as_the_window_is_wide_and_outputs_keep_the_order_of_th
 
 #[test]
 fn when_an_item_ends_the_iteration_no_further_one_begins_and_open_ones_are_awaited() {
-    let mut play = Play::sheet(&plain(", is_parallel: true, parallel_nums: 3"), json!({"l": [0, 1, 2, 3, 4]}));
+    let mut play =
+        Play::sheet(&plain(", is_parallel: true, parallel_nums: 3"), json!({"l": [0, 1, 2, 3, 4]}));
     play.start().failed("it#1/a", "broken").reload();
     assert_eq!(play.waiting(), ["it#0/a", "it#2/a"]);
     play.brings("it#2/a", &[("output", json!(2))]).skim().failed("it#0/a", "too late").tells(&[
@@ -105,7 +107,11 @@ fn an_item_sees_the_variables_around_it_as_they_were_when_it_was_opened() {
         let mut play = Play::sheet(OUTER, json!({"l": [1, 2], "x": "before"}));
         play.restless = reloads;
         play.start().brings("w", &[("output", json!("new"))]).update("s.x", json!("after"));
-        assert_eq!([play.value("conversation.c"), play.value("s.x")], ["new", "after"], "outside they are new");
+        assert_eq!(
+            [play.value("conversation.c"), play.value("s.x")],
+            ["new", "after"],
+            "outside they are new"
+        );
         play.done("it#0/k", "").done("it#1/k", "");
         assert_eq!(play.last(), r#"succeeded [r=["old|None|before","new|new|after"]]"#);
         let root = crate::ids::FramePath::root();
@@ -122,7 +128,10 @@ fn items_within_an_item_see_what_it_sees() {
         .replace("its > k > t", "its > in\nins > k > t");
     let mut play = Play::sheet(&text, json!({"l": [1, 2], "x": "before"}));
     play.restless = true;
-    play.start().done("it#0/in#0/k", "").brings("w", &[("output", json!("new"))]).update("s.x", json!("after"));
+    play.start()
+        .done("it#0/in#0/k", "")
+        .brings("w", &[("output", json!("new"))])
+        .update("s.x", json!("after"));
     play.done("it#0/in#1/k", "").done("it#1/in#0/k", "").done("it#1/in#1/k", "");
     assert_eq!(
         play.last(),
@@ -209,23 +218,29 @@ fn a_list_within_a_value_that_lies_apart_is_opened_by_a_worker() {
     let large = json!({"list": ["x", "y"], "rest": "r".repeat(SMALL)});
     play.start().skim().brings("a", &[("output", large.clone())]);
     assert_eq!((play.job_of("it").phase, play.node("it").attempt), (Some(Phase::Open), 1));
-    play.started("it", 1).works("it").tells_of(&["it", "succeeded"], &[
-        "it starts",
-        "it of 2",
-        "it next 0",
-        "it#0/t starts",
-        "it#0/t ok",
-        "it next 1",
-        "it#1/t starts",
-        "it#1/t ok",
-        "it through 2 [output=[\"<x>\",\"<y>\"]]",
-        "it.output + \"- <x>\\n- <y>\" last",
-        "it ok",
-        "succeeded [r=[\"<x>\",\"<y>\"]]",
-    ]);
+    play.started("it", 1).works("it").tells_of(
+        &["it", "succeeded"],
+        &[
+            "it starts",
+            "it of 2",
+            "it next 0",
+            "it#0/t starts",
+            "it#0/t ok",
+            "it next 1",
+            "it#1/t starts",
+            "it#1/t ok",
+            "it through 2 [output=[\"<x>\",\"<y>\"]]",
+            "it.output + \"- <x>\\n- <y>\" last",
+            "it ok",
+            "succeeded [r=[\"<x>\",\"<y>\"]]",
+        ],
+    );
     // The worker may find that there is no list.
     let mut play = apart(&text, json!({}));
-    play.start().brings("a", &[("output", json!({"list": "none", "rest": "r".repeat(SMALL)}))]).skim().works("it");
+    play.start()
+        .brings("a", &[("output", json!({"list": "none", "rest": "r".repeat(SMALL)}))])
+        .skim()
+        .works("it");
     let error = "invalid iterator value: value_type=<SegmentType.STRING: 'string'> value='none', please provide a list.";
     play.tells(&["it starts", &format!("it failed: {error}"), &format!("run failed 1: {error}")]);
 }
@@ -235,7 +250,11 @@ fn a_worker_that_cannot_put_outputs_together_fails_the_iteration() {
     let mut play = apart(LISTED, json!({}));
     let list = vec!["x".repeat(SMALL); 2];
     play.start().brings("a", &[("output", json!(list))]).works("it#0/t").works("it#1/t").skim();
-    play.failed("it", "blob is gone").tells(&["it broken 2 []", "it failed: blob is gone", "run failed 1: blob is gone"]);
+    play.failed("it", "blob is gone").tells(&[
+        "it broken 2 []",
+        "it failed: blob is gone",
+        "run failed 1: blob is gone",
+    ]);
 }
 
 #[test]
@@ -256,7 +275,8 @@ fn error_strategies_handle_the_failure_of_a_whole_iteration() {
         let mut play = Play::sheet(&text, json!({"l": [1, 2]}));
         play.restless = true;
         play.start().brings("it#0/a", &[("output", json!(0))]).failed("it#1/a", "broken");
-        let expected = if strategy.contains("fail-branch") { last.replace("[0]", "null") } else { last.to_string() };
+        let expected =
+            if strategy.contains("fail-branch") { last.replace("[0]", "null") } else { last.to_string() };
         assert_eq!(play.last(), expected);
     }
 }

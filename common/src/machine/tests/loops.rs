@@ -53,7 +53,10 @@ fn a_loop_end_ends_its_loop_when_the_round_is_through() {
     play.restless = true;
     play.start().done("lp#0/a", "go").done("lp#0/b", "").done("lp#1/a", "stop");
     assert_eq!(play.waiting(), ["lp#1/b"], "the round goes on");
-    play.skim().done("lp#1/b", "").tells_of(&["lp through", "succeeded"], &["lp through 5 loop_break [loop_round=2]", "succeeded [n=2]"]);
+    play.skim().done("lp#1/b", "").tells_of(
+        &["lp through", "succeeded"],
+        &["lp through 5 loop_break [loop_round=2]", "succeeded [n=2]"],
+    );
 }
 
 #[test]
@@ -65,7 +68,13 @@ fn a_loop_end_in_an_iteration_ends_the_loop_around_it() {
     let mut play = Play::sheet(text, json!({"l": [1, 2]}));
     play.restless = true;
     play.start().done("lp#0/it#1/a", "").done("lp#0/it#0/a", "").skim().done("lp#0/b", "");
-    play.tells(&["lp#0/b starts", "lp#0/b ok", "lp through 5 loop_break [loop_round=1]", "lp ok", "succeeded []"]);
+    play.tells(&[
+        "lp#0/b starts",
+        "lp#0/b ok",
+        "lp through 5 loop_break [loop_round=1]",
+        "lp ok",
+        "succeeded []",
+    ]);
 }
 
 #[test]
@@ -122,7 +131,8 @@ fn a_break_condition_that_cannot_be_decided_fails_the_loop_after_a_round_only() 
 
 #[test]
 fn a_loop_may_tell_a_next_round_behind_its_last_one() {
-    let mut play = Play::headed(&sheet(&counting(2, 10)), json!({}), |head| head.options.loop_next_after_last = true);
+    let mut play =
+        Play::headed(&sheet(&counting(2, 10)), json!({}), |head| head.options.loop_next_after_last = true);
     play.start().tells_of(&["lp next"], &["lp next 1", "lp next 2"]);
 }
 
@@ -143,8 +153,14 @@ fn a_condition_on_a_value_that_lies_apart_is_checked_by_a_worker() {
     play.start().brings("lp#0/a", &[("output", json!("x".repeat(100)))]).works("lp#0/w");
     let order = play.job_of("lp");
     assert_eq!((order.phase, order.attempt, play.node("lp").attempt), (Some(Phase::Check), 1, 1));
-    assert_eq!((play.run.steps(), play.run.root_steps()), (4, 2), "a container that is checked has begun once");
-    play.works("lp").brings("lp#1/a", &[("output", json!(format!("{}END", "y".repeat(100))))]).works("lp#1/w");
+    assert_eq!(
+        (play.run.steps(), play.run.root_steps()),
+        (4, 2),
+        "a container that is checked has begun once"
+    );
+    play.works("lp")
+        .brings("lp#1/a", &[("output", json!(format!("{}END", "y".repeat(100))))])
+        .works("lp#1/w");
     play.skim().lost("lp").works("lp");
     assert!(play.last().starts_with("succeeded"), "{}", play.last());
     assert_eq!(play.value("lp.loop_round"), 2);

@@ -7,10 +7,10 @@
 //!
 //! The files `tc_*` hold the acceptance tests by their ids, a letter a file.
 
+mod draw;
 mod durable;
 mod people;
 mod play;
-mod draw;
 mod sheet;
 mod tell;
 mod worker;

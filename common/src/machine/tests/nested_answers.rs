@@ -62,12 +62,15 @@ fn answers_within_containers_stream_whole_in_pieces_or_not_at_all() {
             ),
             (NestedAnswers::None, &[]),
         ] {
-            let mut play = Play::headed(&text, json!({"l": [1, 2]}), |head| head.options.nested_answer_stream = way);
+            let mut play =
+                Play::headed(&text, json!({"l": [1, 2]}), |head| head.options.nested_answer_stream = way);
             play.restless = true;
             // What a model in a container streams is not awaited by anybody.
             play.start();
             assert!(!play.job_of(&format!("{frame}#0/m")).streams);
-            play.chunk(&format!("{frame}#0/m"), 1, 0, "on").done(&format!("{frame}#0/m"), "one").done(&format!("{frame}#1/m"), "two");
+            play.chunk(&format!("{frame}#0/m"), 1, 0, "on")
+                .done(&format!("{frame}#0/m"), "one")
+                .done(&format!("{frame}#1/m"), "two");
             let mut all = expected.to_vec();
             all.push(r#"y.answer + "end" last"#);
             play.tells_of(&[" + "], &all);

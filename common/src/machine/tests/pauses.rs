@@ -14,7 +14,9 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn a_pause_takes_back_what_is_queued_awaits_what_runs_and_holds_retries() {
-    let mut play = Play::of("start s\njob a\njob b\nllm m retry=2\njob c\nend e c.output\ns > a > e\ns > b > c > e\ns > m > e");
+    let mut play = Play::of(
+        "start s\njob a\njob b\nllm m retry=2\njob c\nend e c.output\ns > a > e\ns > b > c > e\ns > m > e",
+    );
     play.restless = true;
     play.start().started("b", 1).failed("m", "busy");
     let queued = play.job_of("a").entry;
@@ -27,9 +29,16 @@ fn a_pause_takes_back_what_is_queued_awaits_what_runs_and_holds_retries() {
     assert_eq!((play.waiting().len(), play.node("m").status), (0, NodeStatus::Ready));
     play.resume().tells(&["resume"]);
     assert_eq!(play.waiting(), ["a", "m", "c"]);
-    assert_eq!((play.job_of("a").attempt, play.job_of("m").attempt), (1, 2), "what was taken back never began");
+    assert_eq!(
+        (play.job_of("a").attempt, play.job_of("m").attempt),
+        (1, 2),
+        "what was taken back never began"
+    );
     play.goes_on(|_, _| false);
-    assert_eq!((play.run.status, play.run.exceptions(), play.run.root_steps()), (RunStatus::PartialSucceeded, 1, 7));
+    assert_eq!(
+        (play.run.status, play.run.exceptions(), play.run.root_steps()),
+        (RunStatus::PartialSucceeded, 1, 7)
+    );
 }
 
 #[test]
@@ -69,7 +78,8 @@ fn a_resume_of_a_run_that_is_not_held_changes_nothing() {
 #[test]
 fn limits_count_from_the_end_of_the_pause() {
     let text = sheet("a job\nb job\nc job\ns > a > b > c");
-    let mut play = Play::headed(&text, json!({}), |head| (head.options.steps_max, head.options.seconds_max) = (2, 10));
+    let mut play =
+        Play::headed(&text, json!({}), |head| (head.options.steps_max, head.options.seconds_max) = (2, 10));
     play.restless = true;
     play.start().started("a", 1).pause("hold").done("a", "").after(HOUR).fire();
     assert_eq!(play.run.status, RunStatus::Paused);
@@ -205,13 +215,16 @@ fn items_of_an_iteration_have_forms_of_their_own() {
 
 /// Pauses are told in the order of their ids, which says nothing.
 fn paused_order(play: &Play) -> String {
-    let places = play.run.pauses.values().map(|pause| super::tell::place(&play.run.graph, &pause.frame, pause.node));
+    let places =
+        play.run.pauses.values().map(|pause| super::tell::place(&play.run.graph, &pause.frame, pause.node));
     places.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn a_form_in_a_loop_waits_in_every_round() {
-    let text = format!("lp loop loop_count: 2, logical_operator: and, break_conditions: []\nlp/f {FORM}\ns > lp\nlps > f");
+    let text = format!(
+        "lp loop loop_count: 2, logical_operator: and, break_conditions: []\nlp/f {FORM}\ns > lp\nlps > f"
+    );
     let mut play = Play::sheet(&text, json!({}));
     play.restless = true;
     play.start();
@@ -258,7 +271,8 @@ fn a_form_that_was_answered_by_hand_with_a_wrong_action_fails_its_node() {
 }
 
 /// A wait for a variable that a command writes.
-const SIMPLE: &str = "p human-input required_variables: [k.v], pause_reason: needs v\na job\nb job\ns > p > a\np:other > b";
+const SIMPLE: &str =
+    "p human-input required_variables: [k.v], pause_reason: needs v\na job\nb job\ns > p > a\np:other > b";
 
 #[test]
 fn a_wait_for_a_variable_ends_when_it_is_there_and_the_run_is_resumed() {
@@ -292,7 +306,9 @@ fn nothing_follows_when_the_first_of_two_waits_ends_the_run() {
     let text = sheet(
         "p human-input required_variables: [k.v]\nq human-input required_variables: [k.v]\na job\ns > p > a\ns > q > a",
     );
-    let mut play = Play::headed(&text, json!({}), |head| head.commands = vec![super::breakpoints::stop_after("p"), super::breakpoints::stop_after("q")]);
+    let mut play = Play::headed(&text, json!({}), |head| {
+        head.commands = vec![super::breakpoints::stop_after("p"), super::breakpoints::stop_after("q")]
+    });
     play.start().update("k.v", json!(1)).skim().resume();
     assert!(play.last().starts_with("Aborted: enough"), "nothing is told after the end: {:?}", play.words());
     assert!(matches!(play.run.status, RunStatus::Stopped));

@@ -81,9 +81,8 @@ impl Play {
     }
 
     pub(super) fn with(graph: Arc<Graph>, inputs: &[(&str, &str)], options: RunOptions) -> Self {
-        let text = |(name, value): &(&str, &str)| {
-            ((*name).to_string(), Stored::Inline(Segment::string(*value)))
-        };
+        let text =
+            |(name, value): &(&str, &str)| ((*name).to_string(), Stored::Inline(Segment::string(*value)));
         Self::submitted(graph, inputs.iter().map(text).collect(), |head| head.options = options)
     }
 
@@ -310,7 +309,8 @@ impl Play {
 
     /// The job of a node: `a`, or `it#0/a` for one in a frame.
     pub(super) fn job_of(&self, place: &str) -> JobOrder {
-        let found = self.jobs.values().find(|order| tell::place(&self.run.graph, &order.frame, order.node) == place);
+        let found =
+            self.jobs.values().find(|order| tell::place(&self.run.graph, &order.frame, order.node) == place);
         found.cloned().unwrap_or_else(|| panic!("{place} has no job, but {:?}", self.waiting()))
     }
 

@@ -56,7 +56,9 @@ fn node<'a>(
     let (parent, id) = place.split_once('/').map_or((None, place), |(parent, id)| (Some(parent), id));
     let (kind, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let mut data = match kind {
-        "job" => "type: template-transform, template: x, variables: [], tidemill: {runs_on: worker}".to_string(),
+        "job" => {
+            "type: template-transform, template: x, variables: [], tidemill: {runs_on: worker}".to_string()
+        }
         "text" => "type: template-transform".to_string(),
         "llm" => "type: llm, prompt_template: [{role: user, text: hi}], context: {enabled: false}, \
                   model: {provider: p, name: m, mode: chat, completion_params: {}}"
@@ -66,14 +68,16 @@ fn node<'a>(
     // The nearest loop around a node is the one that it is a part of.
     let mut around = parent;
     while let Some(container) = around {
-        let (kind, outer) = containers.get(container).copied().expect("a container stands before its children");
+        let (kind, outer) =
+            containers.get(container).copied().expect("a container stands before its children");
         if kind == "loop" {
             write!(data, ", loop_id: {container}").unwrap();
             break;
         }
         around = outer;
     }
-    let inside = |parent: Option<&str>| parent.map(|parent| format!("parentId: {parent}, ")).unwrap_or_default();
+    let inside =
+        |parent: Option<&str>| parent.map(|parent| format!("parentId: {parent}, ")).unwrap_or_default();
     let is_container = kind == "iteration" || kind == "loop";
     if is_container {
         containers.insert(id, (kind, parent));
@@ -82,6 +86,7 @@ fn node<'a>(
     let rest = if rest.is_empty() { String::new() } else { format!(", {rest}") };
     writeln!(nodes, "    - {{id: {id}, {}data: {{{data}, title: {id}{rest}}}}}", inside(parent)).unwrap();
     if is_container {
-        writeln!(nodes, "    - {{id: {id}s, {}data: {{type: {kind}-start, title: ''}}}}", inside(Some(id))).unwrap();
+        writeln!(nodes, "    - {{id: {id}s, {}data: {{type: {kind}-start, title: ''}}}}", inside(Some(id)))
+            .unwrap();
     }
 }

@@ -14,10 +14,14 @@ use super::play::Play;
 use super::tc_ser::{CASES, play};
 use crate::graph::NodeIx;
 use crate::ids::ExecutionId;
+use crate::machine::breakpoint::{Breakpoint, BreakpointCommand};
 use crate::machine::changes::{EventKind, JobOrder};
+use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::fact::{JobLost, Stop};
+use crate::machine::run::RunHead;
 use crate::machine::{Fact, RunStatus};
 use crate::nodes::NodeKind;
+use crate::value::{Segment, Stored};
 use crate::wire::fact::parse;
 
 /// One random thing: what it is, and which of several.
@@ -46,7 +50,9 @@ fn happen(play: &mut Play, past: &[Fact], (what, which, how): Choice) -> Vec<Fac
             play.jobs.remove(&job.entry);
             vec![play.failed_fact(&job, 1, "broken")]
         }
-        (9, Some(job)) if job.streams => vec![play.chunk_fact(&job, 1 + u32::from(how % 2), u64::from(how % 5), "text")],
+        (9, Some(job)) if job.streams => {
+            vec![play.chunk_fact(&job, 1 + u32::from(how % 2), u64::from(how % 5), "text")]
+        }
         (10, Some(job)) => {
             play.jobs.remove(&job.entry);
             vec![Fact::JobLost(JobLost { frame: job.frame, node: job.node, entry: job.entry })]
@@ -136,8 +142,9 @@ fn check_events(play: &Play) {
             let most = if play.run.graph.node(about.node).kind == NodeKind::HumanInput { 2 } else { 1 };
             assert!(*times <= most, "{:?}", play.words());
         }
-        if let EventKind::NodeRunSucceeded(end) | EventKind::NodeRunFailed(end) | EventKind::NodeRunException(end) =
-            &event.kind
+        if let EventKind::NodeRunSucceeded(end)
+        | EventKind::NodeRunFailed(end)
+        | EventKind::NodeRunException(end) = &event.kind
         {
             let times = ends.entry(end.about.execution).or_default();
             *times += 1;
@@ -149,15 +156,41 @@ fn check_events(play: &Play) {
     assert_eq!(play.records.iter().filter(|record| record.is_terminal()).count(), 1);
 }
 
+/// Commands that wait for nodes, and options: what a request may say.
+fn request(head: &mut RunHead, (first, second, options): Choice) {
+    for choice in [first, second] {
+        let after = ["a", "it", "w", "lp", "k", "z", "f", "t"][usize::from(choice % 8)];
+        let command = match choice / 8 {
+            0 => BreakpointCommand::Stop { reason: "enough".into() },
+            1..=5 => BreakpointCommand::Pause { reason: "hold".into() },
+            6..=8 => BreakpointCommand::Update {
+                updates: vec![("k".into(), "v".into(), Stored::Inline(Segment::none()))],
+            },
+            _ => continue,
+        };
+        head.commands.push(Breakpoint { after: after.into(), command });
+    }
+    let is = |bit: u8| options & (1 << bit) != 0;
+    head.options.iteration_failures_count = is(0);
+    head.options.loop_next_after_last = is(1);
+    head.options.iteration_conversation_writes =
+        if is(2) { ConversationWrites::Parent } else { ConversationWrites::Local };
+    head.options.nested_answer_stream = if is(3) { NestedAnswers::Whole } else { NestedAnswers::Segments };
+    head.options.human_input_timeout_s = if is(4) && is(5) { 600 } else { 0 };
+    head.options.steps_max = if is(6) && is(7) { 20 } else { 500 };
+    head.options.inline_bytes_max = if is(4) { 100 } else { 20 };
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
     #[test]
     fn whatever_happens_to_containers_forms_and_waits_the_run_comes_to_its_end(
         case in 0..CASES.len(),
+        said in any::<Choice>(),
         choices in vec((any::<Choice>(), 0u8..3), 0..90),
         stop_at in proptest::option::weighted(0.1, 0usize..90),
     ) {
-        let mut play = play(&CASES[case], |_| {});
+        let mut play = play(&CASES[case], |head| request(head, said));
         let mut past = Vec::new();
         let mut batch = vec![play.start_fact()];
         for (at, (choice, more)) in choices.into_iter().enumerate() {

@@ -68,6 +68,7 @@ fn tc_b_006_several_aborts_are_one() {
     assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Stopped, Some("Aborted: first")));
     // In one batch, too.
     let mut play = Play::of("start s\njob a\ns > a");
-    let stop = |reason: &str| crate::machine::Fact::Stop(crate::machine::fact::Stop { reason: reason.into() });
+    let stop =
+        |reason: &str| crate::machine::Fact::Stop(crate::machine::fact::Stop { reason: reason.into() });
     play.start().skim().feed(vec![stop("first"), stop("second")]).tells(&["Aborted: first []"]);
 }

@@ -8,7 +8,11 @@ use crate::machine::run::{NodeStatus, RunStatus};
 #[test]
 fn tc_e_001_a_failure_without_a_strategy_ends_the_run() {
     let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
-    play.start().skim().failed("a", "broken").tells(&["a starts", "a failed: broken", "run failed 1: broken"]);
+    play.start().skim().failed("a", "broken").tells(&[
+        "a starts",
+        "a failed: broken",
+        "run failed 1: broken",
+    ]);
     assert_eq!((play.run.status, play.node("b").status), (RunStatus::Failed, NodeStatus::Unknown));
 }
 
@@ -43,7 +47,11 @@ fn tc_e_004_a_node_is_tried_again_up_to_three_times_and_may_succeed() {
     for attempt in 1..=3 {
         play.failed("m", "busy");
         let told = format!("m retry {attempt}");
-        if attempt == 1 { play.tells(&["m starts", &told]) } else { play.tells(&[&told]) };
+        if attempt == 1 {
+            play.tells(&["m starts", &told])
+        } else {
+            play.tells(&[&told])
+        };
         assert!(play.waiting().is_empty(), "it waits before it is tried again");
         play.reload().after(Duration::from_secs(1)).fire();
         assert_eq!(play.job_of("m").attempt, attempt + 1);

@@ -19,7 +19,7 @@ fn tc_i_001_every_item_is_done_and_told_of() {
     play.start().tells(&["begin", "s starts", "s ok", "it starts", "it of 3", "it next 0"]);
     for at in 0..3 {
         let place = format!("it#{at}/a");
-        assert_eq!(play.waiting(), [place.clone()], "one item at a time");
+        assert_eq!(play.waiting(), std::slice::from_ref(&place), "one item at a time");
         let given = play.sent[&play.job_of(&place).entry].inputs[0].2.clone();
         let item = play.opened(&given).value.as_u64().unwrap();
         play.brings(&place, &[("output", json!(item * 2))]);
@@ -40,7 +40,8 @@ fn tc_i_001_every_item_is_done_and_told_of() {
         "e ok",
         "succeeded [r=[2,4,6]]",
     ]);
-    let kinds = ["started", "next", "next", "next", "succeeded"].map(|kind| format!("node_run_iteration_{kind}"));
+    let kinds =
+        ["started", "next", "next", "next", "succeeded"].map(|kind| format!("node_run_iteration_{kind}"));
     let told: Vec<&String> =
         play.records.iter().map(|r| &r.kind).filter(|kind| kind.contains("iteration")).collect();
     assert_eq!(told, kinds.iter().collect::<Vec<_>>());
@@ -74,7 +75,8 @@ fn tc_i_003_an_item_that_fails_ends_leaves_null_or_leaves_nothing() {
         ("continue-on-error", 3, "partial 1 [r=[2,null,6]]"),
         ("remove-abnormal-output", 3, "partial 1 [r=[2,6]]"),
     ] {
-        let mut play = Play::sheet(&doubling(&format!(", error_handle_mode: {mode}")), json!({"l": [1, 2, 3]}));
+        let mut play =
+            Play::sheet(&doubling(&format!(", error_handle_mode: {mode}")), json!({"l": [1, 2, 3]}));
         play.start();
         for at in 0..items {
             let place = format!("it#{at}/a");
@@ -90,7 +92,10 @@ fn tc_i_003_an_item_that_fails_ends_leaves_null_or_leaves_nothing() {
 
 #[test]
 fn tc_i_003_a_strategy_within_the_item_handles_the_failure_there() {
-    let text = doubling("").replace("tidemill:", "error_strategy: default-value, default_value: [{key: output, type: number, value: 0}], tidemill:");
+    let text = doubling("").replace(
+        "tidemill:",
+        "error_strategy: default-value, default_value: [{key: output, type: number, value: 0}], tidemill:",
+    );
     let mut play = Play::sheet(&text, json!({"l": [1, 2]}));
     play.start().failed("it#0/a", "broken").brings("it#1/a", &[("output", json!(4))]);
     assert_eq!(play.last(), "partial 1 [r=[0,4]]");
@@ -108,7 +113,8 @@ fn tc_i_004_iterations_run_within_iterations() {
         );
         let mut play = Play::sheet(&text, json!({"l": [[1, 2], [3, 4]]}));
         play.start();
-        for (place, value) in [("it#0/in#0/a", 2), ("it#0/in#1/a", 4), ("it#1/in#0/a", 6), ("it#1/in#1/a", 8)] {
+        for (place, value) in [("it#0/in#0/a", 2), ("it#0/in#1/a", 4), ("it#1/in#0/a", 6), ("it#1/in#1/a", 8)]
+        {
             assert_eq!(play.waiting(), [place]);
             let inputs = &play.sent[&play.job_of(place).entry].inputs;
             let carried: Vec<Json> = inputs.iter().map(|(_, _, value)| play.opened(value).value).collect();

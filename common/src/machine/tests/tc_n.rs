@@ -30,7 +30,9 @@ fn tc_n_002_an_end_node_makes_the_outputs_of_the_run_and_missing_ones_are_null()
 
 /// Which way an if-else takes; an error when it fails.
 fn way(data: &str, inputs: &Json) -> Result<String, String> {
-    let text = format!("g if-else {data}\ne end outputs: [{{variable: r, value_selector: [g, selected_case_id]}}]\ns > g:false > e");
+    let text = format!(
+        "g if-else {data}\ne end outputs: [{{variable: r, value_selector: [g, selected_case_id]}}]\ns > g:false > e"
+    );
     let mut play = Play::sheet(&text, inputs.clone());
     play.start();
     match &play.run.error {
@@ -47,7 +49,8 @@ fn condition(name: &str, operator: &str, value: &Json) -> Json {
 /// expression is found anywhere in the text.
 #[test]
 fn tc_n_003_an_if_else_knows_every_operator_under_both_spellings() {
-    let inputs = json!({"t": "hello world", "n": 7, "f": 2.5, "no": null, "l": ["a", "b"], "blank": "", "yes": true});
+    let inputs =
+        json!({"t": "hello world", "n": 7, "f": 2.5, "no": null, "l": ["a", "b"], "blank": "", "yes": true});
     let rows = [
         ("contains", "t", json!("lo w"), json!("LO")),
         ("not contains", "t", json!("xyz"), json!("hello")),
@@ -102,7 +105,9 @@ fn tc_n_003_an_if_else_knows_every_operator_under_both_spellings() {
 fn tc_n_003_cases_join_conditions_by_and_and_or_and_the_first_that_holds_wins() {
     let holds = |name: &str| condition(name, "is", &json!("y"));
     let (a, b) = (holds("a"), holds("b"));
-    let both = |logical: &str| format!("cases: [{{case_id: c1, logical_operator: {logical}, conditions: [{a}, {b}]}}]");
+    let both = |logical: &str| {
+        format!("cases: [{{case_id: c1, logical_operator: {logical}, conditions: [{a}, {b}]}}]")
+    };
     let several = format!(
         "cases: [{{case_id: c1, logical_operator: and, conditions: [{a}]}}, \
          {{case_id: c2, logical_operator: and, conditions: [{b}]}}]"
@@ -155,7 +160,9 @@ fn tc_n_004_only_what_lies_behind_the_matching_case_runs() {
         case("two"),
         case("three")
     );
-    for (x, expected) in [("one", ["a"].as_slice()), ("two", &["b", "b2"]), ("three", &["c"]), ("four", &["d"])] {
+    for (x, expected) in
+        [("one", ["a"].as_slice()), ("two", &["b", "b2"]), ("three", &["c"]), ("four", &["d"])]
+    {
         let mut play = Play::sheet(&text, json!({"x": x}));
         play.start();
         assert_eq!(play.waiting(), expected, "{x}");
@@ -199,7 +206,8 @@ fn tc_n_007_an_aggregator_takes_the_first_variable_that_is_there() {
 
 #[test]
 fn tc_n_007_groups_of_an_aggregator_choose_each_for_itself() {
-    let group = |name: &str, of: &str| format!("{{group_name: {name}, output_type: string, variables: {of}}}");
+    let group =
+        |name: &str, of: &str| format!("{{group_name: {name}, output_type: string, variables: {of}}}");
     let text = format!(
         "a job\nv variable-aggregator output_type: string, variables: [], advanced_settings: {{group_enabled: true, groups: [{}, {}]}}\n\
          e end outputs: [{{variable: one, value_selector: [v, one]}}, {{variable: two, value_selector: [v, two, output]}}]\n\

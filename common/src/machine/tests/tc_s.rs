@@ -35,11 +35,15 @@ fn tc_s_001_pieces_put_together_are_the_text() {
 /// The edge out of an answer holds the next one back until it has ended (0.22).
 #[test]
 fn tc_s_002_two_answers_in_a_row_stream_in_order() {
-    let mut play = Play::of("start s\nllm m\nllm n\nanswer y A {{#m.text#}}.\nanswer z B {{#n.text#}}.\ns > m > y > n > z");
+    let mut play = Play::of(
+        "start s\nllm m\nllm n\nanswer y A {{#m.text#}}.\nanswer z B {{#n.text#}}.\ns > m > y > n > z",
+    );
     play.start().chunk("m", 1, 0, "one").done("m", "one").chunk("n", 1, 0, "two").done("n", "two");
     assert_eq!(shown(&play), "A one.B two.");
     // Whoever is ready first, what is told first is what comes first.
-    let mut play = Play::of("start s\nllm m\nllm n\nanswer y A {{#m.text#}}.\nanswer z B {{#n.text#}}.\ns > m > y > z\ns > n > z");
+    let mut play = Play::of(
+        "start s\nllm m\nllm n\nanswer y A {{#m.text#}}.\nanswer z B {{#n.text#}}.\ns > m > y > z\ns > n > z",
+    );
     play.start().chunk("n", 1, 0, "two").done("n", "two").reload();
     assert_eq!(shown(&play), "A ");
     play.chunk("m", 1, 0, "one").done("m", "one");

@@ -84,6 +84,19 @@ pub(super) const CASES: &[Case] = &[
         inputs: || json!({"l": ["p", "q"], "x": "ab"}),
         fails: |_, _| false,
     },
+    Case {
+        name: "limits on waiting and running, and containers that workers open, check and collect",
+        text: "m llm retry_config: {max_retries: 1, retry_interval: 10, retry_enabled: true}, error_strategy: fail-branch, tidemill: {queue_timeout_ms: 1500, execution_timeout_ms: 1500}\n\
+               lp loop loop_count: 3, logical_operator: and, break_conditions: [{variable_selector: [t2, output], comparison_operator: end with, value: end}], \
+               error_strategy: fail-branch, tidemill: {runs_on: worker, queue_timeout_ms: 2500, execution_timeout_ms: 1500}\n\
+               lp/it iteration iterator_selector: [s, l], output_selector: [t, output], is_parallel: true, tidemill: {runs_on: worker, queue_timeout_ms: 1500}\n\
+               it/t text template: '{{ y * 70 }}', variables: [{variable: y, value_selector: [it, item]}], tidemill: {runs_on: worker, execution_timeout_ms: 1500}\n\
+               lp/t2 text template: '{{ y }}', variables: [{variable: y, value_selector: [it, output]}]\n\
+               k job\ne end outputs: [{variable: r, value_selector: [it, output]}, {variable: m, value_selector: [m, text]}]\n\
+               s > m > e\nm:fail-branch > k\ns > lp > e\nlp:fail-branch > k > e\nlps > it > t2\nits > t",
+        inputs: || json!({"l": ["p", "q", "r"]}),
+        fails: |_, _| false,
+    },
 ];
 
 pub(super) fn play(case: &Case, change: impl FnOnce(&mut RunHead)) -> Play {
@@ -226,7 +239,8 @@ fn tc_ser_001_every_kind_of_event_is_written_read_and_told_in_full() {
 fn tc_ser_001_events_within_containers_say_where_they_are() {
     let mut play = play(&CASES[2], |_| {});
     play.start().done("lp#0/it#1/in#0/a", "");
-    let record = play.records.iter().rfind(|r| r.kind == "node_run_succeeded" && r.data["node_id"] == "a").unwrap();
+    let record =
+        play.records.iter().rfind(|r| r.kind == "node_run_succeeded" && r.data["node_id"] == "a").unwrap();
     let told = envelope(record, &play.run.id, &play.run.graph);
     let data = &told["data"];
     assert_eq!((&data["in_iteration_id"], &data["in_loop_id"]), (&json!("it"), &json!("in")));
@@ -304,7 +318,12 @@ fn tc_ser_003_a_run_that_is_put_together_after_every_commit_goes_as_one_that_nev
         restless.start();
         finish(&mut restless, case);
         assert_eq!(told(&restless), told(&still), "{}", case.name);
-        assert_eq!((restless.run.status, restless.run.seq), (still.run.status, still.run.seq), "{}", case.name);
+        assert_eq!(
+            (restless.run.status, restless.run.seq),
+            (still.run.status, still.run.seq),
+            "{}",
+            case.name
+        );
         assert!(restless.timers.is_empty() && restless.jobs.is_empty(), "{}", case.name);
     }
 }
@@ -342,7 +361,9 @@ fn without_places(play: &Play, value: &Json) -> Json {
             let id = crate::ids::BlobId::from(map["id"].as_str().unwrap());
             serde_json::from_str(&play.blobs[&id]).unwrap()
         }
-        Json::Object(map) => map.iter().map(|(key, value)| (key.clone(), without_places(play, value))).collect(),
+        Json::Object(map) => {
+            map.iter().map(|(key, value)| (key.clone(), without_places(play, value))).collect()
+        }
         Json::Array(items) => items.iter().map(|item| without_places(play, item)).collect(),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => value.clone(),
     }

@@ -51,7 +51,10 @@ fn tc_v_003_branches_do_not_see_each_others_variables_and_a_skipped_one_has_none
          s > g\ns > c > e\ng:true > a > e\ng:false > b > e",
     );
     play.start();
-    assert!(carried(&play, "a").is_empty() && carried(&play, "c").is_empty(), "a job carries what its node names");
+    assert!(
+        carried(&play, "a").is_empty() && carried(&play, "c").is_empty(),
+        "a job carries what its node names"
+    );
     play.done("c", "C").done("a", "A");
     assert_eq!(play.last(), "succeeded [a.output=\"A\" b.output=null c.output=\"C\"]");
     let root = FramePath::root();
@@ -95,7 +98,8 @@ fn tc_v_004_values_keep_their_types_on_every_way() {
 
 #[test]
 fn tc_v_005_selectors_reach_into_objects_and_what_is_missing_is_nothing() {
-    let file = json!({"dify_model_identity": "__dify__file__", "filename": "a.pdf", "size": 3, "type": "document"});
+    let file =
+        json!({"dify_model_identity": "__dify__file__", "filename": "a.pdf", "size": 3, "type": "document"});
     let mut play = Play::sheet(
         "a job\nz answer answer: '<{{#a.o.k.n#}}|{{#a.missing#}}|{{#nobody.x#}}>'\ns > a > z",
         json!({}),

@@ -14,7 +14,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const NODE: &str = "m llm retry_config: {max_retries: 1, retry_interval: 5000, retry_enabled: true}, error_strategy: fail-branch, \
     tidemill: {queue_timeout_ms: 1000, execution_timeout_ms: 1000}\nk job\ns > m\nm:fail-branch > k";
 
-const NO_WORKER: &str = "no worker has taken the job from queue \"default\" within 1000 ms (tidemill.queue_timeout_ms)";
+const NO_WORKER: &str =
+    "no worker has taken the job from queue \"default\" within 1000 ms (tidemill.queue_timeout_ms)";
 const TOO_LONG: &str = "the node ran longer than 1000 ms (tidemill.execution_timeout_ms)";
 
 fn play(text: &str) -> Play {
@@ -33,7 +34,10 @@ fn a_job_that_no_worker_takes_fails_is_tried_again_and_is_taken_back() {
     assert_eq!((play.taken_back.as_slice(), play.waiting().len()), ([first].as_slice(), 0));
     play.after(5 * SECOND).fire();
     play.after(SECOND).fire().tells(&[&format!("m exception: {NO_WORKER}")]);
-    assert_eq!((play.waiting(), play.value("m.error_type")), (vec!["k".to_string()], json!("QueueTimeoutError")));
+    assert_eq!(
+        (play.waiting(), play.value("m.error_type")),
+        (vec!["k".to_string()], json!("QueueTimeoutError"))
+    );
     play.done("k", "");
     assert!(play.timers.is_empty(), "{:?}", play.timers);
 }

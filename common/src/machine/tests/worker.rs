@@ -8,10 +8,10 @@ use serde_json::Value as Json;
 use super::play::Play;
 use super::tell;
 use crate::ids::BlobId;
+use crate::machine::Fact;
 use crate::machine::changes::{JobOrder, Record};
 use crate::machine::fact::{NamedValues, Timer};
 use crate::machine::run::{RunStatus, json_size};
-use crate::machine::Fact;
 use crate::nodes::evaluate::{EvaluationLimits, UndefinedNames};
 use crate::nodes::iteration::item;
 use crate::nodes::{NodeKind, NodeResult, evaluate, evaluate_phase};
@@ -96,7 +96,8 @@ impl Play {
 
     fn evaluated(&self, order: &JobOrder) -> NodeResult {
         let inputs = self.sent[&order.entry].inputs.iter();
-        let given = Given(inputs.map(|(of, name, value)| (of.clone(), name.clone(), self.opened(value))).collect());
+        let given =
+            Given(inputs.map(|(of, name, value)| (of.clone(), name.clone(), self.opened(value))).collect());
         let node = self.run.graph.node(order.node);
         if let Some(phase) = order.phase {
             return evaluate_phase(node, phase, &given);
@@ -115,7 +116,8 @@ impl Play {
 
     /// A job brings these outputs.
     pub(super) fn brings(&mut self, place: &str, outputs: &[(&str, Json)]) -> &mut Self {
-        let outputs = outputs.iter().map(|(name, value)| ((*name).to_string(), Segment::infer(value.clone())));
+        let outputs =
+            outputs.iter().map(|(name, value)| ((*name).to_string(), Segment::infer(value.clone())));
         let result = NodeResult::outputs(outputs.collect());
         let order = self.job_of(place);
         let record = self.record(&order, result);
@@ -131,10 +133,13 @@ impl Play {
 
     fn record(&mut self, order: &JobOrder, result: NodeResult) -> Record {
         let mut keep = |part: &str, values: Vec<(String, Segment)>| -> NamedValues {
-            values.into_iter().map(|(name, value)| {
-                let stored = self.stored(&format!("{}-{part}-{name}", order.entry), value);
-                (name, stored)
-            }).collect()
+            values
+                .into_iter()
+                .map(|(name, value)| {
+                    let stored = self.stored(&format!("{}-{part}-{name}", order.entry), value);
+                    (name, stored)
+                })
+                .collect()
         };
         let updates: Vec<(String, Segment)> =
             result.updates.iter().map(|update| (update.name.clone(), update.value.clone())).collect();
@@ -168,7 +173,8 @@ impl Play {
     /// A value at rest, opened.
     pub(super) fn opened(&self, stored: &Stored) -> Segment {
         let load = |blob: &BlobRef| -> Json {
-            let text = self.blobs.get(&blob.id).unwrap_or_else(|| panic!("blob {} was never stored", blob.id));
+            let text =
+                self.blobs.get(&blob.id).unwrap_or_else(|| panic!("blob {} was never stored", blob.id));
             serde_json::from_str(text).unwrap()
         };
         match stored {
