@@ -5,6 +5,7 @@ pub mod apart;
 pub mod commands;
 mod conversation;
 pub(crate) mod files;
+mod import;
 mod inputs;
 mod options;
 mod sys;
@@ -112,6 +113,9 @@ pub enum SubmitError {
     /// A value that was stored a moment ago is gone.
     #[error("the store lost a value of this submission; try again")]
     BlobGone,
+    /// A snapshot that cannot be taken up.
+    #[error("{0}")]
+    Snapshot(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -274,6 +278,7 @@ impl Submitter {
             id: run,
             graph: (graph.hash.to_string(), known.document.clone()),
             fields: wire::state::head_fields(&head, graph),
+            kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             blobs: apart.into_blobs(),
             created_at,
