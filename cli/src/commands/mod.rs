@@ -1,14 +1,17 @@
 //! The table of verbs; each has its file. Exit codes: 0 it went well, 1 it or the run did not, 2 wrong use,
-//! 3 something it needs cannot be reached.
+//! 3 something it needs cannot be reached, 4 the run waits for somebody.
 
+mod answer;
 mod apps;
 mod check;
+mod command;
 mod dev;
 mod mock_llm;
+mod pairs;
 mod ps;
 mod run;
+mod set;
 mod show;
-mod stop;
 mod watch;
 
 use std::process::ExitCode;
@@ -42,7 +45,15 @@ enum Verb {
     /// Follow the events of a run
     Watch(watch::Arguments),
     /// Stop a run
-    Stop(stop::Arguments),
+    Stop(command::WithReason),
+    /// Pause a run: what runs ends, nothing begins until it is resumed
+    Pause(command::WithReason),
+    /// Go on with a run that was paused
+    Resume(command::Plain),
+    /// Write variables of a run that is under way
+    Set(set::Arguments),
+    /// Answer a form that a run waits for
+    Answer(answer::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -83,7 +94,11 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Ps(arguments) => ps::perform(&arguments, console).await,
         Verb::Show(arguments) => show::perform(&arguments, console).await,
         Verb::Watch(arguments) => watch::perform(&arguments, console).await,
-        Verb::Stop(arguments) => stop::perform(&arguments, console).await,
+        Verb::Stop(arguments) => command::stop(&arguments, console).await,
+        Verb::Pause(arguments) => command::pause(&arguments, console).await,
+        Verb::Resume(arguments) => command::resume(&arguments, console).await,
+        Verb::Set(arguments) => set::perform(&arguments, console).await,
+        Verb::Answer(arguments) => answer::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
