@@ -1,8 +1,9 @@
 //! A person decides: the run waits until somebody answers a form, or until what it needs is there.
 //!
-//! Two versions share the type's name. The *form* ([`form`], [`field`]) shows text, asks for values and offers
-//! buttons, each with a handle of its own. The *simple* pause ([`simple`]) waits for variables that a command writes.
-//! Neither holds a worker: the node evaluates to a [`PauseRequest`], and what becomes of the answer is in [`answer`].
+//! Two versions share the type's name. The *form* ([`FormData`], [`field`]) shows text, asks for values and offers
+//! buttons, each with a handle of its own. The *simple* pause ([`SimpleData`]) waits for variables that a command
+//! writes. Neither holds a worker: the node evaluates to a [`PauseRequest`], and what becomes of the answer is in
+//! [`answer`].
 //! The forms that Dify sends to contacts (version `"2"`) are refused when a file comes in.
 
 pub mod answer;
@@ -24,7 +25,7 @@ use crate::value::{JsonMap, Variables};
 pub use answer::{AnswerError, AnswerProblem, answered, check_answer, expired};
 pub use field::{FieldKind, FileRules, FormField, Source};
 pub use form::FormData;
-pub use simple::SimpleData;
+pub use simple::{HANDLE_KEY, SimpleData};
 
 /// The handle of a form that nobody answered in time.
 pub const TIMEOUT_HANDLE: &str = "__timeout";
@@ -50,12 +51,20 @@ pub struct PauseRequest {
     /// The form's buttons: a list of `{id, title, button_style}`.
     pub actions: Json,
     /// First values of fields that a variable holds, by the field's name. Of the simple version at most
-    /// [`simple::HANDLE_KEY`]: the handle by which an answer without an action leaves.
+    /// [`HANDLE_KEY`]: the handle by which an answer without an action leaves.
     pub defaults: JsonMap,
     /// Seconds after which the form expires; the simple version never does.
     pub timeout_s: Option<u64>,
     /// Why the simple version waits, for people; may be empty.
     pub message: String,
+}
+
+impl PauseRequest {
+    /// The form's fields, in its order. What cannot be read is left out: the node itself wrote them.
+    pub fn fields(&self) -> Vec<FormField> {
+        let items = self.inputs.as_array().into_iter().flatten().filter_map(Json::as_object);
+        items.filter_map(|item| FormField::parse(item, &mut Problems::new())).collect()
+    }
 }
 
 /// Configuration of `human-input`.
