@@ -135,7 +135,8 @@ async fn breakpoints_come_with_the_run() {
         {"after": "end", "command": "stop", "reason": "enough"},
     ]);
     assert_eq!(start["commands"], expected);
-    assert!(new.fields.iter().any(|(name, text)| *name == "commands" && *text == expected.to_string()));
+    let kept = new.fields.iter().find(|(name, _)| *name == "commands").map(|(_, text)| text.clone());
+    assert_eq!(kept, Some(expected.to_string()));
     for (wrong, message) in [
         (
             json!([{"after": "nobody", "command": "stop"}]),
