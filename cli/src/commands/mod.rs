@@ -22,9 +22,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
+/// What the exit codes mean, below the help.
+const EXIT_CODES: &str = "\
+Exit codes: 0 it went well, 1 it or the run did not, 2 wrong use, 3 something it needs cannot be reached,
+4 the run waits for somebody and nobody is there to ask";
+
 /// Runs Dify-format LLM workflows durably on Redis.
 #[derive(Debug, Parser)]
-#[command(name = "tidemill", version, arg_required_else_help = true)]
+#[command(name = "tidemill", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
