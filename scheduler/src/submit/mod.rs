@@ -221,8 +221,7 @@ impl Submitter {
             return Err(SubmitError::CallDepth(depth_max));
         }
 
-        let (shard, conversation_id) = self.place(submission.conversation_id.as_deref()).await?;
-        let mut run = RunId::generate(shard);
+        let mut run = RunId::generate(self.place(submission.conversation_id.as_deref()).await?);
         if let Some(key) = &submission.idempotency {
             match self.store.reserve(&key.key_hash, &key.request_hash, run).await? {
                 Reserved::Ours => {}
@@ -244,6 +243,8 @@ impl Submitter {
             }
         }
 
+        let new_id = |id: String| if id.is_empty() { conversation::new_id(run.shard()) } else { id };
+        let conversation_id = submission.conversation_id.map(new_id);
         let created_at = self.store.time().await?;
         let about = sys::About {
             run,
@@ -304,17 +305,13 @@ impl Submitter {
         }
     }
 
-    /// Where a run of this conversation lives, and the conversation's id.
-    async fn place(&self, conversation: Option<&str>) -> Result<(ShardId, Option<String>), SubmitError> {
+    /// Where a run of this conversation lives; an empty id is that of a new one.
+    async fn place(&self, conversation: Option<&str>) -> Result<ShardId, SubmitError> {
         match conversation {
-            None => Ok((self.some_shard().await?, None)),
-            Some("") => {
-                let shard = self.some_shard().await?;
-                Ok((shard, Some(conversation::new_id(shard))))
-            }
+            None | Some("") => Ok(self.some_shard().await?),
             Some(id) => {
                 conversation::check(id)?;
-                Ok((conversation::shard_of(id, *self.meta().await?), Some(id.to_string())))
+                Ok(conversation::shard_of(id, *self.meta().await?))
             }
         }
     }
