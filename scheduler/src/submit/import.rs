@@ -24,7 +24,8 @@ impl Submitter {
             return Err(SubmitError::Snapshot(message.into()));
         }
         let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
-        let (shard, conversation_id) = self.place(snapshot.head.conversation_id.as_deref()).await?;
+        let conversation_id = snapshot.head.conversation_id.clone();
+        let shard = self.place(conversation_id.as_deref()).await?;
         let run = RunId::generate(shard);
         let mut options = snapshot.head.options.clone();
         options.inline_bytes_max = options.inline_bytes_max.min(INLINE_BYTES_CEILING);
