@@ -95,7 +95,9 @@ pub struct NewRun {
     pub graph: (String, Arc<str>),
     /// Fields of the run hash.
     pub fields: Vec<(&'static str, String)>,
-    /// Body of the `start` fact.
+    /// Kind of the fact that begins it: `start`, or `import` for one that goes on from a snapshot.
+    pub kind: &'static str,
+    /// Body of that fact.
     pub start: String,
     /// Names and sizes of the blobs that its inputs refer to; they belong to the run from then on.
     pub blobs: Vec<(BlobId, u64)>,
@@ -421,7 +423,8 @@ pub trait Shards: Send + Sync {
     async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError>;
     /// Cuts the inbox below the stored cursor; only for the owner of this epoch.
     async fn trim_inbox(&self, shard: ShardId, epoch: u64) -> Result<(), StoreError>;
-    /// Runs that are not over, from a place in the index on, and the place to go on from (none at the end).
+    /// Runs that are under way or about to be, from a place in the index on, and the place to go on from (none at the
+    /// end). Those that wait for somebody have no jobs, and nobody needs to look at them.
     async fn open_runs(
         &self,
         shard: ShardId,

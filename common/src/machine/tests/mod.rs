@@ -9,6 +9,7 @@
 
 mod draw;
 mod durable;
+mod elsewhere;
 mod people;
 mod play;
 mod sheet;
@@ -26,6 +27,7 @@ mod loops;
 mod nested_answers;
 mod pauses;
 mod properties;
+mod rounds;
 mod storms;
 mod tc_b;
 mod tc_c;

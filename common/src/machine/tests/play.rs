@@ -86,7 +86,11 @@ impl Play {
         Self::submitted(graph, inputs.iter().map(text).collect(), |head| head.options = options)
     }
 
-    fn submitted(graph: Arc<Graph>, inputs: NamedValues, change: impl FnOnce(&mut RunHead)) -> Self {
+    pub(super) fn submitted(
+        graph: Arc<Graph>,
+        inputs: NamedValues,
+        change: impl FnOnce(&mut RunHead),
+    ) -> Self {
         let now = Timestamp::from_millis(1_754_339_718_000);
         let mut head = RunHead {
             graph: graph.hash.clone(),

@@ -354,6 +354,34 @@ fn tc_ser_003_a_run_that_was_paused_anywhere_ends_as_one_that_never_was() {
     }
 }
 
+/// A snapshot taken after any job, read and gone on with under another name, ends as the run that was never exported.
+#[test]
+fn tc_ser_003_a_run_that_was_exported_anywhere_ends_elsewhere_as_it_does_here() {
+    for case in CASES {
+        let mut still = play(case, |_| {});
+        still.start();
+        finish(&mut still, case);
+        for at in 0..40 {
+            let mut exported = play(case, |_| {});
+            exported.start();
+            exported.does(at, case.fails);
+            if exported.run.status.is_over() {
+                break;
+            }
+            let mut other = exported.elsewhere();
+            other.restless = true;
+            finish(&mut other, case);
+            assert_eq!(outcome(&other), outcome(&still), "{} exported after {at} jobs", case.name);
+            assert!(
+                other.timers.is_empty() && other.jobs.is_empty(),
+                "{} after {at}: {:?}",
+                case.name,
+                other.timers
+            );
+        }
+    }
+}
+
 /// A value with what lies apart put in: where it lies follows from when it was made.
 fn without_places(play: &Play, value: &Json) -> Json {
     match value {

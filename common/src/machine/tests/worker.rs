@@ -61,6 +61,14 @@ impl Play {
 
     /// Does so many jobs, then somebody wants a pause; false when the run was over before.
     pub(super) fn pauses_after(&mut self, jobs: usize, fails: Fails) -> bool {
+        self.does(jobs, fails);
+        let is_under_way = !self.run.status.is_over();
+        self.pause("anywhere");
+        is_under_way
+    }
+
+    /// Does so many jobs, as far as there are any.
+    pub(super) fn does(&mut self, jobs: usize, fails: Fails) {
         for _ in 0..jobs {
             while self.go_on > 0 {
                 self.continues();
@@ -69,9 +77,6 @@ impl Play {
             let fact = self.work(&order, fails);
             self.feed(vec![fact]);
         }
-        let is_under_way = !self.run.status.is_over();
-        self.pause("anywhere");
-        is_under_way
     }
 
     fn wait_for_a_timer(&mut self) {
@@ -160,7 +165,7 @@ impl Play {
         }
     }
 
-    fn stored(&mut self, name: &str, value: Segment) -> Stored {
+    pub(super) fn stored(&mut self, name: &str, value: Segment) -> Stored {
         if json_size(&value.value) <= self.run.head.options.inline_bytes_max {
             return Stored::Inline(value);
         }
