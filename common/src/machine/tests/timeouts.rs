@@ -60,6 +60,14 @@ fn a_job_that_ends_in_time_leaves_no_timer() {
 }
 
 #[test]
+fn the_time_of_a_lost_job_is_not_counted_against_the_next() {
+    let mut play = play(&NODE.replace("queue_timeout_ms: 1000, ", ""));
+    play.start().started("m", 1).after(2 * SECOND).lost("m").skim().after(2 * SECOND).fire().tells(&[]);
+    play.started("m", 1).after(2 * SECOND).fire().tells(&[]);
+    play.after(SECOND).fire().tells(&["m retry 1"]);
+}
+
+#[test]
 fn a_pause_clears_the_time_limit_of_what_it_takes_back() {
     let mut play = play(NODE);
     play.start().pause("hold");
