@@ -41,7 +41,7 @@ fn happen(play: &mut Play, past: &[Fact], (what, which, how): Choice) -> Vec<Fac
     let pick = |len: usize| usize::from(which) % len;
     let job: Option<JobOrder> =
         (!play.jobs.is_empty()).then(|| play.jobs.values().nth(pick(play.jobs.len())).cloned()).flatten();
-    match (what % 20, job) {
+    match (what % 24, job) {
         (0..=7, Some(job)) => {
             play.jobs.remove(&job.entry);
             vec![play.work(&job, |_, _| false)]
@@ -62,7 +62,7 @@ fn happen(play: &mut Play, past: &[Fact], (what, which, how): Choice) -> Vec<Fac
             vec![play.fact(&job, 1 + u32::from(how % 2), &crate::wire::fact::Report::Started { at })]
         }
         (12, _) if !past.is_empty() => vec![past[pick(past.len())].clone()],
-        (13, _) => {
+        (13 | 20..=23, _) => {
             play.now = play.now.plus(Duration::from_secs(if how > 240 { 3_000 } else { 1 }));
             play.due().into_iter().map(Fact::TimerFired).collect()
         }
