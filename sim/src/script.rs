@@ -11,7 +11,7 @@ pub type AttemptName = (String, String, u32);
 /// How an attempt ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// With this text, in which [`marked`] puts who made it.
+    /// With this text; where it has tildes, [`marked`] puts who made it.
     Text(String),
     /// With this error.
     Error(String),
@@ -53,8 +53,8 @@ impl Script {
         }
         let sign = if fate & 0x100 == 0 { '+' } else { '-' };
         // Texts of many lengths, so that some lie apart as blobs, and with letters of several bytes.
-        let tail = "größer ".repeat(usize::try_from((fate >> 16) % 12).unwrap_or(0));
-        Ending::Text(format!("{node}({frame}){attempt}~{sign}{tail}"))
+        let tail = "größer~ ".repeat(usize::try_from((fate >> 16) % 12).unwrap_or(0));
+        Ending::Text(format!("{node}~({frame}){attempt}~{sign}{tail}"))
     }
 
     /// What happens to the form of a node.
@@ -68,9 +68,9 @@ impl Script {
     }
 }
 
-/// A script's text as one handing-out makes it: texts of two holders differ, so that a mixture of both shows.
+/// A script's text as one handing-out makes it: texts of two holders differ all over, so that a mixture of both shows.
 pub fn marked(text: &str, handing_out: u64) -> String {
-    text.replacen('~', &format!("~{handing_out}~"), 1)
+    text.replace('~', &format!("~{handing_out}~"))
 }
 
 /// A text in which nothing says any more who made it.
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_mark_tells_holders_apart_and_comes_off() {
-        let text = "a~b";
+        let text = "a~b~c";
         assert_ne!(marked(text, 1), marked(text, 2));
-        assert_eq!(plain(&format!("{}, {}", marked(text, 1), marked(text, 22))), "a~b, a~b");
+        assert_eq!(plain(&format!("{}, {}", marked(text, 1), marked(text, 22))), "a~b~c, a~b~c");
     }
 }

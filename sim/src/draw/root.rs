@@ -28,7 +28,7 @@ impl Sketch<'_> {
             texts: vec![place("s", "x")],
             others: vec![place("s", "items")],
         }];
-        let count = 1 + self.dice.below(10);
+        let count = 2 + self.dice.below(12);
         for at in 0..count {
             let last = at + 1 == count;
             self.next(&mut placed, last);

@@ -105,16 +105,15 @@ fn spill(
 }
 
 impl Result {
-    /// It as the store takes it; `told` bytes of its text were sent before.
+    /// It as the store takes it. All of its text counts as streamed: what was not sent is found in the outputs.
     pub(crate) fn completion(
         &self,
         delivered: &Delivered,
         job: &Job,
         name: &JobName,
         started_at: Timestamp,
-        told: usize,
     ) -> Completion {
-        let streamed = self.streams.iter().map(|(selector, _)| (selector.clone(), told as u64)).collect();
+        let streamed = self.streams.iter().map(|(selector, text)| (selector.clone(), text.len() as u64)).collect();
         let report = Report::Ended {
             started_at,
             finished_at: started_at,

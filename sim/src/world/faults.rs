@@ -46,18 +46,18 @@ impl Faults {
         let mut rate = |high: u64| if dice.percent(present) { dice.between(1, high) } else { 0 };
         Self {
             scheduler_dies: rate(15),
-            dies_at_commit: rate(80),
-            answer_lost: rate(80),
+            dies_at_commit: rate(150),
+            answer_lost: rate(250),
             scheduler_freezes: rate(15),
             shard_moves: rate(15),
             worker_dies: rate(20),
             worker_freezes: rate(20),
             hands_back: rate(20),
             message_lost: rate(200),
-            message_late: rate(400),
+            message_late: rate(500),
             message_twice: rate(200),
-            echo: rate(60),
-            job_lost: rate(25),
+            echo: rate(400),
+            job_lost: rate(150),
         }
     }
 }

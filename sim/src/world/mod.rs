@@ -78,7 +78,7 @@ impl Default for Settings {
 pub fn simulate(seed: u64, settings: Settings) -> Verdict {
     let mut world = World::new(seed, settings);
     world.submit_all();
-    let steps = world.ground.dice.between(50, 500);
+    let steps = world.ground.dice.between(50, 1_200);
     for _ in 0..steps {
         world.step();
         if world.ground.watch.violation.is_some() {

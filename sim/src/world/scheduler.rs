@@ -77,6 +77,11 @@ impl Scheduler {
             return self.die(ground);
         }
         if ground.strikes(|f| f.scheduler_freezes) {
+            // Between computing a commit and sending it, more often than not.
+            if ground.dice.percent(70) {
+                self.on_some_wheel(ground, Wheel::read);
+                self.on_some_wheel(ground, Wheel::compute);
+            }
             let ms = ground.dice.between(100, 15_000);
             ground.tell(|| format!("{id} stands still for {ms} ms"));
             ground.count("schedulers frozen");

@@ -253,7 +253,7 @@ impl Worker {
             queue: held.delivered.queue.clone(),
             sender: (self.number, self.life, slot),
             consumer,
-            completion: result.completion(&held.delivered, &held.job, &held.name, held.started_at, held.told),
+            completion: result.completion(&held.delivered, &held.job, &held.name, held.started_at),
             gives_up: result.gives_up.clone(),
         };
         ground.send(Message::Result(Box::new(it)));
