@@ -52,7 +52,7 @@ impl Faults {
             shard_moves: rate(15),
             worker_dies: rate(20),
             worker_freezes: rate(20),
-            hands_back: rate(20),
+            hands_back: rate(100),
             message_lost: rate(200),
             message_late: rate(500),
             message_twice: rate(200),

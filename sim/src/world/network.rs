@@ -64,7 +64,9 @@ impl Ground {
         }
         let copies = if self.strikes(|f| f.message_twice) { 2 } else { 1 };
         for _ in 0..copies {
-            let late = if self.strikes(|f| f.message_late) { self.dice.between(1, 15_000) } else { 0 };
+            // Some are passed by a few others, some come when their sender has long lost the job.
+            let late = if self.strikes(|f| f.message_late) { [300, 3_000, 15_000][self.dice.below(3)] } else { 0 };
+            let late = self.dice.between(0, late);
             let due = self.now().plus(Duration::from_millis(late));
             self.network.count += 1;
             self.network.due.insert((due, self.network.count), message.clone());
