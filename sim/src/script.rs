@@ -42,11 +42,13 @@ impl Script {
         Self { seed, failing_percent, given_up: BTreeSet::new() }
     }
 
+    /// Whether the fleet gave an attempt up.
+    pub fn is_given_up(&self, frame: &str, node: &str, attempt: u32) -> bool {
+        self.given_up.contains(&(frame.to_string(), node.to_string(), attempt))
+    }
+
     /// How an attempt ends.
     pub fn ending(&self, frame: &str, node: &str, attempt: u32) -> Ending {
-        if self.given_up.contains(&(frame.to_string(), node.to_string(), attempt)) {
-            return Ending::Error("given up".into());
-        }
         let fate = fate(self.seed, &[frame, node, &attempt.to_string()]);
         if fate % 100 < self.failing_percent {
             return Ending::Error(format!("{node} broke in {frame:?} at attempt {attempt}"));

@@ -76,7 +76,7 @@ impl Sketch<'_> {
     ) -> (Vec<&'static str>, Vec<Place>, Vec<Place>) {
         let nothing = Vec::new;
         let one = self.some(texts, 1).pop().unwrap_or_else(|| place("s", "x"));
-        match if last { 12 } else { self.dice.below(18) } {
+        match if last { 12 } else { self.dice.below(19) } {
             0..=4 => {
                 let (data, handles) = self.llm(&one);
                 self.node(id, data, None);
@@ -103,7 +103,7 @@ impl Sketch<'_> {
                 self.node(id, data::answer(&reads), None);
                 (vec!["source"], nothing(), nothing())
             }
-            11 | 12 => {
+            11 | 12 | 18 => {
                 let reads = self.some(values, 3);
                 self.node(id, data::end(id, &reads), None);
                 (Vec::new(), nothing(), nothing())

@@ -74,6 +74,9 @@ impl Engine<'_> {
     }
 
     fn attempt(&mut self, path: &str, id: &str, data: &Json, attempt: u32, pool: &mut Pool) -> Made {
+        if self.script.is_given_up(path, id, attempt) {
+            return Err("given up".into());
+        }
         match data["type"].as_str().unwrap_or_default() {
             "start" | "iteration-start" | "loop-start" | "loop-end" => left_by("source"),
             "llm" => match self.script.ending(path, id, attempt) {

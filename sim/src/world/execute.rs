@@ -113,7 +113,8 @@ impl Result {
         name: &JobName,
         started_at: Timestamp,
     ) -> Completion {
-        let streamed = self.streams.iter().map(|(selector, text)| (selector.clone(), text.len() as u64)).collect();
+        let streamed =
+            self.streams.iter().map(|(selector, text)| (selector.clone(), text.len() as u64)).collect();
         let report = Report::Ended {
             started_at,
             finished_at: started_at,

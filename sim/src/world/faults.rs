@@ -37,9 +37,13 @@ pub(crate) struct Faults {
 impl Faults {
     /// Draws how much goes wrong.
     pub(crate) fn draw(dice: &mut Dice) -> Self {
-        let weather = dice.below(8);
-        if weather == 0 {
-            return Self::default();
+        match dice.below(10) {
+            0 => return Self::default(),
+            // Jobs change hands all the time, and the words of earlier holders come late.
+            1 => return Self { hands_back: 250, message_late: 700, message_twice: 200, ..Self::default() },
+            // Workers die of their jobs, until the jobs are given up.
+            2 => return Self { worker_dies: 120, ..Self::default() },
+            _ => {}
         }
         // Most faults are absent from most stories, so that each is also seen nearly alone.
         let present = [25, 50, 90][dice.below(3)];

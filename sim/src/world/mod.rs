@@ -77,7 +77,7 @@ impl Default for Settings {
 /// Plays the story of a seed: the same one every time.
 pub fn simulate(seed: u64, settings: Settings) -> Verdict {
     let mut world = World::new(seed, settings);
-    world.submit_all();
+    world.submit();
     let steps = world.ground.dice.between(50, 1_200);
     for _ in 0..steps {
         world.step();
@@ -98,6 +98,8 @@ struct World {
     schedulers: Vec<Scheduler>,
     workers: Vec<Worker>,
     runs: Vec<RunId>,
+    /// Runs that are still to be submitted.
+    to_come: usize,
 }
 
 impl World {
@@ -109,7 +111,7 @@ impl World {
         let faults = Faults::draw(&mut dice);
         // A cache that holds nothing: every run is loaded anew for every batch.
         let cache_bytes = if dice.percent(25) { 1 } else { 1 << 20 };
-        let (schedulers, workers) = (1 + dice.below(3), 1 + dice.below(3));
+        let (schedulers, workers, to_come) = (1 + dice.below(3), 1 + dice.below(3), 1 + dice.below(5));
         let ground = Ground {
             clock,
             store,
@@ -134,18 +136,23 @@ impl World {
             workers: (0..workers).map(|number| Worker::new(number, BEGIN)).collect(),
             features: settings.features,
             runs: Vec::new(),
+            to_come,
             ground,
         }
     }
 
-    fn submit_all(&mut self) {
-        for number in 0..=self.ground.dice.below(3) {
-            let plan = draw(&mut self.ground.dice, self.features);
-            self.submit(number as u64, plan);
+    /// Somebody submits one more of the story's runs.
+    fn submit(&mut self) {
+        if self.to_come == 0 {
+            return;
         }
+        self.to_come -= 1;
+        let number = self.runs.len() as u64;
+        let plan = draw(&mut self.ground.dice, self.features);
+        self.create(number, plan);
     }
 
-    fn submit(&mut self, number: u64, plan: Plan) {
+    fn create(&mut self, number: u64, plan: Plan) {
         let ground = &mut self.ground;
         let mut imported = graph::import(plan.document.to_string().as_bytes());
         let sealed = imported.seal(None).ok().flatten();
@@ -154,8 +161,9 @@ impl World {
             return ground.watch.found("SIM-13", format!("{}: {}", problems.join("; "), plan.document));
         };
         let shard = ShardId(u16::try_from(number).unwrap_or(0) % ground.shards);
-        let id = RunId::new(BEGIN.millis().unsigned_abs() + number, u128::from(number) << 20, shard);
-        let head = json!({"graph": &*graph.hash.0, "user": "u", "created_at": BEGIN.micros(), "inputs": plan.inputs,
+        let created_at = ground.now();
+        let id = RunId::new(created_at.millis().unsigned_abs(), u128::from(number) << 20, shard);
+        let head = json!({"graph": &*graph.hash.0, "user": "u", "created_at": created_at.micros(), "inputs": plan.inputs,
             "options": {"max_execution_time_s": 1_000_000, "inline_bytes_max": plan.inline_bytes_max}});
         let head = match wire::fact::parse_start(&head.to_string()) {
             Ok(tidemill_common::machine::Fact::Start(head)) => *head,
@@ -167,7 +175,7 @@ impl World {
             fields: wire::state::head_fields(&head, &graph),
             start: wire::fact::start_body(&head),
             blobs: Vec::new(),
-            created_at: BEGIN,
+            created_at,
         };
         at_once(ground.store.create_run(&new)).ok();
         ground.tell(|| format!("run {id} on shard {shard}, given {}, of {}", plan.inputs, plan.document));
@@ -189,6 +197,7 @@ impl World {
             }
             70..=84 => self.deliver(),
             85..=89 => self.meddle(),
+            90 => self.submit(),
             _ => {}
         }
         let ms = match self.ground.dice.below(100) {
@@ -258,6 +267,9 @@ impl World {
     /// From now on nothing goes wrong. Everything must come to its end within a bound.
     fn come_to_rest(&mut self) {
         self.ground.faults = Faults::default();
+        while self.to_come > 0 {
+            self.submit();
+        }
         self.ground.tell(|| "from now on nothing goes wrong".to_string());
         for _ in 0..QUIET_ROUNDS {
             if self.ground.watch.violation.is_some() {

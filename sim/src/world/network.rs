@@ -65,7 +65,8 @@ impl Ground {
         let copies = if self.strikes(|f| f.message_twice) { 2 } else { 1 };
         for _ in 0..copies {
             // Some are passed by a few others, some come when their sender has long lost the job.
-            let late = if self.strikes(|f| f.message_late) { [300, 3_000, 15_000][self.dice.below(3)] } else { 0 };
+            let late =
+                if self.strikes(|f| f.message_late) { [300, 3_000, 15_000][self.dice.below(3)] } else { 0 };
             let late = self.dice.between(0, late);
             let due = self.now().plus(Duration::from_millis(late));
             self.network.count += 1;
@@ -133,7 +134,11 @@ impl Ground {
 
     /// A fact of the past comes again.
     pub(crate) fn echo(&mut self) {
-        if let Some((run, kind, body)) = self.dice.pick(&self.network.past).cloned() {
+        // Rather what is said of runs that go on; a run that is over listens to nothing.
+        let is_open = |it: &&(RunId, &'static str, String)| !self.watch.is_over(&it.0);
+        let open: Vec<_> = self.network.past.iter().filter(is_open).cloned().collect();
+        let past = if self.dice.percent(90) { &open } else { &self.network.past };
+        if let Some((run, kind, body)) = self.dice.pick(past).cloned() {
             self.count("facts repeated");
             self.arrive(run, kind, body);
         }

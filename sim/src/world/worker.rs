@@ -202,9 +202,10 @@ impl Worker {
     fn work(&mut self, ground: &mut Ground) {
         let slots: Vec<u64> = self.held.keys().copied().collect();
         let Some(&slot) = ground.dice.pick(&slots) else { return };
-        match ground.dice.below(6) {
+        match ground.dice.below(8) {
             0 => self.tell_started(slot, ground),
-            1 | 2 => self.tell_piece(slot, ground),
+            1..=4 => self.tell_piece(slot, ground),
+            5 => {}
             _ => self.hand_in(slot, ground),
         }
     }
