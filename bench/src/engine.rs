@@ -168,6 +168,8 @@ impl Engine {
             inputs: vec![("text".into(), Stored::Inline(Segment::string(PAYLOAD)))],
             sys: Vec::new(),
             conversation: Vec::new(),
+            conversation_id: None,
+            commands: Vec::new(),
             options: RunOptions::default(),
             created_at: SystemClock.now(),
         };

@@ -86,6 +86,7 @@ fn node() -> Node {
         ins: Vec::new(),
         outs: Vec::new(),
         parent: None,
+        loop_id: None,
         mentions: Vec::new(),
     }
 }

@@ -232,6 +232,10 @@ pub struct RunConfig {
     pub variable_bytes_max: usize,
     /// Values longer than this many bytes are stored apart; at most 32768.
     pub inline_bytes_max: usize,
+    /// Longest time that a form may wait, in seconds; 0 for no bound (Dify: `HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS`).
+    pub human_input_timeout_s: u64,
+    /// Deepest nesting of workflows that call workflows (Dify: `WORKFLOW_CALL_MAX_DEPTH`).
+    pub call_depth_max: u64,
     /// Largest single value, in bytes.
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
@@ -245,6 +249,8 @@ impl Default for RunConfig {
             template_chars_max: limits::TEMPLATE_CHARS_MAX,
             variable_bytes_max: limits::VARIABLE_BYTES_MAX,
             inline_bytes_max: limits::INLINE_BYTES_MAX,
+            human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
+            call_depth_max: limits::CALL_DEPTH_MAX,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
         }
@@ -261,6 +267,12 @@ pub struct CompatConfig {
     pub iteration_conversation_writes: ConversationWrites,
     /// Answers inside containers stream: `whole`, `segments` or `none`.
     pub nested_answer_stream: NestedAnswers,
+    /// Whether failures inside an iteration count among a run's exceptions (bare graphon) or not (earlier Dify).
+    pub iteration_failures_count: bool,
+    /// Whether a loop tells a next round behind its last one, as earlier Dify did.
+    pub loop_next_after_last: bool,
+    /// Whether an `error` event ends a stream of `/v1`; Dify keeps it open until it is idle.
+    pub error_event_closes_stream: bool,
 }
 impl Default for CompatConfig {
     fn default() -> Self {
@@ -268,6 +280,9 @@ impl Default for CompatConfig {
             template_undefined: Undefined::Empty,
             iteration_conversation_writes: ConversationWrites::Parent,
             nested_answer_stream: NestedAnswers::Whole,
+            iteration_failures_count: true,
+            loop_next_after_last: false,
+            error_event_closes_stream: true,
         }
     }
 }
@@ -329,7 +344,7 @@ pub enum LogFormat {
 }
 
 /// Other names of settings in the environment: ours that are short, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 7] = [
+const ENVIRONMENT_ALIASES: [(&str, &str); 9] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
     ("TIDEMILL_LOG", "log.level"),
@@ -337,6 +352,8 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 7] = [
     ("WORKFLOW_MAX_EXECUTION_TIME", "run.max_execution_time_s"),
     ("TEMPLATE_TRANSFORM_MAX_LENGTH", "run.template_chars_max"),
     ("MAX_VARIABLE_SIZE", "run.variable_bytes_max"),
+    ("HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS", "run.human_input_timeout_s"),
+    ("WORKFLOW_CALL_MAX_DEPTH", "run.call_depth_max"),
 ];
 
 /// Variables with our prefix that are no settings of a section.

@@ -50,12 +50,23 @@ pub enum EngineErrorType {
     ValueTooLarge,
     /// A value that was stored apart is no longer there.
     BlobMissing,
+    /// No worker took the job in the time that its node allows.
+    QueueTimeout,
+    /// An attempt ran longer than its node allows.
+    Timeout,
 }
 
 impl EngineErrorType {
     /// Every class, for the pages that explain them.
-    pub const ALL: [Self; 5] =
-        [Self::WorkerLost, Self::Engine, Self::WorkerPanic, Self::ValueTooLarge, Self::BlobMissing];
+    pub const ALL: [Self; 7] = [
+        Self::WorkerLost,
+        Self::Engine,
+        Self::WorkerPanic,
+        Self::ValueTooLarge,
+        Self::BlobMissing,
+        Self::QueueTimeout,
+        Self::Timeout,
+    ];
 
     /// The name that events and records carry.
     pub const fn name(self) -> &'static str {
@@ -65,6 +76,8 @@ impl EngineErrorType {
             Self::WorkerPanic => "WorkerPanicError",
             Self::ValueTooLarge => "ValueTooLargeError",
             Self::BlobMissing => "BlobMissingError",
+            Self::QueueTimeout => "QueueTimeoutError",
+            Self::Timeout => "TimeoutError",
         }
     }
 }

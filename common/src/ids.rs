@@ -4,6 +4,7 @@
 //! What can be derived is derived: an execution id follows from run, frame and node, so a step that is
 //! computed a second time names the same thing.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -162,6 +163,59 @@ impl FramePath {
     /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+    /// The frame of one item or round of a container that lies in this frame, from 0.
+    #[must_use]
+    pub fn child(&self, container: &NodeId, index: u32) -> Self {
+        let mut path = String::with_capacity(self.0.len() + container.as_str().len() + 8);
+        if !self.is_root() {
+            path.push_str(&self.0);
+            path.push('/');
+        }
+        path.push_str(&escaped(container.as_str()));
+        path.push('#');
+        path.push_str(&index.to_string());
+        Self(path.into())
+    }
+    /// The frame that its container lies in; the root's is the root.
+    #[must_use]
+    pub fn parent(&self) -> Self {
+        self.0.rsplit_once('/').map_or_else(Self::root, |(parent, _)| Self(parent.into()))
+    }
+    /// The container's id and the number of the item or round; none for the root.
+    pub fn last(&self) -> Option<(Cow<'_, str>, u32)> {
+        let last = self.0.rsplit_once('/').map_or(&*self.0, |(_, last)| last);
+        let (container, index) = last.rsplit_once('#')?;
+        Some((unescaped(container), index.parse().ok()?))
+    }
+    /// This frame and those around it, from the inside out, without the root.
+    pub fn outwards(&self) -> impl Iterator<Item = Self> {
+        let first = (!self.is_root()).then(|| self.clone());
+        std::iter::successors(first, |path| Some(path.parent()).filter(|parent| !parent.is_root()))
+    }
+    /// True when `other` lies in this frame, at any depth.
+    pub fn encloses(&self, other: &Self) -> bool {
+        if self.is_root() {
+            return !other.is_root();
+        }
+        other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+/// A node's id as part of a path: what means something in a path is written as `%2F`, `%23` or `%25`.
+fn escaped(id: &str) -> Cow<'_, str> {
+    if id.contains(['%', '/', '#']) {
+        id.replace('%', "%25").replace('/', "%2F").replace('#', "%23").into()
+    } else {
+        id.into()
+    }
+}
+
+fn unescaped(id: &str) -> Cow<'_, str> {
+    if id.contains('%') {
+        id.replace("%23", "#").replace("%2F", "/").replace("%25", "%").into()
+    } else {
+        id.into()
     }
 }
 impl From<&str> for FramePath {
@@ -341,6 +395,19 @@ mod tests {
         let a = ExecutionId::derive(&run, &FramePath::root(), &"llm".into());
         assert_eq!(a, ExecutionId::derive(&run, &FramePath::root(), &"llm".into()));
         assert_ne!(a, ExecutionId::derive(&run, &"it#0".into(), &"llm".into()));
+    }
+
+    #[test]
+    fn a_frame_path_names_every_container_on_the_way() {
+        let path = FramePath::root().child(&"it/#1".into(), 3).child(&"lp".into(), 0);
+        assert_eq!(path.as_str(), "it%2F%231#3/lp#0");
+        assert_eq!(path.last(), Some(("lp".into(), 0)));
+        assert_eq!(path.parent().last(), Some(("it/#1".into(), 3)));
+        assert_eq!(path.parent().parent(), FramePath::root());
+        let around: Vec<_> = path.outwards().map(|p| p.to_string()).collect();
+        assert_eq!(around, ["it%2F%231#3/lp#0", "it%2F%231#3"]);
+        assert!(path.parent().encloses(&path) && FramePath::root().encloses(&path));
+        assert!(!FramePath::from("it#1").encloses(&"it#10".into()) && !path.encloses(&path));
     }
 
     #[test]

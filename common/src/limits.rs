@@ -13,6 +13,9 @@ pub const DOCUMENT_VALUES_MAX: usize = 2_000_000;
 /// Most bytes of text in a workflow file once its aliases are expanded (`document_text_bytes_max`): twice the largest
 /// file, so that honest use of aliases fits and an alias bomb does not.
 pub const DOCUMENT_TEXT_BYTES_MAX: usize = 2 * IMPORT_BYTES_MAX;
+/// Deepest nesting of iterations and loops, one within the other. Nobody draws five; the bound keeps the paths of frames
+/// short and the walks from a node up to the root cheap.
+pub const CONTAINER_DEPTH_MAX: usize = 16;
 /// Most problems that are reported of one file; the rest is counted.
 pub const DIAGNOSTICS_MAX: usize = 500;
 /// Longest description of a variable, in characters. Dify's limit.
@@ -25,6 +28,10 @@ pub const TEMPLATE_CHARS_MAX: usize = 400_000;
 pub const STEPS_MAX: u64 = 500;
 /// Longest time of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
 pub const RUN_SECONDS_MAX: u64 = 1200;
+/// Longest time that a form may wait, in seconds (`human_input_timeout_s`). Dify's default: seven days.
+pub const HUMAN_INPUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
+/// Deepest nesting of workflows that call workflows (`call_depth_max`). Dify's default.
+pub const CALL_DEPTH_MAX: u64 = 5;
 /// Values whose JSON is longer than this many bytes are stored apart (`inline_bytes_max`, at most 32 KiB). A value is
 /// written up to three times on its way (fact, state, event), while fetching a blob costs one more round trip.
 pub const INLINE_BYTES_MAX: usize = 8 * 1024;
@@ -38,7 +45,10 @@ pub const STEP_TRANSITIONS_MAX: usize = 256;
 /// Most bytes of changes in one step, for the same reason.
 pub const STEP_BYTES_MAX: usize = 256 * 1024;
 /// Most jobs of one run that are queued or running; the rest wait as `ready` in its state.
-pub const RUN_JOBS_MAX: usize = 256;
+pub const RUN_JOBS_MAX: u64 = 256;
+/// Most frames of one container that are open at the same time, whatever its `parallel_nums`: more than a run may have
+/// jobs would only wait.
+pub const FRAMES_OPEN_MAX: u32 = 256;
 /// Most facts in one commit; more gain nothing.
 pub const COMMIT_FACTS_MAX: usize = 64;
 /// Bytes of facts after which a commit takes no further one.

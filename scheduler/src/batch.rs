@@ -13,7 +13,7 @@ use tidemill_common::machine::fact::JobLost;
 use tidemill_common::machine::{Fact, Moment, RunState, step};
 use tidemill_common::store::{Commit, Dead, RawFact};
 use tidemill_common::wire;
-use tidemill_common::wire::commit::{RunWrite, timer_from_member, timer_run};
+use tidemill_common::wire::commit::{RunWrite, TimerRead, timer_from_member, timer_run};
 use tidemill_common::wire::state::AtRest;
 
 use crate::cache::RunCache;
@@ -117,7 +117,7 @@ pub fn decide(
         let fact = match fact_of(input, run) {
             Ok(Some(fact)) => fact,
             Ok(None) => {
-                give_up(&mut batch, input, "it is no timer of this run");
+                clear_timer(&mut batch, input);
                 continue;
             }
             Err(reason) => {
@@ -160,12 +160,23 @@ fn keep_timer(batch: &mut Batch, input: &Input, ordered: &Changes) {
     }
 }
 
+fn clear_timer(batch: &mut Batch, input: &Input) {
+    if let Input::Timer(member) = input {
+        batch.commit.timers_cleared.push(member.clone());
+    }
+}
+
+/// What an input means to its run; nothing for a timer whose frame is closed.
 fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
     match input {
         Input::Fact(fact) => {
             wire::fact::parse(&fact.kind, &fact.body, &run.graph).map(Some).map_err(|e| e.to_string())
         }
-        Input::Timer(member) => Ok(timer_from_member(run, member).map(Fact::TimerFired)),
+        Input::Timer(member) => match timer_from_member(run, member) {
+            TimerRead::Timer(timer) => Ok(Some(Fact::TimerFired(timer))),
+            TimerRead::Stale => Ok(None),
+            TimerRead::Unknown => Err("it is no timer of this run".into()),
+        },
         Input::Lost(_, lost) => Ok(Some(Fact::JobLost(lost.clone()))),
     }
 }
@@ -182,9 +193,7 @@ fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now
             batch.ended.push(id);
         }
     }
-    if let Input::Timer(member) = input {
-        batch.commit.timers_cleared.push(member.clone());
-    }
+    clear_timer(batch, input);
 }
 
 fn give_up(batch: &mut Batch, input: &Input, reason: &str) {

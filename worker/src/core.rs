@@ -14,6 +14,7 @@ use crate::cancel::Remembered;
 use crate::graphs::Graphs;
 use crate::held::Held;
 use crate::lanes::Lanes;
+use crate::lists::Lists;
 use crate::providers::Providers;
 use crate::vital::Vital;
 
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) providers: Providers,
     pub(crate) graphs: Graphs,
+    pub(crate) lists: Lists,
     pub(crate) held: Arc<Held>,
     pub(crate) lanes: Lanes,
     /// One a job that may run.
@@ -78,6 +80,7 @@ impl Core {
         let held = Arc::new(Held::default());
         Self {
             graphs: Graphs::new(jobs.clone(), key),
+            lists: Lists::default(),
             lanes: Lanes::new(jobs.clone(), consumer.clone(), held.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
             remembered: Remembered::new(settings.lease),

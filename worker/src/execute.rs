@@ -13,7 +13,7 @@ use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::limits;
 use tidemill_common::machine::run::RunOptions;
-use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, evaluate};
+use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, Phase, evaluate, evaluate_phase};
 use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
 
@@ -30,7 +30,7 @@ const ON_THE_SPOT_BYTES_MAX: usize = 16 * 1024;
 /// Fuel of a pure node here, about one unit an instruction: some ten seconds. Its time limit cannot end a computation.
 const FUEL: u64 = 1_000_000_000;
 /// Class of a failure by time-out.
-const TIMEOUT: &str = "TimeoutError";
+const TIMEOUT: &str = EngineErrorType::Timeout.name();
 
 /// Starts a job: evaluates it at once if it is small, else in a task of its own.
 pub(crate) fn start(hand: Hand, job: Job, body_bytes: usize) {
@@ -67,7 +67,7 @@ fn spawn(hand: Hand, work: impl Future<Output = ()> + Send + 'static) {
 
 /// Evaluates a pure node here and now; gives the job back when that is not the place for it.
 fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled, &'static str), Box<Job>> {
-    let has_blobs = job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_)));
+    let has_blobs = job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
     let node = graph.find(job.node.as_str());
     let (Some(ix), false) = (node, has_blobs) else { return Err(Box::new(job)) };
     if !matches!(executor_of(graph.node(ix).kind), Some(Executor::Pure)) {
@@ -80,7 +80,10 @@ fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled,
     };
     let node = graph.node(ix);
     let work = || {
-        let result = evaluate(node, &variables, &limits)?;
+        let result = match job.phase {
+            Some(phase) => evaluate_phase(node, phase, &variables),
+            None => evaluate(node, &variables, &limits)?,
+        };
         Ok(spill(result, Some(&variables), sizes(hand, &job.options)))
     };
     let spilled = match catch_unwind(AssertUnwindSafe(work)) {
@@ -157,13 +160,13 @@ async fn run(
     executor: Option<Executor>,
     progress: &SharedProgress,
 ) -> (NodeResult, Option<JobVariables>) {
-    let Job { inputs, options, .. } = job;
+    let Job { inputs, options, phase, .. } = job;
     let mut variables = JobVariables::new(inputs, graph.clone());
-    if let Err(failure) = variables.load(&*hand.core.jobs, hand.place.shard).await {
+    if let Err(failure) = variables.load(&*hand.core.jobs, &hand.core.lists, hand.place.shard).await {
         return (NodeResult::failed(failure), Some(variables));
     }
     match executor {
-        Some(Executor::Pure) => aside(variables, ix, options).await,
+        Some(Executor::Pure) => aside(variables, ix, phase, options).await,
         Some(Executor::Outside(executor)) => {
             let node = graph.node(ix);
             let result = outside(hand, executor, node, &variables, &options, progress).await;
@@ -195,11 +198,15 @@ async fn outside(
 async fn aside(
     variables: JobVariables,
     ix: NodeIx,
+    phase: Option<Phase>,
     options: RunOptions,
 ) -> (NodeResult, Option<JobVariables>) {
     let work = move || {
         let graph = variables.graph().clone();
-        let result = evaluate(graph.node(ix), &variables, &limits_of(&options, FUEL));
+        let result = match phase {
+            Some(phase) => Ok(evaluate_phase(graph.node(ix), phase, &variables)),
+            None => evaluate(graph.node(ix), &variables, &limits_of(&options, FUEL)),
+        };
         (result.unwrap_or_else(|Deferred| out_of_fuel(graph.node(ix))), Some(variables))
     };
     match tokio::task::spawn_blocking(work).await {

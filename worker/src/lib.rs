@@ -24,6 +24,7 @@ mod health;
 pub mod heartbeat;
 mod held;
 mod lanes;
+mod lists;
 mod metrics;
 pub mod nodes;
 mod progress;

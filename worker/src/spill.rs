@@ -6,7 +6,7 @@ use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::machine::changes::Record;
 use tidemill_common::machine::run::json_size;
-use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::{NodeResult, VariableUpdate};
 use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
 
@@ -54,6 +54,12 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
             None => (name, keep(value)),
         })
         .collect();
+    let written = |update: VariableUpdate| {
+        let secret = variables.and_then(|variables| variables.secret_text(&update.value));
+        let value = secret.map_or_else(|| keep(update.value), Stored::Secret);
+        (update.node, update.name, value)
+    };
+    let updates = result.updates.into_iter().map(written).collect();
     let failed = result.failure.is_some();
     let failure = result.failure.unwrap_or_else(|| NodeFailure::new("", ""));
     let record = Record {
@@ -66,6 +72,8 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         error: hide_in(failure.message, &secrets),
         error_type: failure.error_type,
         retry_hint: failure.retry_after_ms,
+        updates,
+        pause: result.pause.map(Box::new),
     };
     Spilled { record, failed, blobs }
 }
@@ -105,7 +113,7 @@ fn keep(
         return Stored::Blob(blob.clone());
     }
     let (id, text) = (BlobId::generate(), blob_text(&segment.value));
-    let blob = BlobRef { id: id.clone(), ty: segment.ty, size: text.len() as u64 };
+    let blob = BlobRef::to(id.clone(), &segment, &text);
     blobs.push((id, text));
     Stored::Blob(blob)
 }
@@ -113,7 +121,8 @@ fn keep(
 fn too_large(result: &NodeResult, value_max: usize) -> Option<NodeFailure> {
     let outputs = result.outputs.iter().map(|(name, value)| ("output", name, &value.value));
     let process = result.process_data.iter().map(|(name, value)| ("process data", name, value));
-    outputs.chain(process).find_map(|(part, name, value)| {
+    let updates = result.updates.iter().map(|update| ("variable", &update.name, &update.value.value));
+    outputs.chain(process).chain(updates).find_map(|(part, name, value)| {
         let size = json_size(value);
         (size > value_max).then(|| {
             let message = format!(

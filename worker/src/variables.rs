@@ -7,12 +7,14 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use serde_json::Value as Json;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
-use tidemill_common::graph::Graph;
+use tidemill_common::graph::{DocumentVariable, Graph};
 use tidemill_common::ids::{BlobId, ShardId};
+use tidemill_common::nodes::iteration::item;
 use tidemill_common::store::Jobs;
 use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Variables};
 
 use crate::backoff::Backoff;
+use crate::lists::Lists;
 
 /// The inputs of one job, over its graph.
 #[derive(Debug)]
@@ -20,12 +22,14 @@ pub(crate) struct JobVariables {
     inputs: Vec<(String, String, Stored)>,
     /// Contents of the blobs among the inputs.
     loaded: HashMap<BlobId, Segment>,
+    /// Items of lists among the inputs.
+    items: HashMap<(BlobId, u64), Segment>,
     graph: Arc<Graph>,
 }
 
 impl JobVariables {
     pub(crate) fn new(inputs: Vec<(String, String, Stored)>, graph: Arc<Graph>) -> Self {
-        Self { inputs, loaded: HashMap::new(), graph }
+        Self { inputs, loaded: HashMap::new(), items: HashMap::new(), graph }
     }
 
     /// The inputs as they came.
@@ -41,7 +45,12 @@ impl JobVariables {
     ///
     /// # Errors
     /// A failure for the node: a blob is gone, or is not what it should be.
-    pub(crate) async fn load(&mut self, jobs: &dyn Jobs, shard: ShardId) -> Result<(), NodeFailure> {
+    pub(crate) async fn load(
+        &mut self,
+        jobs: &dyn Jobs,
+        lists: &Lists,
+        shard: ShardId,
+    ) -> Result<(), NodeFailure> {
         let mut wanted: Vec<(&str, &str, &BlobRef)> = Vec::new();
         for (node, name, value) in &self.inputs {
             if let Stored::Blob(blob) = value
@@ -52,6 +61,11 @@ impl JobVariables {
         }
         let loads = wanted.into_iter().map(|(node, name, blob)| load(jobs, shard, node, name, blob));
         self.loaded = try_join_all(loads).await?.into_iter().collect();
+        let items = self.inputs.iter().filter_map(|(node, name, value)| match value {
+            Stored::Item { list, at } => Some(load_item(jobs, lists, shard, (node, name), list, *at)),
+            Stored::Inline(_) | Stored::Blob(_) | Stored::Secret(_) => None,
+        });
+        self.items = try_join_all(items).await?.into_iter().collect();
         Ok(())
     }
 
@@ -62,7 +76,7 @@ impl JobVariables {
         }
         self.inputs.iter().find_map(|(_, _, stored)| match stored {
             Stored::Blob(blob) if self.loaded.get(&blob.id) == Some(value) => Some(blob),
-            Stored::Blob(_) | Stored::Inline(_) | Stored::Secret(_) => None,
+            Stored::Blob(_) | Stored::Item { .. } | Stored::Inline(_) | Stored::Secret(_) => None,
         })
     }
 
@@ -75,11 +89,20 @@ impl JobVariables {
         same.map(|v| v.name.clone())
     }
 
+    /// The environment's secret whose text a written value is: in a text variable, too, it must not lie in the clear.
+    pub(crate) fn secret_text(&self, value: &Segment) -> Option<Arc<str>> {
+        let text = value.value.as_str().filter(|text| !text.is_empty())?;
+        let same = |v: &&DocumentVariable| {
+            v.value.ty == SegmentType::Secret && v.value.value.as_str() == Some(text)
+        };
+        self.graph.environment.iter().find(same).map(|v| v.name.clone())
+    }
+
     /// The secrets that the node was given, opened; for masking.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &Segment> {
         self.inputs.iter().filter_map(|(_, _, stored)| match stored {
             Stored::Secret(name) => self.graph.environment_variable(name).map(|v| &v.value),
-            Stored::Inline(_) | Stored::Blob(_) => None,
+            Stored::Inline(_) | Stored::Blob(_) | Stored::Item { .. } => None,
         })
     }
 }
@@ -98,6 +121,10 @@ impl Variables for JobVariables {
                 Some(segment) => Lookup::Found(Cow::Borrowed(segment)),
                 None => Lookup::Blob(blob),
             },
+            Some((_, _, Stored::Item { list, at })) => match self.items.get(&(list.id.clone(), *at)) {
+                Some(segment) => Lookup::Found(Cow::Borrowed(segment)),
+                None => Lookup::Blob(list),
+            },
             Some((_, _, Stored::Secret(name))) => opened(name),
             None if node == "env" => opened(name),
             None => Lookup::Missing,
@@ -107,6 +134,30 @@ impl Variables for JobVariables {
     fn names(&self) -> Vec<(String, String)> {
         self.inputs.iter().map(|(node, name, _)| (node.clone(), name.clone())).collect()
     }
+}
+
+/// One item of a list; the list stays at hand for the jobs of the other items.
+async fn load_item(
+    jobs: &dyn Jobs,
+    lists: &Lists,
+    shard: ShardId,
+    (node, name): (&str, &str),
+    list: &BlobRef,
+    at: u64,
+) -> Result<((BlobId, u64), Segment), NodeFailure> {
+    let fetch = async {
+        let (_, whole) = load(jobs, shard, node, name, list).await?;
+        match whole.value {
+            Json::Array(items) => Ok(items),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_) => {
+                let message = format!("the value of {node}.{name} (blob {}) is no list", list.id);
+                Err(NodeFailure::new(EngineErrorType::Engine.name(), message))
+            }
+        }
+    };
+    let items = lists.get(&list.id, list.size, fetch).await?;
+    let value = usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or(Json::Null);
+    Ok(((list.id.clone(), at), item(list.ty, value)))
 }
 
 async fn load(

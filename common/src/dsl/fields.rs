@@ -85,6 +85,14 @@ impl<'a> Fields<'a> {
         }
         text
     }
+    /// The id of a node, which must be there and not be empty.
+    pub(crate) fn id(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
+        let id = self.map.get(key).and_then(Json::as_str).filter(|id| !id.is_empty());
+        if id.is_none() {
+            self.wrong(key, "the id of a node", problems);
+        }
+        id
+    }
     /// A whole number within bounds, or the default when it is absent. None once reported.
     pub(crate) fn integer(
         &self,

@@ -3,11 +3,13 @@
 //! [`build()`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
 //! behind that, nobody checks again for cycles, missing ends or unknown types.
 
+mod body;
 pub mod build;
 mod containers;
 mod cycles;
 mod draft;
 pub mod response;
+mod settings;
 mod validate;
 mod wrapper;
 
@@ -18,6 +20,7 @@ use crate::ids::NodeId;
 use crate::nodes::{NodeData, NodeKind};
 use crate::value::{JsonMap, Segment};
 
+pub use body::Body;
 pub use build::{Imported, build, import, import_within};
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
 
@@ -88,8 +91,24 @@ pub struct RetryConfig {
     pub interval_ms: u64,
 }
 
+/// How the wait between attempts grows: `tidemill.backoff`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Backoff {
+    /// Each wait is so many times the one before; at least 1, and 1 by default.
+    pub multiplier: f64,
+    /// Longest wait before jitter; none by default.
+    pub max_interval_ms: Option<u64>,
+    /// By which share of itself a wait is shortened or lengthened at most, from 0, the default, to 1.
+    pub jitter: f64,
+}
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { multiplier: 1.0, max_interval_ms: None, jitter: 0.0 }
+    }
+}
+
 /// The engine's own settings of a node: its `data.tidemill` block.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NodeSettings {
     /// The queue whose workers run the node.
     pub queue: Arc<str>,
@@ -99,10 +118,27 @@ pub struct NodeSettings {
     pub execution_timeout_ms: Option<u64>,
     /// Longest time a job may wait in its queue; none by default.
     pub queue_timeout_ms: Option<u64>,
+    /// Growth of the wait between attempts; without it every wait is as long as the first.
+    pub backoff: Option<Backoff>,
+    /// Whether a wait that the other side asked for is kept when it is the longer one.
+    pub honour_retry_after: bool,
+    /// Error types after which the node is not tried again.
+    pub not_retryable: Vec<String>,
+    /// Whether calls that the node makes carry `Idempotency-Key`.
+    pub idempotency_key: bool,
 }
 impl Default for NodeSettings {
     fn default() -> Self {
-        Self { queue: "default".into(), on_worker: false, execution_timeout_ms: None, queue_timeout_ms: None }
+        Self {
+            queue: "default".into(),
+            on_worker: false,
+            execution_timeout_ms: None,
+            queue_timeout_ms: None,
+            backoff: None,
+            honour_retry_after: false,
+            not_retryable: Vec::new(),
+            idempotency_key: false,
+        }
     }
 }
 
@@ -131,6 +167,9 @@ pub struct Node {
     pub outs: Vec<EdgeIx>,
     /// The container it lies in.
     pub parent: Option<NodeIx>,
+    /// The loop that its `data.loop_id` names, whether it lies in it or deeper: what a round of that loop forgets of the
+    /// round before, and which loop a loop-end ends.
+    pub loop_id: Option<NodeIx>,
     /// The variables its configuration mentions, as `(node, name)`, each once: what a job must carry.
     pub mentions: Vec<(String, String)>,
 }
@@ -203,6 +242,7 @@ pub struct Graph {
     /// kept.
     pub streamed: std::collections::HashSet<String>,
     index: HashMap<NodeId, NodeIx>,
+    bodies: HashMap<NodeIx, Body>,
 }
 
 impl Graph {
@@ -213,6 +253,13 @@ impl Graph {
     /// The edge at a place.
     pub fn edge(&self, ix: EdgeIx) -> &Edge {
         &self.edges[ix.at()]
+    }
+    /// The body of an iteration or loop.
+    ///
+    /// # Panics
+    /// When the node is no container.
+    pub fn body(&self, container: NodeIx) -> &Body {
+        &self.bodies[&container]
     }
     /// The place of a node by its id.
     pub fn find(&self, id: &str) -> Option<NodeIx> {

@@ -8,11 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
 use super::{Edge, EdgeIx, Graph, Node, NodeIx};
-use crate::nodes::{ExecutionType, NodeData, NodeKind};
-use crate::value::{JsonMap, Selector};
+use crate::nodes::{ExecutionType, NodeData};
+use crate::value::Selector;
 
 /// A piece of a response template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +64,14 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
+        | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
 }
@@ -124,45 +129,42 @@ fn always_blocks(source: &Node) -> bool {
 }
 
 /// The assigners and the variables they write.
-fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<Selector>)> {
-    let assigners = nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Assigner);
-    let written = |node: &Node| match &node.data {
-        NodeData::Unsupported(data) => written_by(data),
+fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<&Selector>)> {
+    let all = nodes.iter().enumerate().map(|(at, node)| (at, written_by(node)));
+    all.filter(|(_, written)| !written.is_empty()).collect()
+}
+
+fn written_by(node: &Node) -> HashSet<&Selector> {
+    match &node.data {
+        NodeData::Assigner(data) => data.targets().collect(),
         NodeData::Start(_)
         | NodeData::End(_)
         | NodeData::Answer(_)
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
-        | NodeData::Llm(_) => HashSet::new(),
-    };
-    assigners.map(|(at, node)| (at, written(node))).filter(|(_, written)| !written.is_empty()).collect()
-}
-
-/// What an assigner writes: of version 1 one variable, of version 2 one an item.
-fn written_by(data: &JsonMap) -> HashSet<Selector> {
-    let items = data.get("items").and_then(Json::as_array).into_iter().flatten();
-    items
-        .filter_map(|item| item.get("variable_selector"))
-        .chain(data.get("assigned_variable_selector"))
-        .filter_map(|selector| {
-            let parts = selector.as_array()?.iter().map(|part| part.as_str().map(str::to_owned));
-            parts.collect::<Option<Selector>>()
-        })
-        .collect()
+        | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_)
+        | NodeData::Unsupported(_) => HashSet::new(),
+    }
 }
 
 /// The edges that block one template: those that always do, and those behind a writer of what it shows.
 fn with_writers(
     always: &Arc<[bool]>,
     template: &[TemplatePart],
-    writers: &[(usize, HashSet<Selector>)],
+    writers: &[(usize, HashSet<&Selector>)],
     nodes: &[Node],
 ) -> Arc<[bool]> {
     let shown: HashSet<&Selector> = selectors(template).collect();
     let mut more = writers
         .iter()
-        .filter(|(_, written)| written.iter().any(|selector| shown.contains(selector)))
+        .filter(|(_, written)| !written.is_disjoint(&shown))
         .flat_map(|(at, _)| &nodes[*at].outs)
         .filter(|out| !always[out.at()])
         .peekable();
@@ -179,22 +181,27 @@ fn with_writers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dsl::Problems;
     use crate::graph::{RetryConfig, import};
-    use serde_json::json;
+    use crate::nodes::NodeKind;
+    use crate::nodes::assigner::AssignerData;
+    use serde_json::{Value as Json, json};
 
     fn assigner(id: &str, data: Json, out: u32) -> Node {
+        let data = data.as_object().expect("a mapping");
         Node {
             id: id.into(),
             kind: NodeKind::Assigner,
             title: String::new(),
             version: "1".into(),
-            data: NodeData::Unsupported(data.as_object().cloned().unwrap_or_default()),
+            data: NodeData::Assigner(AssignerData::parse(data, &mut Problems::new()).expect("usable data")),
             error_strategy: None,
             retry: RetryConfig::default(),
             settings: crate::graph::NodeSettings::default(),
             ins: Vec::new(),
             outs: vec![EdgeIx(out)],
             parent: None,
+            loop_id: None,
             mentions: Vec::new(),
         }
     }
@@ -202,8 +209,19 @@ mod tests {
     #[test]
     fn an_assigner_blocks_only_templates_that_show_what_it_writes() {
         let nodes = [
-            assigner("v1", json!({"assigned_variable_selector": ["conversation", "a"]}), 0),
-            assigner("v2", json!({"items": [{"variable_selector": ["conversation", "b"]}, {}]}), 1),
+            assigner(
+                "v1",
+                json!({"assigned_variable_selector": ["conversation", "a"], "write_mode": "clear", "input_variable_selector": []}),
+                0,
+            ),
+            assigner(
+                "v2",
+                json!({"items": [
+                    {"variable_selector": ["conversation", "b"], "input_type": "variable", "operation": "clear"},
+                    {"variable_selector": ["n", "x"], "input_type": "variable", "operation": "append", "value": ["conversation", "c"]},
+                ]}),
+                1,
+            ),
         ];
         let always: Arc<[bool]> = vec![false, false].into();
         for (name, blocking) in [("a", [true, false]), ("b", [false, true]), ("c", [false, false])] {

@@ -3,9 +3,9 @@
 
 use serde_json::Value as Json;
 
-use super::{ErrorStrategy, NodeSettings, RetryConfig};
+use super::{ErrorStrategy, NodeSettings, RetryConfig, settings};
+use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
-use crate::dsl::{Problems, suggest};
 use crate::nodes::{NodeKind, default_value};
 use crate::value::{JsonMap, Segment};
 
@@ -27,7 +27,7 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
         version: text(data, "version", "1", problems),
         error_strategy: error_strategy(data, defaults, problems),
         retry: retry(data, kind, problems),
-        settings: settings(data, problems),
+        settings: settings::read(data, kind, problems),
     }
 }
 
@@ -98,67 +98,6 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Ret
     })
 }
 
-/// Keys of the block that this version acts on.
-const SETTINGS: [&str; 4] = ["queue", "runs_on", "execution_timeout_ms", "queue_timeout_ms"];
-/// Keys of the block that are named but not acted on yet.
-const SETTINGS_TO_COME: [&str; 4] = ["backoff", "honour_retry_after", "not_retryable", "idempotency_key"];
-const SETTINGS_INVALID: &str = "settings.invalid";
-const QUEUE_CHARS_MAX: usize = 64;
-
-fn settings(data: &JsonMap, problems: &mut Problems) -> NodeSettings {
-    let outer = Fields::new(data, SETTINGS_INVALID);
-    let Some(block) = outer.given("tidemill") else { return NodeSettings::default() };
-    let Some(block) = block.as_object() else {
-        outer.wrong("tidemill", "a mapping", problems);
-        return NodeSettings::default();
-    };
-    problems.within("tidemill", |problems| {
-        for key in block.keys().filter(|key| !SETTINGS.contains(&key.as_str())) {
-            problems.within(key.as_str(), |problems| unknown_setting(key, problems));
-        }
-        let fields = Fields::new(block, SETTINGS_INVALID);
-        let runs_on =
-            fields.given("runs_on").and_then(|_| fields.one_of("runs_on", &["auto", "worker"], problems));
-        NodeSettings {
-            queue: queue(&fields, problems).map_or_else(|| NodeSettings::default().queue, Into::into),
-            on_worker: runs_on == Some("worker"),
-            execution_timeout_ms: timeout(&fields, "execution_timeout_ms", problems),
-            queue_timeout_ms: timeout(&fields, "queue_timeout_ms", problems),
-        }
-    })
-}
-
-fn unknown_setting(key: &str, problems: &mut Problems) {
-    if SETTINGS_TO_COME.contains(&key) {
-        problems.warning("settings.not_yet", format!("the setting `{key}` has no effect in this version"));
-        return;
-    }
-    let hint =
-        suggest::hint(key, SETTINGS).unwrap_or_else(|| format!("the settings are {}", SETTINGS.join(", ")));
-    problems.warning_with_hint("settings.unknown_key", format!("the setting `{key}` is not known"), hint);
-}
-
-/// The name becomes part of a key in the store, so it is kept simple.
-fn queue<'a>(fields: &Fields<'a>, problems: &mut Problems) -> Option<&'a str> {
-    fields.given("queue")?;
-    let name = fields.text("queue", problems)?;
-    let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || name.len() > QUEUE_CHARS_MAX || !name.chars().all(simple) {
-        problems.within("queue", |problems| {
-            let message =
-                format!("the queue's name must be 1 to {QUEUE_CHARS_MAX} of letters, digits, `-`, `_`, `.`");
-            problems.error(SETTINGS_INVALID, message);
-        });
-        return None;
-    }
-    Some(name)
-}
-
-fn timeout(fields: &Fields<'_>, key: &str, problems: &mut Problems) -> Option<u64> {
-    fields.given(key)?;
-    fields.integer(key, 0, 1, problems).map(i64::unsigned_abs)
-}
-
 /// `isInIteration` and the like are not read; this is: the id of the container that `data` names under `key`.
 pub(super) fn owner<'a>(data: &'a JsonMap, key: &str) -> Option<&'a str> {
     data.get(key).and_then(Json::as_str).filter(|id| !id.is_empty())
@@ -203,12 +142,6 @@ mod tests {
             (json!({"retry_config": []}), BUILD_FAILED),
             (json!({"retry_config": {"max_retries": -1}}), BUILD_FAILED),
             (json!({"retry_config": {"max_retries": 2}}), "retry.not_enabled"),
-            (json!({"tidemill": []}), SETTINGS_INVALID),
-            (json!({"tidemill": {"queue": "a:b"}}), SETTINGS_INVALID),
-            (json!({"tidemill": {"runs_on": "gpu"}}), SETTINGS_INVALID),
-            (json!({"tidemill": {"execution_timeout_ms": 0}}), SETTINGS_INVALID),
-            (json!({"tidemill": {"que": "a"}}), "settings.unknown_key"),
-            (json!({"tidemill": {"backoff": {}}}), "settings.not_yet"),
         ] {
             let (_, problems) = read_data(data.clone());
             assert_eq!(problems.iter().map(|p| p.0).collect::<Vec<_>>(), [code], "{data}: {problems:?}");

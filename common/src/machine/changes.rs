@@ -1,16 +1,17 @@
 //! All that a step can order. The state itself has moved already; these say which parts of it must be written, what
 //! must be told, and what must happen next. Whoever commits them writes each touched part once, from the state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::graph::{EdgeIx, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath};
-use crate::nodes::Usage;
+use crate::nodes::{PauseRequest, Phase, Usage};
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::fact::{NamedValues, Timer};
+use super::pause::Pause;
 use super::run::RunStatus;
 
 /// What a run's execution of one node left for the record.
@@ -34,6 +35,10 @@ pub struct Record {
     pub error_type: String,
     /// Whether another try could help, and after how many milliseconds at least.
     pub retry_hint: Option<u64>,
+    /// Variables it wrote beside its outputs: (node, name, value). Applied with its success.
+    pub updates: Vec<(String, String, Stored)>,
+    /// What it waits for, instead of an end.
+    pub pause: Option<Box<PauseRequest>>,
 }
 
 /// The outputs of a run. Answers of several nodes are one text, each part of which may lie apart.
@@ -79,8 +84,27 @@ pub struct About {
 /// What is told; the names are graphon's.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventKind {
-    /// The run began.
-    GraphRunStarted,
+    /// The run began, or went on after a pause.
+    GraphRunStarted {
+        /// It went on.
+        resumed: bool,
+    },
+    /// The run waits; nothing of it is under way.
+    GraphRunPaused {
+        /// Reasons of pause commands.
+        commands: Vec<Arc<str>>,
+        /// Nodes that wait for an answer.
+        pauses: Vec<Pause>,
+        /// Its outputs so far.
+        outputs: Vec<(String, Output)>,
+    },
+    /// Variables were set from outside.
+    GraphRunVariablesUpdated {
+        /// Which, as (node, name).
+        selectors: Vec<(String, String)>,
+        /// The command's key.
+        key: Option<String>,
+    },
     /// The run ended well.
     GraphRunSucceeded {
         /// Its outputs.
@@ -137,6 +161,69 @@ pub enum EventKind {
     NodeRunFailed(NodeEnd),
     /// A node failed, and its error strategy goes on.
     NodeRunException(NodeEnd),
+    /// A node waits for an answer.
+    NodeRunPauseRequested {
+        /// Whose.
+        about: About,
+        /// What it asks.
+        pause: Pause,
+    },
+    /// A form was answered.
+    NodeRunHumanInputFormFilled {
+        /// Whose.
+        about: About,
+        /// The form's text with the fields filled in.
+        rendered_content: String,
+        /// The chosen action.
+        action: String,
+        /// Its title.
+        action_text: String,
+        /// The values of the fields.
+        submitted: JsonMap,
+    },
+    /// Nobody answered a form in time.
+    NodeRunHumanInputFormTimeout {
+        /// Whose.
+        about: About,
+        /// When its time was over.
+        expired_at: Timestamp,
+    },
+    /// A node wrote a variable beside its outputs.
+    NodeRunVariableUpdated {
+        /// Which node did.
+        about: About,
+        /// The variable: node and name.
+        variable: (String, String),
+        /// Its new value.
+        value: Stored,
+    },
+    /// A container knows what it repeats.
+    NodeRunBodyStarted {
+        /// Which.
+        about: About,
+        /// What it was given.
+        inputs: NamedValues,
+        /// Items in all, or the most rounds.
+        count: u32,
+    },
+    /// An item is begun, or a further round.
+    NodeRunBodyNext {
+        /// Of which container.
+        about: About,
+        /// Its number, from 0.
+        index: u32,
+        /// Of a loop: its outputs so far.
+        outputs: NamedValues,
+    },
+    /// A container is through; its own end follows.
+    NodeRunBodyEnded {
+        /// How.
+        end: NodeEnd,
+        /// Items, or the most rounds; 0 when nothing was begun.
+        steps: u32,
+        /// Why a loop ended: `loop_break`, `loop_completed` or `error`.
+        reason: Option<&'static str>,
+    },
     /// A node failed and will be tried again.
     NodeRunRetry {
         /// The failed attempt.
@@ -180,6 +267,8 @@ pub struct JobOrder {
     pub inputs: Vec<(String, String, Stored)>,
     /// Whether anybody reads what it streams.
     pub streams: bool,
+    /// Of a container: the part of it that is to be evaluated.
+    pub phase: Option<Phase>,
 }
 
 /// A job that nobody is to run, or go on running.
@@ -222,8 +311,26 @@ pub struct Changes {
     pub status_from: Option<RunStatus>,
     /// Nodes whose state moved.
     pub nodes: BTreeSet<(FramePath, NodeIx)>,
-    /// Variables that were written, as (frame, node, name).
+    /// Variables that were written or removed, as (frame, node, name).
     pub variables: BTreeSet<(FramePath, String, String)>,
+    /// Frames below the root that were opened, changed or closed.
+    pub frames: BTreeSet<FramePath>,
+    /// Those of them that were opened: of one that is closed within the same commit nothing was ever written.
+    pub opened: BTreeSet<FramePath>,
+    /// Containers that were opened or have ended.
+    pub containers: BTreeSet<(FramePath, NodeIx)>,
+    /// What closed frames left, or was used up, as (frame, container, number).
+    pub collected: BTreeSet<(FramePath, NodeIx, u32)>,
+    /// All that closed frames left is used up.
+    pub collected_cleared: bool,
+    /// Outputs of response nodes below the root that were kept or dropped.
+    pub nested: BTreeSet<Arc<str>>,
+    /// Pauses that were opened or have ended.
+    pub pauses: BTreeMap<Arc<str>, Pause>,
+    /// Commands came into effect or were lifted.
+    pub control: bool,
+    /// Conversation variables that were written: to be kept beyond the run.
+    pub conversation: BTreeMap<String, Stored>,
     /// Streams that moved.
     pub streams: BTreeSet<String>,
     /// The response cursor or the order of finished responses moved.
@@ -252,6 +359,14 @@ impl Changes {
         self.status_from.is_none()
             && self.nodes.is_empty()
             && self.variables.is_empty()
+            && self.frames.is_empty()
+            && self.containers.is_empty()
+            && self.collected.is_empty()
+            && !self.collected_cleared
+            && self.nested.is_empty()
+            && self.pauses.is_empty()
+            && !self.control
+            && self.conversation.is_empty()
             && self.streams.is_empty()
             && !self.response
             && self.held.is_empty()
@@ -269,6 +384,18 @@ impl Changes {
         self.status_from = self.status_from.or(later.status_from);
         self.nodes.extend(later.nodes);
         self.variables.extend(later.variables);
+        self.frames.extend(later.frames);
+        self.opened.extend(later.opened);
+        self.containers.extend(later.containers);
+        if later.collected_cleared {
+            self.collected.clear();
+            self.collected_cleared = true;
+        }
+        self.collected.extend(later.collected);
+        self.nested.extend(later.nested);
+        self.pauses.extend(later.pauses);
+        self.control |= later.control;
+        self.conversation.extend(later.conversation);
         self.streams.extend(later.streams);
         self.response |= later.response;
         if later.held_cleared {

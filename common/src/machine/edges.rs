@@ -45,9 +45,7 @@ fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
             Join::Waits => {}
             Join::Ready => drive::make_ready(cx, frame, target),
             Join::Skipped => {
-                if let Some(state) = cx.node_mut(frame, target) {
-                    state.status = NodeStatus::Skipped;
-                }
+                cx.update(frame, target, |state| state.status = NodeStatus::Skipped);
                 // Depth first and in file order, as on Dify: the first out-edge comes off the list next.
                 open.extend(graph.node(target).outs.iter().rev());
             }

@@ -1,18 +1,31 @@
-//! How a run ends: nothing left to do, a failure, a stop, a limit.
+//! How a run ends (nothing left to do, a failure, a stop, a limit) or pauses, and how it goes on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::changes::{CancelledJob, EventKind, Output, TimerChange};
+use super::changes::{EventKind, Output, TimerChange};
 use super::fact::Timer;
-use super::run::{NodeStatus, RunState, RunStatus};
-use super::{FramePath, Step};
+use super::pause::{self, PauseStatus};
+use super::run::{NodeStatus, Responder, RunState, RunStatus};
+use super::{FramePath, Step, timeouts};
 use crate::graph::NodeIx;
 use crate::value::Stored;
 
-/// Ends the run when nothing is left that could go on.
+/// Ends the run when nothing is left that could go on; pauses it when what is left waits for somebody.
 pub(super) fn check(cx: &mut Step<'_>) {
-    if cx.run.status != RunStatus::Running || cx.run.is_busy() {
+    if cx.run.status != RunStatus::Running || cx.run.sums.jobs > 0 {
         return;
+    }
+    let held = !cx.run.control.pausing.is_empty();
+    if cx.run.is_busy() {
+        let goes_on = !held && (!cx.run.ready.is_empty() || cx.run.sums.retrying > 0);
+        if !goes_on {
+            pause(cx);
+        }
+        return;
+    }
+    if held {
+        return pause(cx);
     }
     let exceptions = cx.run.exceptions();
     let outputs = outputs(cx.run);
@@ -23,6 +36,41 @@ pub(super) fn check(cx: &mut Step<'_>) {
         end(cx, RunStatus::Succeeded, None);
         cx.tell(EventKind::GraphRunSucceeded { outputs });
     }
+    cx.close_entry();
+}
+
+/// Nothing is under way any more, and somebody must do something before it can go on.
+fn pause(cx: &mut Step<'_>) {
+    cx.close_entry();
+    cx.out.status_from.get_or_insert(cx.run.status);
+    cx.run.status = RunStatus::Paused;
+    cx.out.timers.push(TimerChange::Clear(Timer::RunDeadline));
+    cx.out.go_on = false;
+    tell_paused(cx);
+}
+
+/// Tells what the run waits for.
+pub(super) fn tell_paused(cx: &mut Step<'_>) {
+    let commands = cx.run.control.pausing.clone();
+    let pauses = cx.run.pauses.values().cloned().collect();
+    let outputs = outputs(cx.run);
+    cx.tell(EventKind::GraphRunPaused { commands, pauses, outputs });
+    cx.close_entry();
+}
+
+/// A paused run goes on, unless a pause command holds it. Its time and its steps are counted anew, as on Dify.
+pub(super) fn go_on(cx: &mut Step<'_>) {
+    if cx.run.status != RunStatus::Paused || !cx.run.control.pausing.is_empty() {
+        return;
+    }
+    cx.out.status_from.get_or_insert(RunStatus::Paused);
+    cx.run.status = RunStatus::Running;
+    cx.run.control.resumed_at = Some(cx.at.now);
+    cx.run.control.steps_before = cx.run.steps();
+    cx.out.control = true;
+    let deadline = cx.at.now.plus(Duration::from_secs(cx.run.head.options.seconds_max));
+    cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
+    cx.tell(EventKind::GraphRunStarted { resumed: true });
     cx.close_entry();
 }
 
@@ -42,7 +90,7 @@ pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
         cx.run.started_at = Some(cx.at.now);
-        cx.tell(EventKind::GraphRunStarted);
+        cx.tell(EventKind::GraphRunStarted { resumed: false });
     }
     fail(cx, &format!("{}: {reason}", crate::failure::EngineErrorType::Engine));
 }
@@ -55,7 +103,7 @@ pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
         cx.run.started_at = Some(cx.at.now);
-        cx.tell(EventKind::GraphRunStarted);
+        cx.tell(EventKind::GraphRunStarted { resumed: false });
     }
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
@@ -70,11 +118,18 @@ pub(super) fn time_exceeded(ran_seconds: f64, max: u64) -> String {
     format!("Maximum execution time exceeded: {ran_seconds:.2}s > {max}s")
 }
 
+/// For how long the run is under way, since its last pause.
+pub(super) fn ran_seconds(cx: &Step<'_>) -> f64 {
+    let since = cx.run.control.resumed_at.or(cx.run.started_at);
+    since.map_or(0.0, |since| cx.at.now.seconds_since(since))
+}
+
 /// The limits that Dify looks at when a node has ended.
 pub(super) fn check_limits(cx: &mut Step<'_>) {
     let options = &cx.run.head.options;
-    let (steps, steps_max, seconds_max) = (cx.run.steps(), options.steps_max, options.seconds_max);
-    let ran = cx.run.started_at.map_or(0.0, |began| cx.at.now.seconds_since(began));
+    let (steps_max, seconds_max) = (options.steps_max, options.seconds_max);
+    let steps = cx.run.steps().saturating_sub(cx.run.control.steps_before);
+    let ran = ran_seconds(cx);
     if steps > steps_max {
         abort(cx, &format!("Maximum execution steps exceeded: {steps} > {steps_max}"));
     } else if ran > seconds_max as f64 {
@@ -93,9 +148,13 @@ fn end(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
     cx.out.go_on = false;
 }
 
-/// Everything open becomes stopped: jobs are taken out of their queues, timers are cleared.
+/// Everything open becomes stopped: jobs are taken out of their queues, timers are cleared, nobody is waited for.
 fn take_back_all(cx: &mut Step<'_>) {
     cx.run.ready.clear();
+    let waits: Vec<Arc<str>> = cx.run.pauses.keys().cloned().collect();
+    for id in waits {
+        pause::close(cx, &id, PauseStatus::Cancelled);
+    }
     let open: Vec<(FramePath, NodeIx)> = cx
         .run
         .frames
@@ -105,17 +164,16 @@ fn take_back_all(cx: &mut Step<'_>) {
         .map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX))))
         .collect();
     for (frame, node) in open {
-        let execution = cx.run.execution(&frame, node);
-        let queue = cx.run.graph.node(node).settings.queue.clone();
+        let Some(state) = cx.run.node(&frame, node) else { continue };
+        let (was, attempt) = (state.status, state.attempt);
+        timeouts::take_back(cx, &frame, node);
+        timeouts::over(cx, &frame, node, attempt);
         let now = cx.at.now;
-        let Some(state) = cx.node_mut(&frame, node) else { continue };
-        let was = state.status;
-        state.status = NodeStatus::Stopped;
-        state.finished_at = Some(now);
-        let (job, attempt) = (state.job.take(), state.attempt);
-        if let Some(entry) = job {
-            cx.out.cancelled.push(CancelledJob { queue, entry, execution });
-        }
+        cx.update(&frame, node, |state| {
+            state.status = NodeStatus::Stopped;
+            state.finished_at = Some(now);
+            state.job = None;
+        });
         if was == NodeStatus::Retrying {
             let timer = Timer::Retry { frame, node, attempt: attempt + 1 };
             cx.out.timers.push(TimerChange::Clear(timer));
@@ -126,12 +184,14 @@ fn take_back_all(cx: &mut Step<'_>) {
 /// The run's outputs so far: of response nodes in the order of their end; texts named `answer` follow one another, of
 /// everything else the last one stands (Dify's rule).
 pub(super) fn outputs(run: &RunState) -> Vec<(String, Output)> {
-    let root = FramePath::root();
     let mut merged: Vec<(String, Output)> = Vec::new();
-    let Some(frame) = run.frames.get(&root) else { return merged };
-    for node in &run.responded {
-        let of_node = frame.variables.get(run.graph.node(*node).id.as_str());
-        for (name, value) in of_node.into_iter().flatten() {
+    let Some(root) = run.frames.get(&FramePath::root()) else { return merged };
+    for responder in &root.responded {
+        let values = match responder {
+            Responder::Root(node) => root.variables.get(run.graph.node(*node).id.as_str()),
+            Responder::Nested(key) => run.nested.get(key),
+        };
+        for (name, value) in values.into_iter().flatten() {
             match merged.iter_mut().find(|(known, _)| known == name) {
                 Some((_, old)) if name == "answer" => join(old, value.clone()),
                 Some((_, old)) => *old = Output::One(value.clone()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
 use crate::ids::{Delivery, EntryId, FramePath};
-use crate::value::{Selector, Stored};
+use crate::value::{JsonMap, Selector, Stored};
 
 use super::changes::Record;
 use super::run::RunHead;
@@ -33,6 +33,14 @@ pub enum Fact {
     Continue,
     /// Somebody wants the run to end.
     Stop(Stop),
+    /// Somebody wants that nothing new begins.
+    Pause(PauseCommand),
+    /// Somebody wants the run to go on.
+    Resume,
+    /// Somebody sets variables.
+    Update(UpdateVariables),
+    /// Somebody has answered what a node waits for.
+    Answer(Answer),
 }
 
 /// Which attempt of which node a worker speaks of, and as whose holder.
@@ -112,6 +120,34 @@ pub enum Timer {
         /// The attempt that is to begin.
         attempt: u32,
     },
+    /// A job has waited too long for a worker.
+    Queue {
+        /// The frame.
+        frame: FramePath,
+        /// The node.
+        node: NodeIx,
+        /// The attempt that waits.
+        attempt: u32,
+    },
+    /// An attempt runs for longer than it may, and its worker has not ended it.
+    Execution {
+        /// The frame.
+        frame: FramePath,
+        /// The node.
+        node: NodeIx,
+        /// The attempt that runs.
+        attempt: u32,
+    },
+    /// Nobody has answered in time; the node goes on without.
+    PauseExpires {
+        /// The pause.
+        pause: Arc<str>,
+    },
+    /// The longest time that any run may wait for a form is over; the run ends.
+    PauseLimit {
+        /// The pause.
+        pause: Arc<str>,
+    },
     /// The run's time is over.
     RunDeadline,
 }
@@ -121,6 +157,33 @@ pub enum Timer {
 pub struct Stop {
     /// Why, for the record; Dify's default is `User requested abort`.
     pub reason: Arc<str>,
+}
+
+/// See [`Fact::Pause`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseCommand {
+    /// Why; Dify's default is `User requested pause`.
+    pub reason: Arc<str>,
+}
+
+/// See [`Fact::Update`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateVariables {
+    /// Node (or `conversation`, …), name, value.
+    pub updates: Vec<(String, String, Stored)>,
+    /// The command's key, for the record.
+    pub key: Option<String>,
+}
+
+/// See [`Fact::Answer`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The pause that is answered.
+    pub pause: Arc<str>,
+    /// The chosen action.
+    pub action: String,
+    /// The values of its fields.
+    pub inputs: JsonMap,
 }
 
 /// Text of one stored value, for facts that carry several.

@@ -3,25 +3,41 @@
 //! [`step`] reads no clock, draws no randomness and waits for nothing; the same state, fact and moment always give
 //! the same result. Whoever calls it commits the result, or throws the state away and loads it again.
 
+pub mod body;
+pub mod breakpoint;
 pub mod changes;
+pub mod compat;
+pub mod control;
 pub mod fact;
 pub mod invariants;
+pub mod pause;
 pub mod response;
 pub mod run;
 
+mod backoff;
+mod breakpoints;
+mod containers;
 mod drive;
 mod edges;
 mod end_of_run;
+mod on_answer;
 mod on_chunk;
 mod on_job_failed;
 mod on_job_lost;
 mod on_job_started;
 mod on_job_succeeded;
+mod on_pause;
+mod on_resume;
 mod on_start;
 mod on_stop;
 mod on_timer_fired;
+mod on_update;
+mod pool;
+mod records;
 mod retry;
 mod settle;
+mod timeouts;
+mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +46,7 @@ use crate::clock::Timestamp;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 
+use body::Sums;
 use changes::{About, Changes, Event, EventKind};
 pub use fact::Fact;
 pub use run::{RunState, RunStatus};
@@ -64,6 +81,10 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::TimerFired(timer) => on_timer_fired::step(&mut cx, timer),
         Fact::Continue => drive::drive(&mut cx),
         Fact::Stop(it) => on_stop::step(&mut cx, &it),
+        Fact::Pause(it) => on_pause::step(&mut cx, it),
+        Fact::Resume => on_resume::step(&mut cx),
+        Fact::Update(it) => on_update::step(&mut cx, it),
+        Fact::Answer(it) => on_answer::step(&mut cx, &it),
     }
     cx.close_entry();
     // What a bound has left over waits in the graph's order: the one that a run has after it was loaded. So what
@@ -100,13 +121,27 @@ impl Step<'_> {
         About { execution: self.run.execution(frame, node), frame: frame.clone(), node }
     }
 
-    /// The state of a node, to be changed; it will be written.
-    fn node_mut(&mut self, frame: &FramePath, node: NodeIx) -> Option<&mut run::NodeState> {
-        let state = self.run.frames.get_mut(frame)?.nodes.get_mut(node.at())?;
+    /// Changes the state of a node. It will be written, and the counters follow.
+    fn update(&mut self, frame: &FramePath, node: NodeIx, change: impl FnOnce(&mut run::NodeState)) {
+        let counts = self.run.failures_count(frame);
+        let Some(open) = self.run.frames.get_mut(frame) else { return };
+        let Some(state) = open.nodes.get_mut(node.at()) else { return };
+        let (was_open, before) = (state.status.is_open(), Sums::of_node(state, counts));
+        change(state);
+        open.open = open.open + usize::from(state.status.is_open()) - usize::from(was_open);
+        self.run.sums = self.run.sums.plus(Sums::of_node(state, counts)).minus(before);
         let key = (frame.clone(), node);
         if !self.out.nodes.contains(&key) {
             self.out.nodes.insert(key);
         }
-        Some(state)
+    }
+
+    /// Changes what is known of an open frame below the root; it will be written.
+    fn frame_mut(&mut self, path: &FramePath) -> Option<&mut run::Frame> {
+        let frame = self.run.frames.get_mut(path)?;
+        if !path.is_root() && !self.out.frames.contains(path) {
+            self.out.frames.insert(path.clone());
+        }
+        Some(frame)
     }
 }

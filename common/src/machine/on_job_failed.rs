@@ -1,14 +1,18 @@
 //! A worker brought a failure: another try, the node's error strategy, or the end of the run.
 
 use super::fact::JobDone;
-use super::{Step, drive, on_job_started, settle};
+use super::{Step, containers, drive, on_job_started, settle};
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     if !on_job_started::is_current(cx, &it.job) {
         return;
     }
     on_job_started::tell_started(cx, &it.job, it.started_at);
-    let finished_at = it.finished_at.min(cx.at.now);
-    settle::failed(cx, &it.job.frame, it.job.node, finished_at, it.record);
+    if containers::is_part(cx, &it.job.frame, it.job.node) {
+        containers::part_done(cx, &it.job.frame, it.job.node, it.record);
+    } else {
+        let finished_at = it.finished_at.min(cx.at.now);
+        settle::failed(cx, &it.job.frame, it.job.node, finished_at, it.record);
+    }
     drive::drive(cx);
 }

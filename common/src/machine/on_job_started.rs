@@ -1,9 +1,9 @@
 //! A worker's first sign of life: when the attempt began, and in whose hands it is.
 
-use super::Step;
 use super::changes::EventKind;
 use super::fact::{JobRef, JobStarted};
 use super::run::NodeStatus;
+use super::{Step, timeouts};
 use crate::clock::Timestamp;
 
 pub(super) fn step(cx: &mut Step<'_>, it: &JobStarted) {
@@ -31,11 +31,15 @@ pub(super) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     }
     let first = node.started_at.is_none();
     let (now, number) = (cx.at.now, job.holder.number);
-    if let Some(node) = cx.node_mut(&job.frame, job.node) {
+    let was_queued = node.status == NodeStatus::Queued;
+    cx.update(&job.frame, job.node, |node| {
         node.status = NodeStatus::Running;
         node.delivery = number;
         // A worker's clock may run ahead; nothing begins after it was heard of.
         node.started_at.get_or_insert(at.min(now));
+    });
+    if was_queued {
+        timeouts::started(cx, &job.frame, job.node);
     }
     // Later attempts and deliveries begin silently, as on Dify.
     if first {

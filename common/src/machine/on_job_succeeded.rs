@@ -1,15 +1,23 @@
-//! A worker brought a result: outputs into the pool, edges decided, successors readied.
+//! A worker brought a result: outputs into the pool, edges decided, successors readied. A part of a container goes to the
+//! container, a node that wants to wait waits.
 
 use super::fact::JobDone;
-use super::{Step, drive, on_job_started, response, settle};
+use super::{Step, containers, drive, on_job_started, pause, response, settle};
 
-pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
+pub(super) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     if !on_job_started::is_current(cx, &it.job) {
         return;
     }
     on_job_started::tell_started(cx, &it.job, it.started_at);
-    response::streams::finish(cx, &it);
-    let finished_at = it.finished_at.min(cx.at.now);
-    settle::succeeded(cx, &it.job.frame, it.job.node, finished_at, it.record);
+    let (frame, node) = (it.job.frame.clone(), it.job.node);
+    if containers::is_part(cx, &frame, node) {
+        containers::part_done(cx, &frame, node, it.record);
+    } else if let Some(request) = pause::requested(&mut it.record) {
+        pause::open(cx, &frame, node, request);
+    } else {
+        response::streams::finish(cx, &it);
+        let finished_at = it.finished_at.min(cx.at.now);
+        settle::succeeded(cx, &frame, node, finished_at, it.record);
+    }
     drive::drive(cx);
 }

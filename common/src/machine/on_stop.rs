@@ -1,4 +1,4 @@
-//! Somebody wants the run to end: it ends now, whatever still runs.
+//! Somebody wants the run to end: it ends now, whatever still runs or waits.
 
 use super::Step;
 use super::end_of_run;

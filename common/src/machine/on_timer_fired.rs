@@ -1,9 +1,9 @@
-//! A time has come: a retry is due, or the run has lasted too long.
+//! A time has come: a retry is due, somebody has taken too long, or nobody has answered.
 
 use super::changes::TimerChange;
 use super::fact::Timer;
-use super::run::NodeStatus;
-use super::{Step, drive, end_of_run};
+use super::run::{NodeStatus, RunStatus};
+use super::{Step, drive, end_of_run, on_answer, timeouts};
 
 pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
     cx.out.timers.push(TimerChange::Clear(timer.clone()));
@@ -18,9 +18,14 @@ pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
                 drive::drive(cx);
             }
         }
+        Timer::Queue { frame, node, attempt } => timeouts::queue_over(cx, &frame, node, attempt),
+        Timer::Execution { frame, node, attempt } => timeouts::execution_over(cx, &frame, node, attempt),
+        Timer::PauseExpires { pause } => on_answer::time_is_over(cx, &pause),
+        Timer::PauseLimit { pause } => on_answer::limit_is_over(cx, &pause),
+        // A run that waits has no time limit.
+        Timer::RunDeadline if cx.run.status == RunStatus::Paused => {}
         Timer::RunDeadline => {
-            let ran = cx.run.started_at.map_or(0.0, |began| cx.at.now.seconds_since(began));
-            let reason = end_of_run::time_exceeded(ran, cx.run.head.options.seconds_max);
+            let reason = end_of_run::time_exceeded(end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
             end_of_run::abort(cx, &reason);
         }
     }

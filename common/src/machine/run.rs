@@ -1,18 +1,25 @@
 //! The state of a run: everything the engine needs to go on, and nothing else.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::graph::{EdgeIx, Graph, GraphHash, NodeIx};
 use crate::ids::{EntryId, ExecutionId, FramePath, NodeId, RunId};
 use crate::limits;
+use crate::nodes::Phase;
 use crate::nodes::evaluate::UndefinedNames;
-use crate::value::{Lookup, Segment, Stored, Variables};
+use crate::value::Stored;
 
+use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
+use super::control::Control;
+use super::breakpoint::Breakpoint;
+use super::compat::{ConversationWrites, NestedAnswers};
 use super::fact::NamedValues;
+use super::pause::Pause;
 use super::response::ResponseState;
+
+pub use super::pool::Pool;
 
 /// Where a run stands, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +90,10 @@ pub enum NodeStatus {
     Running,
     /// Failed, and waits for its next attempt.
     Retrying,
+    /// A container whose frames are open.
+    Body,
+    /// Waits for somebody's answer.
+    Waiting,
     /// Ended well.
     Succeeded,
     /// Failed for good.
@@ -97,11 +108,13 @@ pub enum NodeStatus {
 
 impl NodeStatus {
     /// Every status but `Unknown`, which is never written.
-    pub const WRITTEN: [Self; 9] = [
+    pub const WRITTEN: [Self; 11] = [
         Self::Ready,
         Self::Queued,
         Self::Running,
         Self::Retrying,
+        Self::Body,
+        Self::Waiting,
         Self::Succeeded,
         Self::Failed,
         Self::Exception,
@@ -116,6 +129,8 @@ impl NodeStatus {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::Retrying => "retrying",
+            Self::Body => "body",
+            Self::Waiting => "waiting",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Exception => "exception",
@@ -130,7 +145,12 @@ impl NodeStatus {
     /// True while something is still to come of it.
     pub const fn is_open(self) -> bool {
         match self {
-            Self::Ready | Self::Queued | Self::Running | Self::Retrying => true,
+            Self::Ready
+            | Self::Queued
+            | Self::Running
+            | Self::Retrying
+            | Self::Body
+            | Self::Waiting => true,
             Self::Unknown
             | Self::Succeeded
             | Self::Failed
@@ -146,6 +166,8 @@ impl NodeStatus {
             Self::Unknown
             | Self::Ready
             | Self::Retrying
+            | Self::Body
+            | Self::Waiting
             | Self::Succeeded
             | Self::Failed
             | Self::Exception
@@ -176,8 +198,24 @@ pub struct NodeState {
     pub error: Option<Arc<str>>,
     /// Attempts that failed.
     pub failures: u32,
-    /// Tokens its model calls used, all attempts.
-    pub tokens: u64,
+    /// What its model calls cost, all attempts.
+    pub spent: Spent,
+    /// Of a container: how far its frames are, while any are open or to come.
+    pub body: Option<Box<BodyState>>,
+    /// Of a container: what happened in those of its frames that are closed.
+    pub inside: Tally,
+}
+
+impl NodeState {
+    /// What this node adds to the counters of its run, closed frames included. Attempts that a worker has not been
+    /// heard of yet are no starts.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            steps: started_attempts(self) + self.inside.steps,
+            failures: u64::from(self.failures) + self.inside.failures,
+            spent: self.spent.plus(&self.inside.spent),
+        }
+    }
 }
 
 /// Where an edge stands. Not written: it follows from the nodes.
@@ -199,8 +237,32 @@ pub struct Frame {
     pub nodes: Vec<NodeState>,
     /// One an edge of the graph.
     pub edges: Vec<EdgeState>,
-    /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing.
+    /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing. A loop's round writes
+    /// into the frame around the loop, so this is empty for it.
     pub variables: HashMap<String, Vec<(String, Stored)>>,
+    /// Variables of the frames around that an item must not see, since they were written after it was opened.
+    pub hidden: BTreeSet<(String, String)>,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// Response nodes that have ended in here, in that order: they make the run's outputs.
+    pub responded: Vec<Responder>,
+    /// The first failure in here that no strategy handled; the frame goes on as far as it can.
+    pub error: Option<Arc<str>>,
+    /// A `loop-end` of this round was reached.
+    pub loop_end: bool,
+    /// Conversation variables that an item wrote.
+    pub conversation_written: BTreeSet<String>,
+    /// How many of its nodes have something to come. Not written: it follows from the nodes.
+    pub open: usize,
+}
+
+/// A response node that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Responder {
+    /// One of the root frame: its values are in the pool.
+    Root(NodeIx),
+    /// One of another frame, `<frame>/<node>`: its values are in [`RunState::nested`].
+    Nested(Arc<str>),
 }
 
 impl Frame {
@@ -210,6 +272,13 @@ impl Frame {
             nodes: vec![NodeState::default(); graph.nodes.len()],
             edges: vec![EdgeState::Unknown; graph.edges.len()],
             variables: HashMap::new(),
+            hidden: BTreeSet::new(),
+            opened_at: Timestamp::default(),
+            responded: Vec::new(),
+            error: None,
+            loop_end: false,
+            conversation_written: BTreeSet::new(),
+            open: 0,
         }
     }
     /// Writes a variable.
@@ -223,9 +292,22 @@ impl Frame {
             None => of_node.push((name.to_string(), value)),
         }
     }
+    /// Removes a variable.
+    pub fn unset(&mut self, node: &str, name: &str) {
+        if let Some(of_node) = self.variables.get_mut(node) {
+            of_node.retain(|(known, _)| known != name);
+            if of_node.is_empty() {
+                self.variables.remove(node);
+            }
+        }
+    }
     /// Reads a variable that was written here.
     pub fn get(&self, node: &str, name: &str) -> Option<&Stored> {
         self.variables.get(node)?.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+    /// What happened in here, closed frames within included.
+    pub fn tally(&self) -> Tally {
+        self.nodes.iter().fold(Tally::default(), |sum, node| sum.plus(&node.tally()))
     }
 }
 
@@ -243,6 +325,16 @@ pub struct RunOptions {
     pub template_chars_max: usize,
     /// Values longer than this are stored apart (`inline_bytes_max`).
     pub inline_bytes_max: usize,
+    /// Writes of iterations to conversation variables.
+    pub iteration_conversation_writes: ConversationWrites,
+    /// Streams of answers inside containers.
+    pub nested_answer_stream: NestedAnswers,
+    /// Whether failures inside an iteration count among the run's exceptions, as in graphon.
+    pub iteration_failures_count: bool,
+    /// Whether a loop tells a next round behind its last one.
+    pub loop_next_after_last: bool,
+    /// Longest time that forms of this run may wait, in seconds; 0 for no bound (`human_input_timeout_s`).
+    pub human_input_timeout_s: u64,
 }
 
 impl Default for RunOptions {
@@ -253,6 +345,11 @@ impl Default for RunOptions {
             template_undefined: UndefinedNames::Empty,
             template_chars_max: limits::TEMPLATE_CHARS_MAX,
             inline_bytes_max: limits::INLINE_BYTES_MAX,
+            iteration_conversation_writes: ConversationWrites::default(),
+            nested_answer_stream: NestedAnswers::default(),
+            iteration_failures_count: true,
+            loop_next_after_last: false,
+            human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
         }
     }
 }
@@ -272,6 +369,10 @@ pub struct RunHead {
     pub sys: NamedValues,
     /// Conversation variables that replace the document's first values.
     pub conversation: NamedValues,
+    /// The conversation it belongs to, if any: its conversation variables are stored there.
+    pub conversation_id: Option<String>,
+    /// Commands that wait for a node of the root frame.
+    pub commands: Vec<Breakpoint>,
     /// Its options.
     pub options: RunOptions,
     /// When it was submitted.
@@ -302,10 +403,19 @@ pub struct RunState {
     /// Nodes that may run but have no job yet: within a step in the order in which they became ready, between steps in
     /// the order of the graph.
     pub ready: VecDeque<(FramePath, NodeIx)>,
-    /// Response nodes of the root frame that have ended, in that order: it makes the run's outputs.
-    pub responded: Vec<NodeIx>,
     /// Who may stream, and what is held back.
     pub response: ResponseState,
+    /// What response nodes below the root frame made, by `<frame>/<node>`, while it counts for the run's outputs or may
+    /// come to.
+    pub nested: BTreeMap<Arc<str>, NamedValues>,
+    /// Containers whose bodies run: what they were given, and what closed frames left.
+    pub containers: BTreeMap<(FramePath, NodeIx), OpenContainer>,
+    /// Who waits for what.
+    pub pauses: BTreeMap<Arc<str>, Pause>,
+    /// Commands in effect.
+    pub control: Control,
+    /// Counters over all frames. Not written: they follow from the nodes.
+    pub sums: Sums,
 }
 
 /// A graph shared by the runs of a process; two are equal when they are the same version.
@@ -336,8 +446,12 @@ impl RunState {
             seq: 0,
             frames: BTreeMap::from([(FramePath::root(), root)]),
             ready: VecDeque::new(),
-            responded: Vec::new(),
             response: ResponseState::new(&graph),
+            nested: BTreeMap::new(),
+            containers: BTreeMap::new(),
+            pauses: BTreeMap::new(),
+            control: Control::default(),
+            sums: Sums::default(),
             graph: SharedGraph(graph),
             head,
         }
@@ -360,12 +474,12 @@ impl RunState {
 
     /// The variables as a node in `frame` sees them.
     pub fn pool<'a>(&'a self, frame: &'a FramePath) -> Pool<'a> {
-        Pool { run: self, frame }
+        Pool::new(self, frame)
     }
 
-    /// Node starts so far, retries included (the count that the step limit looks at).
+    /// Node starts so far, retries included and those within containers (the count that the step limit looks at).
     pub fn steps(&self) -> u64 {
-        self.frames.values().flat_map(|f| &f.nodes).map(started_attempts).sum()
+        self.sums.steps
     }
 
     /// Node starts of the root frame (Dify: `total_steps`).
@@ -375,22 +489,49 @@ impl RunState {
 
     /// Failed attempts so far, handled or not.
     pub fn exceptions(&self) -> u64 {
-        self.frames.values().flat_map(|f| &f.nodes).map(|n| u64::from(n.failures)).sum()
+        self.sums.failures
     }
 
     /// Tokens of all model calls so far.
     pub fn tokens(&self) -> u64 {
-        self.frames.values().flat_map(|f| &f.nodes).map(|n| n.tokens).sum()
+        self.sums.tokens
     }
 
     /// Jobs that are queued or with a worker.
-    pub fn jobs_in_flight(&self) -> usize {
-        self.frames.values().flat_map(|f| &f.nodes).filter(|n| n.status.has_job()).count()
+    pub fn jobs_in_flight(&self) -> u64 {
+        self.sums.jobs
     }
 
     /// True while any node has something to come.
     pub fn is_busy(&self) -> bool {
-        self.frames.values().flat_map(|f| &f.nodes).any(|n| n.status.is_open())
+        self.frames.get(&FramePath::root()).is_some_and(|root| root.open > 0)
+    }
+
+    /// True when the failures in this frame count for the run: those within an iteration may not
+    /// (`iteration_failures_count`).
+    pub fn failures_count(&self, frame: &FramePath) -> bool {
+        self.head.options.iteration_failures_count || !frame.outwards().any(|path| self.is_item(&path))
+    }
+
+    /// True for a frame that is an item of an iteration: it has variables of its own.
+    pub fn is_item(&self, frame: &FramePath) -> bool {
+        let container = frame.last().and_then(|(id, _)| self.graph.find(&id));
+        container.is_some_and(|ix| self.graph.node(ix).kind == crate::nodes::NodeKind::Iteration)
+    }
+
+    /// The frame that holds the variables of a frame: rounds of a loop share those of the frame around the loop.
+    pub fn pool_frame(&self, frame: &FramePath) -> FramePath {
+        frame.outwards().find(|path| self.is_item(path)).unwrap_or_else(FramePath::root)
+    }
+
+    /// Computes what is not written: the counters, edges and the number of open nodes of every frame.
+    pub fn derive(&mut self) {
+        let graph = self.graph.clone();
+        for frame in self.frames.values_mut() {
+            frame.edges = derive_edges(&graph, &frame.nodes);
+            frame.open = frame.nodes.iter().filter(|node| node.status.is_open()).count();
+        }
+        self.sums = Sums::of(self);
     }
 
     /// About how many bytes the state takes in memory; for the cache's bound.
@@ -398,7 +539,7 @@ impl RunState {
         let fixed = 512 + self.frames.len() * (self.graph.nodes.len() * 120 + self.graph.edges.len());
         let values = |stored: &Stored| match stored {
             Stored::Inline(segment) => 64 + json_size(&segment.value),
-            Stored::Blob(_) | Stored::Secret(_) => 64,
+            Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 64,
         };
         let written: usize = self
             .frames
@@ -411,20 +552,27 @@ impl RunState {
             .flatten()
             .map(|(name, value)| name.len() + values(value))
             .sum();
-        fixed + written + given + self.response.held_bytes()
+        let collected: usize =
+            self.containers.values().flat_map(|c| c.collected.values()).map(|c| 96 + c.output.as_ref().map_or(0, |(v, _)| values(v))).sum();
+        fixed + written + given + collected + self.pauses.len() * 1024 + self.response.held_bytes()
     }
 }
 
-fn started_attempts(node: &NodeState) -> u64 {
-    // A queued or ready node has not started; the attempt it waits for does not count yet.
+pub(super) fn started_attempts(node: &NodeState) -> u64 {
+    // A queued or ready node has not started; the attempt it waits for does not count yet. A container that waits for a
+    // worker between its frames has.
+    let is_between = node.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open));
     match node.status {
         NodeStatus::Unknown | NodeStatus::Skipped => 0,
+        NodeStatus::Ready | NodeStatus::Queued if is_between => u64::from(node.attempt),
         NodeStatus::Ready | NodeStatus::Queued => u64::from(node.attempt.saturating_sub(1)),
         NodeStatus::Stopped => {
             u64::from(if node.started_at.is_some() { node.attempt } else { node.attempt.saturating_sub(1) })
         }
         NodeStatus::Running
         | NodeStatus::Retrying
+        | NodeStatus::Body
+        | NodeStatus::Waiting
         | NodeStatus::Succeeded
         | NodeStatus::Failed
         | NodeStatus::Exception => u64::from(node.attempt),
@@ -443,98 +591,6 @@ pub fn json_size(value: &serde_json::Value) -> usize {
     }
 }
 
-/// The variables of a run as a node in one frame sees them.
-#[derive(Debug, Clone, Copy)]
-pub struct Pool<'a> {
-    run: &'a RunState,
-    frame: &'a FramePath,
-}
-
-impl<'a> Pool<'a> {
-    /// The variable at rest: not opened, not loaded. What a frame wrote shadows what the run began with.
-    pub fn stored(&self, node: &str, name: &str) -> Option<Cow<'a, Stored>> {
-        let run = self.run;
-        if let Some(value) = run.frames.get(self.frame).and_then(|f| f.get(node, name)) {
-            return Some(Cow::Borrowed(value));
-        }
-        if !self.frame.is_root()
-            && let Some(value) = run.frames.get(&FramePath::root()).and_then(|f| f.get(node, name))
-        {
-            return Some(Cow::Borrowed(value));
-        }
-        let among = |values: &'a NamedValues| {
-            values.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(value))
-        };
-        match node {
-            "sys" => among(&run.head.sys),
-            "env" => run.graph.environment_variable(name).map(|v| Cow::Owned(environment(v))),
-            "conversation" => among(&run.head.conversation).or_else(|| {
-                let defined = run.graph.0.conversation.iter().find(|v| &*v.name == name)?;
-                Some(Cow::Owned(Stored::Inline(defined.value.clone())))
-            }),
-            _ if node == run.graph.node(run.graph.root).id.as_str() => among(&run.head.inputs),
-            _ => None,
-        }
-    }
-}
-
-fn environment(variable: &crate::graph::DocumentVariable) -> Stored {
-    if variable.value.ty == crate::value::SegmentType::Secret {
-        Stored::Secret(variable.name.clone())
-    } else {
-        Stored::Inline(variable.value.clone())
-    }
-}
-
-impl Variables for Pool<'_> {
-    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
-        match self.stored(node, name) {
-            None => Lookup::Missing,
-            Some(Cow::Borrowed(Stored::Inline(segment))) => Lookup::Found(Cow::Borrowed(segment)),
-            Some(Cow::Owned(Stored::Inline(segment))) => Lookup::Found(Cow::Owned(segment)),
-            Some(Cow::Borrowed(Stored::Blob(blob))) => Lookup::Blob(blob),
-            // Owned values come from the document, and those are never apart.
-            Some(Cow::Owned(Stored::Blob(_))) => Lookup::Missing,
-            Some(stored) => match stored.as_ref() {
-                Stored::Secret(secret) => open_secret(&self.run.graph, secret),
-                Stored::Inline(_) | Stored::Blob(_) => Lookup::Missing,
-            },
-        }
-    }
-
-    fn names(&self) -> Vec<(String, String)> {
-        let run = self.run;
-        let root = run.graph.node(run.graph.root).id.as_str().to_string();
-        let mut names: Vec<(String, String)> = Vec::new();
-        let mut add = |node: &str, name: &str| {
-            let pair = (node.to_string(), name.to_string());
-            if !names.contains(&pair) {
-                names.push(pair);
-            }
-        };
-        run.head.inputs.iter().for_each(|(name, _)| add(&root, name));
-        run.head.sys.iter().for_each(|(name, _)| add("sys", name));
-        run.graph.0.environment.iter().for_each(|v| add("env", &v.name));
-        run.graph.0.conversation.iter().for_each(|v| add("conversation", &v.name));
-        run.head.conversation.iter().for_each(|(name, _)| add("conversation", name));
-        if let Some(frame) = run.frames.get(self.frame) {
-            let mut written: Vec<_> = frame.variables.iter().collect();
-            written.sort_by_key(|(node, _)| node.as_str());
-            for (node, values) in written {
-                values.iter().for_each(|(name, _)| add(node, name));
-            }
-        }
-        names
-    }
-}
-
-/// A secret of the workflow's environment, opened.
-fn open_secret<'a>(graph: &'a Graph, name: &str) -> Lookup<'a> {
-    graph
-        .environment_variable(name)
-        .map_or(Lookup::Missing, |variable| Lookup::Found(Cow::Borrowed::<Segment>(&variable.value)))
-}
-
 /// The edges of a frame, computed from its nodes: what a node decided is in its handle.
 pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
     let mut edges = vec![EdgeState::Unknown; graph.edges.len()];
@@ -550,6 +606,8 @@ pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
             | NodeStatus::Queued
             | NodeStatus::Running
             | NodeStatus::Retrying
+            | NodeStatus::Body
+            | NodeStatus::Waiting
             | NodeStatus::Failed
             | NodeStatus::Stopped => false,
         };

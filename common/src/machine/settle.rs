@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use super::changes::{EventKind, NodeEnd, Record};
-use super::run::NodeStatus;
-use super::{Step, drive, edges, end_of_run, response, retry};
+use super::body::Spent;
+use super::run::{NodeStatus, Responder};
+use super::{Step, breakpoints, containers, edges, end_of_run, response, retry, timeouts, variables};
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, NodeIx};
 use crate::ids::FramePath;
-use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, SOURCE_HANDLE};
+use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 use crate::value::{Segment, Stored};
 
 /// The node ended well.
@@ -18,14 +19,46 @@ pub(super) fn succeeded(
     frame: &FramePath,
     node: NodeIx,
     finished_at: Timestamp,
-    record: Record,
+    mut record: Record,
 ) {
     let handle: Arc<str> = if record.handle.is_empty() { SOURCE_HANDLE } else { &record.handle }.into();
+    let updates = std::mem::take(&mut record.updates);
     let end = close(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
+    for (of, name, value) in updates {
+        variables::assign(cx, frame, &of, &name, value.clone());
+        let about = cx.about(frame, node);
+        cx.tell(EventKind::NodeRunVariableUpdated { about, variable: (of, name), value });
+    }
+    if cx.run.graph.node(node).kind == NodeKind::LoopEnd {
+        containers::loop_end(cx, frame, node);
+    }
     go_on(cx, frame, node, &handle, &end);
     cx.tell(EventKind::NodeRunSucceeded(end));
     cx.close_entry();
     end_of_run::check_limits(cx);
+    after(cx, frame, node);
+}
+
+/// What comes when all of an end is told: commands that waited for it, and the frame, if this was the last in it.
+fn after(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    if !cx.run.status.is_over() {
+        breakpoints::ended(cx, node);
+    }
+    containers::settled(cx, frame);
+}
+
+/// The beginning of an attempt that nobody has told of.
+pub(super) fn told_started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    if cx.run.node(frame, node).is_none_or(|state| state.started_at.is_some()) {
+        return;
+    }
+    let now = cx.at.now;
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Running;
+        state.started_at = Some(now);
+    });
+    let about = cx.about(frame, node);
+    cx.tell(EventKind::NodeRunStarted(about));
 }
 
 /// An attempt failed: retry, strategy, or the end of the run.
@@ -36,24 +69,30 @@ pub(super) fn failed(
     finished_at: Timestamp,
     mut record: Record,
 ) {
-    if let Some(state) = cx.node_mut(frame, node) {
-        state.failures += 1;
-    }
+    cx.update(frame, node, |state| state.failures += 1);
+    record.updates.clear();
     let graph = cx.run.graph.clone();
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
     let (status, handle, outputs) = match strategy {
-        _ if can_retry(cx, frame, node) => {
+        _ if retry::is_due(cx, frame, node, &record.error_type) => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
             retry::again(cx, frame, node, &end);
             return;
         }
         None => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
+            response::streams::close_of_node(cx, frame, node);
             cx.tell(EventKind::NodeRunFailed(end));
             cx.close_entry();
             end_of_run::check_limits(cx);
-            end_of_run::fail(cx, &error);
+            if frame.is_root() {
+                end_of_run::fail(cx, &error);
+            } else if let Some(open) = cx.frame_mut(frame) {
+                // The frame goes on as far as it can; its container decides what its failure means.
+                open.error.get_or_insert(error);
+            }
+            after(cx, frame, node);
             return;
         }
         Some(ErrorStrategy::FailBranch) => (NodeStatus::Exception, FAIL_BRANCH_HANDLE, Vec::new()),
@@ -82,12 +121,7 @@ pub(super) fn failed(
     go_on(cx, frame, node, handle, &end);
     cx.tell(EventKind::NodeRunException(end));
     cx.close_entry();
-}
-
-fn can_retry(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
-    let spec = cx.run.graph.node(node);
-    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
-    spec.kind.spec().retries && spec.retry.enabled && attempt <= spec.retry.retries_max
+    after(cx, frame, node);
 }
 
 /// Writes the end into the node's state.
@@ -100,17 +134,24 @@ fn close(
     status: NodeStatus,
 ) -> NodeEnd {
     let about = cx.about(frame, node);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    timeouts::over(cx, frame, node, attempt);
     let mut started_at = finished_at;
-    if let Some(state) = cx.node_mut(frame, node) {
+    let is_container = cx.run.graph.node(node).kind.spec().execution == ExecutionType::Container;
+    cx.update(frame, node, |state| {
         started_at = state.started_at.unwrap_or(finished_at);
         state.status = status;
         state.job = None;
+        state.body = None;
         state.finished_at = Some(finished_at);
-        state.tokens += record.usage.as_ref().map_or(0, |u| u.total_tokens);
+        if !is_container {
+            // What its frames have cost is counted with them.
+            state.spent = state.spent.plus(&Spent::of(record.usage.as_ref()));
+        }
         state.handle = (!record.handle.is_empty() && record.handle != SOURCE_HANDLE)
             .then(|| record.handle.as_str().into());
         state.error = (!record.error.is_empty()).then(|| record.error.as_str().into());
-    }
+    });
     NodeEnd { about, started_at, finished_at, record: Box::new(record) }
 }
 
@@ -123,13 +164,17 @@ fn go_on(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: 
         if spec.kind.spec().execution == ExecutionType::Root {
             continue;
         }
-        drive::write(cx, frame, spec.id.as_str(), name, value.clone());
+        variables::write(cx, frame, spec.id.as_str(), name, value.clone());
     }
     response::streams::close_of_node(cx, frame, node);
     edges::decide(cx, frame, node, handle);
-    if spec.kind.spec().execution == ExecutionType::Response && frame.is_root() {
-        cx.run.responded.push(node);
-        cx.out.response = true;
+    if spec.kind.spec().execution == ExecutionType::Response {
+        if frame.is_root() {
+            cx.frame_mut(frame).into_iter().for_each(|root| root.responded.push(Responder::Root(node)));
+            cx.out.response = true;
+        } else {
+            response::nested::ended(cx, frame, node, &end.record);
+        }
     }
     response::flush(cx);
 }

@@ -1,6 +1,7 @@
 //! One door to every pure node: the scheduler's step and the workers call the same code.
 
-use super::{NodeData, NodeResult};
+use super::{NodeData, NodeResult, Phase};
+use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::Node;
 use crate::value::Variables;
 
@@ -27,6 +28,18 @@ pub struct EvaluationLimits {
     pub output_bytes: Option<usize>,
 }
 
+impl EvaluationLimits {
+    /// What a node may do within a step of the scheduler, under the options of its run.
+    pub const fn of_step(options: &crate::machine::run::RunOptions) -> Self {
+        Self {
+            undefined: options.template_undefined,
+            template_chars_max: options.template_chars_max,
+            fuel: Some(crate::limits::PURE_FUEL),
+            output_bytes: Some(crate::limits::PURE_OUTPUT_BYTES_MAX),
+        }
+    }
+}
+
 /// The node needs more than the limits allow here; a worker runs it instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deferred;
@@ -47,21 +60,61 @@ pub fn evaluate(
         NodeData::IfElse(data) => Ok(data.evaluate(variables)),
         NodeData::TemplateTransform(data) => data.evaluate(variables, limits),
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
-        NodeData::Llm(_) | NodeData::Unsupported(_) => {
-            Ok(NodeResult::failed(crate::failure::NodeFailure::new(
-                "EngineError",
-                format!("node type {} is not evaluated in place", node.kind.wire()),
-            )))
+        NodeData::Assigner(data) => Ok(data.evaluate(variables)),
+        NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
+        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) => Ok(NodeResult::default()),
+        NodeData::Llm(_) | NodeData::Iteration(_) | NodeData::Loop(_) | NodeData::Unsupported(_) => {
+            Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }
     }?;
     let too_large = limits.output_bytes.is_some_and(|max| !fits(&result, max));
     if too_large { Err(Deferred) } else { Ok(result) }
 }
 
-/// Whether the outputs' JSON has at most so many bytes. Counting stops where it is clear.
+/// Evaluates one moment of a container; what runs between two of them is not known here. See [`Phase`].
+///
+/// An iteration opens with its list as the output `items` and collects pages of outcomes, found under its id as `#0`,
+/// `#1` and so on ([`super::iteration::Outcome`]). A loop opens with its variables as outputs; there and after a
+/// round the handle tells whether it breaks ([`super::loop_::BREAK_HANDLE`]). A failure is part of the result; other
+/// nodes, and phases that a container does not have, fail with `EngineError`.
+pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> NodeResult {
+    let id = node.id.as_str();
+    match (&node.data, phase) {
+        (NodeData::Iteration(data), Phase::Open) => data.open(variables),
+        (NodeData::Iteration(data), Phase::Collect) => data.collect_pages(id, variables),
+        (NodeData::Loop(data), Phase::Open) => data.open(id, variables),
+        (NodeData::Loop(data), Phase::Check) => data.check(variables),
+        (NodeData::Iteration(_), Phase::Check)
+        | (NodeData::Loop(_), Phase::Collect)
+        | (
+            NodeData::Start(_)
+            | NodeData::End(_)
+            | NodeData::Answer(_)
+            | NodeData::IfElse(_)
+            | NodeData::TemplateTransform(_)
+            | NodeData::VariableAggregator(_)
+            | NodeData::Assigner(_)
+            | NodeData::Llm(_)
+            | NodeData::HumanInput(_)
+            | NodeData::IterationStart
+            | NodeData::LoopStart
+            | NodeData::LoopEnd(_)
+            | NodeData::Unsupported(_),
+            Phase::Open | Phase::Check | Phase::Collect,
+        ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),
+    }
+}
+
+fn misplaced(message: String) -> NodeResult {
+    NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
+}
+
+/// Whether the JSON of outputs and updates has at most so many bytes. Counting stops where it is clear.
 fn fits(result: &NodeResult, bytes_max: usize) -> bool {
     let mut left = Room(bytes_max);
-    result.outputs.iter().all(|(_, segment)| serde_json::to_writer(&mut left, &segment.value).is_ok())
+    let outputs = result.outputs.iter().map(|(_, segment)| segment);
+    let updates = result.updates.iter().map(|update| &update.value);
+    outputs.chain(updates).all(|segment| serde_json::to_writer(&mut left, &segment.value).is_ok())
 }
 
 /// A writer that keeps nothing and fails when more is written than it has room for.

@@ -4,6 +4,7 @@
 //! the outside world is in the worker, under the same name.
 
 pub mod answer;
+pub mod assigner;
 mod code;
 pub mod condition;
 pub mod default_value;
@@ -11,11 +12,12 @@ pub mod end;
 pub mod evaluate;
 pub mod fields;
 mod http_request;
-mod human_input;
+pub mod human_input;
 pub mod if_else;
-mod iteration;
+pub mod iteration;
 pub mod llm;
-mod loop_;
+pub mod loop_;
+pub mod loop_end;
 mod parse;
 pub mod start;
 pub mod template_transform;
@@ -24,7 +26,8 @@ pub mod variable_aggregator;
 use crate::failure::NodeFailure;
 use crate::value::{JsonMap, Segment};
 
-pub use evaluate::{Deferred, EvaluationLimits, evaluate};
+pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
+pub use human_input::{PauseKind, PauseRequest};
 pub(crate) use parse::{mentions_of, parse_data};
 
 /// How a node takes part in the traversal, under Dify's names.
@@ -107,21 +110,21 @@ node_types! {
     /// a model with tools
     Agent "agent" Executable                               false false false;
     /// write a variable
-    Assigner "assigner" Executable                         true  false false;
+    Assigner "assigner" Executable                         true  false true;
     /// filter, sort, slice
     ListOperator "list-operator" Executable                true  false false;
     /// wait for a form
-    HumanInput "human-input" Branch                        true  false false;
+    HumanInput "human-input" Branch                        true  false true;
     /// a body per item
-    Iteration "iteration" Container                        true  false false;
+    Iteration "iteration" Container                        true  false true;
     /// where an item's body begins
-    IterationStart "iteration-start" Executable            true  false false;
+    IterationStart "iteration-start" Executable            true  false true;
     /// a body until
-    Loop "loop" Container                                  true  false false;
+    Loop "loop" Container                                  true  false true;
     /// where a round begins
-    LoopStart "loop-start" Executable                      true  false false;
+    LoopStart "loop-start" Executable                      true  false true;
     /// leaves the loop
-    LoopEnd "loop-end" Executable                          true  false false;
+    LoopEnd "loop-end" Executable                          true  false true;
     /// begins a pipeline run
     Datasource "datasource" Root                           false false false;
     /// begins a run from a web hook
@@ -166,10 +169,50 @@ pub enum NodeData {
     TemplateTransform(template_transform::TemplateTransformData),
     /// See [`variable_aggregator`].
     VariableAggregator(variable_aggregator::VariableAggregatorData),
+    /// See [`assigner`].
+    Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`iteration`].
+    Iteration(iteration::IterationData),
+    /// Where the body of an iteration begins: does nothing.
+    IterationStart,
+    /// See [`loop_`].
+    Loop(Box<loop_::LoopData>),
+    /// Where the body of a loop begins: does nothing.
+    LoopStart,
+    /// See [`loop_end`].
+    LoopEnd(loop_end::LoopEndData),
+    /// See [`human_input`].
+    HumanInput(Box<human_input::HumanInputData>),
     /// A type that cannot be run yet.
     Unsupported(JsonMap),
+}
+
+/// The moments at which a container is evaluated. Between them its body runs, which is the machine's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// The container begins: what it runs over (iteration), its variables and whether it breaks at once (loop).
+    Open,
+    /// A round is over: whether the loop breaks.
+    Check,
+    /// No item runs any more: the output of the iteration.
+    Collect,
+}
+
+impl Phase {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Check => "check",
+            Self::Collect => "collect",
+        }
+    }
+    /// The phase of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Open, Self::Check, Self::Collect].into_iter().find(|phase| phase.name() == name)
+    }
 }
 
 /// Tokens and prices of model calls. Prices are decimal texts, as Dify writes them.
@@ -189,6 +232,17 @@ pub struct Usage {
     pub currency: String,
 }
 
+/// A variable that a node wrote outside its own outputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VariableUpdate {
+    /// Whose variable: a node's id, or `conversation` and the like.
+    pub node: String,
+    /// Its name.
+    pub name: String,
+    /// Its new value, under the type that the variable has had.
+    pub value: Segment,
+}
+
 /// What an execution of a node brought.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeResult {
@@ -198,6 +252,8 @@ pub struct NodeResult {
     pub process_data: JsonMap,
     /// What it made, in order; written to the pool under the node's id.
     pub outputs: Vec<(String, Segment)>,
+    /// What it wrote besides: each variable once, in the order of the first writes. Empty when it failed.
+    pub updates: Vec<VariableUpdate>,
     /// Tokens, prices and such.
     pub metadata: JsonMap,
     /// The handle it leaves by.
@@ -206,6 +262,8 @@ pub struct NodeResult {
     pub usage: Option<Usage>,
     /// Set when it failed.
     pub failure: Option<NodeFailure>,
+    /// Set when it has not ended and waits for somebody.
+    pub pause: Option<PauseRequest>,
 }
 
 impl Default for NodeResult {
@@ -214,10 +272,12 @@ impl Default for NodeResult {
             inputs: Vec::new(),
             process_data: JsonMap::new(),
             outputs: Vec::new(),
+            updates: Vec::new(),
             metadata: JsonMap::new(),
             handle: SOURCE_HANDLE.into(),
             usage: None,
             failure: None,
+            pause: None,
         }
     }
 }

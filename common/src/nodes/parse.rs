@@ -1,7 +1,7 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
-use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
-use super::{answer, end, if_else, llm, start, template_transform, variable_aggregator};
+use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_, loop_end};
+use super::{answer, assigner, end, if_else, llm, start, template_transform, variable_aggregator};
 use crate::dsl::Problems;
 use crate::value::JsonMap;
 
@@ -21,14 +21,27 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return variable_aggregator::VariableAggregatorData::parse(data, problems)
                 .map(NodeData::VariableAggregator);
         }
+        NodeKind::Assigner => {
+            return assigner::AssignerData::parse(data, problems).map(NodeData::Assigner);
+        }
         NodeKind::Llm => {
             return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
         }
+        NodeKind::Iteration => {
+            return iteration::IterationData::parse(data, problems).map(NodeData::Iteration);
+        }
+        NodeKind::IterationStart => return Some(NodeData::IterationStart),
+        NodeKind::Loop => {
+            return loop_::LoopData::parse(data, problems).map(|data| NodeData::Loop(Box::new(data)));
+        }
+        NodeKind::LoopStart => return Some(NodeData::LoopStart),
+        NodeKind::LoopEnd => return Some(NodeData::LoopEnd(loop_end::LoopEndData::parse(data))),
+        NodeKind::HumanInput => {
+            return human_input::HumanInputData::parse(data, problems)
+                .map(|data| NodeData::HumanInput(Box::new(data)));
+        }
         NodeKind::Code => code::check,
         NodeKind::HttpRequest => http_request::check,
-        NodeKind::HumanInput => human_input::check,
-        NodeKind::Iteration => iteration::check,
-        NodeKind::Loop => loop_::check,
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
@@ -36,11 +49,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         | NodeKind::KnowledgeRetrieval
         | NodeKind::KnowledgeIndex
         | NodeKind::Agent
-        | NodeKind::Assigner
         | NodeKind::ListOperator
-        | NodeKind::IterationStart
-        | NodeKind::LoopStart
-        | NodeKind::LoopEnd
         | NodeKind::Datasource
         | NodeKind::TriggerWebhook
         | NodeKind::TriggerSchedule
@@ -50,8 +59,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
     Some(NodeData::Unsupported(data.clone()))
 }
 
-/// The variables that a configuration mentions, as (node, name), in its order and perhaps more than once.
-pub(crate) fn mentions_of(data: &NodeData) -> Vec<(String, String)> {
+/// The variables that the configuration of node `node` mentions, as (node, name), in its order and perhaps more than
+/// once.
+pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> {
     let mut mentions = Vec::new();
     match data {
         // A start node reads every variable there is; what it needs is not known from its configuration.
@@ -61,8 +71,12 @@ pub(crate) fn mentions_of(data: &NodeData) -> Vec<(String, String)> {
         NodeData::IfElse(data) => data.mentions(&mut mentions),
         NodeData::TemplateTransform(data) => data.mentions(&mut mentions),
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
+        NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
-        NodeData::Unsupported(_) => {}
+        NodeData::Iteration(data) => data.mentions(&mut mentions),
+        NodeData::Loop(data) => data.mentions(&mut mentions),
+        NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
+        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) | NodeData::Unsupported(_) => {}
     }
     mentions
 }

@@ -116,13 +116,78 @@ pub enum Created {
     BlobMissing,
 }
 
+/// A command to a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunCommand {
+    /// The kind of its fact.
+    pub kind: &'static str,
+    /// The body of its fact.
+    pub body: String,
+    /// So that repeating it makes no second command.
+    pub key: Option<CommandKey>,
+    /// Names and sizes of the blobs that it refers to; they belong to the run from then on.
+    pub blobs: Vec<(BlobId, u64)>,
+}
+
+impl RunCommand {
+    /// A command without a key and without blobs.
+    pub fn new(kind: &'static str, body: String) -> Self {
+        Self { kind, body, key: None, blobs: Vec::new() }
+    }
+}
+
+/// The key of a command, chosen by whoever sends it; known as long as its run is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandKey {
+    /// The key.
+    pub key: String,
+    /// SHA-256 of what is asked, to tell a repetition from another command.
+    pub sha: String,
+}
+
 /// What became of a command to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// Its fact is in the inbox.
     Accepted,
+    /// It was accepted before, under this key.
+    Repeated,
+    /// Another command has the key; nothing was done.
+    KeyTaken,
+    /// A blob that it refers to is gone; nothing was done.
+    BlobMissing,
     /// No such run.
     NotFound,
+    /// The run is over.
+    Over(RunStatus),
+}
+
+/// The answer to a pause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseAnswer {
+    /// So that repeating it is no second answer. Stands in the record as `key`.
+    pub key: Option<String>,
+    /// What is kept of it: JSON.
+    pub record: String,
+    /// The body of its fact.
+    pub fact: String,
+}
+
+/// What became of the answer to a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered {
+    /// It is kept, and its fact is in the inbox.
+    Accepted,
+    /// It was accepted before, under this key.
+    Repeated,
+    /// Another answer came before.
+    AlreadyAnswered,
+    /// No such run, or it has no such pause.
+    NotFound,
+    /// The pause's time is over.
+    Expired,
+    /// The pause was withdrawn.
+    Cancelled,
     /// The run is over.
     Over(RunStatus),
 }
@@ -185,8 +250,21 @@ pub trait Runs: Send + Sync {
     async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError>;
     /// Ids of runs, newest first, over all shards.
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError>;
-    /// Puts a command's fact into the inbox of a run that is not over.
-    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError>;
+    /// Puts a command's fact into the inbox of a run that is not over; under a key, once.
+    async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError>;
+    /// Fields of the pauses hash of a run: `<pause id>` and its JSON, `<pause id>:answer` and that of its answer.
+    async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError>;
+    /// Keeps the first answer to a pause that is pending, and puts its fact into the inbox; or does nothing.
+    async fn answer_pause(
+        &self,
+        run: RunId,
+        pause: &str,
+        answer: &PauseAnswer,
+    ) -> Result<Answered, StoreError>;
+    /// Fields of a conversation's hash; none when nothing was kept.
+    async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError>;
+    /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
+    async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
     /// Events of a run behind an entry, oldest first, of at most `count` entries.
     async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError>;
     /// A receiver that changes when the run may have new events. A hint only: look once a second in any case. Take it

@@ -6,6 +6,7 @@
 
 pub mod coerce;
 pub mod jinja;
+pub mod pyjson;
 pub mod pyrepr;
 pub mod selector;
 pub mod template;
@@ -258,6 +259,16 @@ pub struct BlobRef {
     pub ty: SegmentType,
     /// Bytes of its JSON text.
     pub size: u64,
+    /// How many items it has, for a list: what an iteration must know to open its frames.
+    pub len: Option<u64>,
+}
+
+impl BlobRef {
+    /// The reference to a value that is stored under `id` as `text`.
+    pub fn to(id: BlobId, segment: &Segment, text: &str) -> Self {
+        let len = segment.value.as_array().map(|items| items.len() as u64);
+        Self { id, ty: segment.ty, size: text.len() as u64, len }
+    }
 }
 
 /// The text under which a large value is stored: its JSON.
@@ -273,6 +284,13 @@ pub enum Stored {
     Inline(Segment),
     /// Large: only who needs the content loads it.
     Blob(BlobRef),
+    /// One item, from 0, of a list that lies apart: the frames of an iteration share the list.
+    Item {
+        /// The list.
+        list: BlobRef,
+        /// Which item.
+        at: u64,
+    },
     /// A secret of the workflow's environment, by its name; opened where it is used, never written.
     Secret(Arc<str>),
 }
@@ -283,8 +301,30 @@ impl Stored {
         match self {
             Self::Inline(segment) => segment.ty,
             Self::Blob(blob) => blob.ty,
+            Self::Item { list, .. } => item_type(list.ty),
             Self::Secret(_) => SegmentType::Secret,
         }
+    }
+}
+
+/// The type of a list's items as far as the list's type tells it; of a mixed one they are of any type, which only their
+/// content tells.
+pub const fn item_type(list: SegmentType) -> SegmentType {
+    match list {
+        SegmentType::ArrayString => SegmentType::String,
+        SegmentType::ArrayNumber => SegmentType::Float,
+        SegmentType::ArrayObject => SegmentType::Object,
+        SegmentType::ArrayBoolean => SegmentType::Boolean,
+        SegmentType::ArrayFile => SegmentType::File,
+        SegmentType::ArrayAny
+        | SegmentType::None
+        | SegmentType::String
+        | SegmentType::Secret
+        | SegmentType::Integer
+        | SegmentType::Float
+        | SegmentType::Boolean
+        | SegmentType::Object
+        | SegmentType::File => SegmentType::None,
     }
 }
 

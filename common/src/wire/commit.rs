@@ -5,17 +5,19 @@ use super::WireError;
 use super::event;
 use super::job;
 use super::state::AtRest;
+use super::open;
 use super::state::{
-    RESPONSE_FIELD, held_json, node_field, node_json, response_json, stream_field, stream_json,
+    RESPONSE_FIELD, container_field, held_json, node_field, node_json, response_json, stream_field, stream_json,
     variable_field, variable_json,
 };
-use super::value::OutputsJson;
+use super::value::{NamedJson, OutputsJson, StoredJson};
 use crate::clock::Timestamp;
-use crate::graph::GraphHash;
-use crate::ids::{BlobId, EntryId, ExecutionId, RunId};
+use crate::graph::{GraphHash, NodeIx};
+use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CancelledJob, Changes, EventKind, TimerChange};
 use crate::machine::fact::Timer;
 use crate::machine::run::{RunState, RunStatus};
+use crate::value::{BlobRef, Stored};
 
 /// A job's entry to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,17 @@ pub struct TakeBack {
     pub execution: ExecutionId,
 }
 
+/// What a run leaves to its conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationWrite {
+    /// The conversation.
+    pub id: String,
+    /// Fields of its hash: `v:<name>` and the stored JSON of the variable.
+    pub fields: Vec<(String, String)>,
+    /// Blobs to copy for it: from, to.
+    pub copies: Vec<(BlobId, BlobId)>,
+}
+
 /// All that a commit writes for one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunWrite {
@@ -54,6 +67,14 @@ pub struct RunWrite {
     pub fields: Vec<(&'static str, String)>,
     /// Fields of the state hash; none for one to delete.
     pub state: Vec<(String, Option<String>)>,
+    /// Delete all that closed frames left first.
+    pub collected_cleared: bool,
+    /// Fields of the hash of what closed frames left; none for one to delete.
+    pub collected: Vec<(String, Option<String>)>,
+    /// Fields of the pauses hash: pause id and its JSON.
+    pub pauses: Vec<(String, String)>,
+    /// What it leaves to its conversation.
+    pub conversation: Option<ConversationWrite>,
     /// Delete the list of held chunks first.
     pub held_cleared: bool,
     /// Then append these to it.
@@ -83,13 +104,17 @@ impl RunWrite {
     pub fn new(run: &RunState, changes: Changes) -> Self {
         let graph = &run.graph;
         let mut state = Vec::with_capacity(changes.nodes.len() + changes.variables.len() + 2);
-        for (frame, node) in &changes.nodes {
-            if let Some(node_state) = run.node(frame, *node) {
-                state.push((node_field(frame, graph.node(*node).id.as_str()), Some(node_json(node_state))));
-            }
+        // Of a frame that was opened and closed within this commit nothing was ever written.
+        let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
+        for (frame, node) in changes.nodes.iter().filter(|(frame, _)| !never_was(frame)) {
+            let field = node_field(frame, graph.node(*node).id.as_str());
+            state.push((field, run.node(frame, *node).map(node_json)));
         }
-        for (frame, node, name) in &changes.variables {
+        for (frame, node, name) in changes.variables.iter().filter(|(frame, _, _)| !never_was(frame)) {
             state.push((variable_field(frame, node, name), variable_json(run, frame, node, name)));
+        }
+        for frame in changes.frames.iter().filter(|frame| !never_was(frame)) {
+            state.push((open::frame_field(frame), run.frames.get(frame).map(open::frame_json)));
         }
         for key in &changes.streams {
             state.push((stream_field(key), run.response.streams.get(key).map(stream_json)));
@@ -97,16 +122,8 @@ impl RunWrite {
         if changes.response {
             state.push((RESPONSE_FIELD.to_string(), Some(response_json(run))));
         }
-        let mut timers_set = Vec::new();
-        let mut timers_cleared = Vec::new();
-        for change in &changes.timers {
-            match change {
-                TimerChange::Set(due, timer) => timers_set.push((*due, timer_member(run, timer))),
-                TimerChange::Clear(timer) => timers_cleared.push(timer_member(run, timer)),
-            }
-        }
-        // A timer that is set and cleared within one commit never was.
-        timers_set.retain(|(_, member)| !timers_cleared.contains(member));
+        write_open(run, &changes, &mut state);
+        let (timers_set, timers_cleared) = timers(run, &changes.timers);
         let fields = run_fields(run, &changes);
         Self {
             run: run.id,
@@ -114,6 +131,14 @@ impl RunWrite {
             created_at: run.head.created_at,
             fields,
             state,
+            collected_cleared: changes.collected_cleared,
+            collected: collected(run, &changes),
+            pauses: changes
+                .pauses
+                .values()
+                .map(|pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string()))
+                .collect(),
+            conversation: conversation(run, &changes),
             held_cleared: changes.held_cleared,
             held: changes.held.iter().map(held_json).collect(),
             entries: changes
@@ -172,6 +197,10 @@ impl RunWrite {
                 ("error", error.clone()),
             ],
             state: Vec::new(),
+            collected_cleared: false,
+            collected: Vec::new(),
+            pauses: Vec::new(),
+            conversation: None,
             held_cleared: false,
             held: Vec::new(),
             entries: vec![vec![(event::kind::GRAPH_RUN_FAILED, told.to_string())]],
@@ -192,8 +221,88 @@ impl RunWrite {
         let events: usize = self.entries.iter().flatten().map(|(k, v)| k.len() + v.len()).sum();
         let jobs: usize = self.jobs.iter().map(|j| j.body.len() + 80).sum();
         let blobs: usize = self.blobs.iter().map(|(_, text)| text.len()).sum();
-        state + events + jobs + blobs + 128
+        let collected: usize =
+            self.collected.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len)).sum();
+        let kept = self.conversation.iter().flat_map(|write| &write.fields);
+        let pauses: usize = self.pauses.iter().chain(kept).map(|(k, v)| k.len() + v.len()).sum();
+        state + collected + pauses + events + jobs + blobs + 128
     }
+}
+
+/// Timers to set and members to clear. Of several changes of one timer within a commit the last counts.
+fn timers(run: &RunState, changes: &[TimerChange]) -> (Vec<(Timestamp, String)>, Vec<String>) {
+    let (mut set, mut cleared) = (Vec::new(), Vec::new());
+    for change in changes {
+        let (due, timer) = match change {
+            TimerChange::Set(due, timer) => (Some(*due), timer),
+            TimerChange::Clear(timer) => (None, timer),
+        };
+        let member = timer_member(run, timer);
+        set.retain(|(_, known)| *known != member);
+        cleared.retain(|known| *known != member);
+        match due {
+            Some(due) => set.push((due, member)),
+            None => cleared.push(member),
+        }
+    }
+    (set, cleared)
+}
+
+/// What is open beside nodes and variables.
+fn write_open(run: &RunState, changes: &Changes, state: &mut Vec<(String, Option<String>)>) {
+    let graph = &run.graph;
+    for key in &changes.containers {
+        let field = container_field(&key.0, graph.node(key.1).id.as_str());
+        state.push((field, run.containers.get(key).map(open::container_json)));
+    }
+    for key in &changes.nested {
+        let values = run.nested.get(key);
+        let json = values.map(|values| serde_json::to_string(&NamedJson(values)).unwrap_or_default());
+        state.push((format!("r:{key}"), json));
+    }
+    if changes.control {
+        state.push((open::CONTROL_FIELD.to_string(), Some(open::control_json(&run.control))));
+    }
+}
+
+fn collected(run: &RunState, changes: &Changes) -> Vec<(String, Option<String>)> {
+    let one = |(frame, node, index): &(FramePath, NodeIx, u32)| {
+        let container = run.containers.get(&(frame.clone(), *node));
+        let left = container.and_then(|container| container.collected.get(index));
+        (open::collected_field(frame, &run.graph.node(*node).id, *index), left.map(open::collected_json))
+    };
+    changes.collected.iter().map(one).collect()
+}
+
+fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> {
+    let id = run.head.conversation_id.clone()?;
+    if changes.conversation.is_empty() {
+        return None;
+    }
+    let mut copies = Vec::new();
+    let field = |(name, value): (&String, &Stored)| {
+        let value = lasting(run, name, value, changes, &mut copies);
+        (format!("v:{name}"), serde_json::to_string(&StoredJson(&value)).unwrap_or_default())
+    };
+    let fields = changes.conversation.iter().map(field).collect();
+    Some(ConversationWrite { id, fields, copies })
+}
+
+/// A value that is to outlive the run: what lies apart is copied, since a run's blobs go with it.
+fn lasting(
+    run: &RunState,
+    name: &str,
+    value: &Stored,
+    changes: &Changes,
+    copies: &mut Vec<(BlobId, BlobId)>,
+) -> Stored {
+    let Stored::Blob(blob) = value else { return value.clone() };
+    // The events of a commit are numbered, so the name is new with every write.
+    let seq = changes.entries.iter().flatten().last().map_or(run.seq, |event| event.seq);
+    let id = uuid::Uuid::new_v5(&run.id.uuid(), format!("conversation/{name}/{seq}/{}", blob.id).as_bytes());
+    let id = BlobId::from(id.simple().to_string().as_str());
+    copies.push((blob.id.clone(), id.clone()));
+    Stored::Blob(BlobRef { id, ..blob.clone() })
 }
 
 fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> {
@@ -205,7 +314,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     if let Some(at) = run.started_at {
         fields.push(("started_at", at.micros().to_string()));
     }
-    if !run.status.is_over() {
+    if !run.status.is_over() && run.status != RunStatus::Paused {
         return fields;
     }
     if let Some(at) = run.finished_at {
@@ -221,8 +330,17 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     let outputs = changes.entries.iter().flatten().rev().find_map(|e| match &e.kind {
         EventKind::GraphRunSucceeded { outputs }
         | EventKind::GraphRunPartialSucceeded { outputs, .. }
+        | EventKind::GraphRunPaused { outputs, .. }
         | EventKind::GraphRunAborted { outputs, .. } => Some(outputs),
-        EventKind::GraphRunStarted
+        EventKind::GraphRunStarted { .. }
+        | EventKind::GraphRunVariablesUpdated { .. }
+        | EventKind::NodeRunPauseRequested { .. }
+        | EventKind::NodeRunHumanInputFormFilled { .. }
+        | EventKind::NodeRunHumanInputFormTimeout { .. }
+        | EventKind::NodeRunVariableUpdated { .. }
+        | EventKind::NodeRunBodyStarted { .. }
+        | EventKind::NodeRunBodyNext { .. }
+        | EventKind::NodeRunBodyEnded { .. }
         | EventKind::GraphRunFailed { .. }
         | EventKind::GraphEdgeSkipped(_)
         | EventKind::NodeRunStarted(_)
@@ -239,13 +357,19 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     fields
 }
 
-/// The member of the timers set: `<run> deadline` or `<run> retry <attempt> <frame>/<node>`.
+/// The member of the timers set: `<run> deadline`, `<run> form <pause>`, `<run> form_limit <pause>`, or, for a node,
+/// `<run> retry|queue|execution <attempt> <frame>/<node>`.
 pub fn timer_member(run: &RunState, timer: &Timer) -> String {
+    let of_node = |what: &str, frame: &FramePath, node: NodeIx, attempt: u32| {
+        format!("{} {what} {attempt} {frame}/{}", run.id, run.graph.node(node).id)
+    };
     match timer {
         Timer::RunDeadline => format!("{} deadline", run.id),
-        Timer::Retry { frame, node, attempt } => {
-            format!("{} retry {attempt} {frame}/{}", run.id, run.graph.node(*node).id)
-        }
+        Timer::PauseExpires { pause } => format!("{} form {pause}", run.id),
+        Timer::PauseLimit { pause } => format!("{} form_limit {pause}", run.id),
+        Timer::Retry { frame, node, attempt } => of_node("retry", frame, *node, *attempt),
+        Timer::Queue { frame, node, attempt } => of_node("queue", frame, *node, *attempt),
+        Timer::Execution { frame, node, attempt } => of_node("execution", frame, *node, *attempt),
     }
 }
 
@@ -254,22 +378,41 @@ pub fn timer_run(member: &str) -> Option<RunId> {
     member.split(' ').next()?.parse().ok()
 }
 
+/// What a member of the timers set means to a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TimerRead {
+    /// This timer.
+    Timer(Timer),
+    /// Nothing any more: its frame is closed.
+    Stale,
+    /// Nothing that is known.
+    Unknown,
+}
+
 /// Reads a member of the timers set as a timer of this run.
-pub fn timer_from_member(run: &RunState, member: &str) -> Option<Timer> {
+pub fn timer_from_member(run: &RunState, member: &str) -> TimerRead {
     let mut words = member.splitn(4, ' ');
-    words.next()?;
-    match words.next()? {
-        "deadline" => Some(Timer::RunDeadline),
-        "retry" => {
-            let attempt = words.next()?.parse().ok()?;
-            let place = words.next()?;
+    words.next();
+    let what = words.next().unwrap_or("");
+    let third = words.next();
+    match (what, third) {
+        ("deadline", _) => TimerRead::Timer(Timer::RunDeadline),
+        ("form", Some(pause)) => TimerRead::Timer(Timer::PauseExpires { pause: pause.into() }),
+        ("form_limit", Some(pause)) => TimerRead::Timer(Timer::PauseLimit { pause: pause.into() }),
+        ("retry" | "queue" | "execution", Some(attempt)) => {
+            let (Ok(attempt), Some(place)) = (attempt.parse(), words.next()) else { return TimerRead::Unknown };
             // The node's id may hold a slash; a frame path of the root is empty.
-            let (frame, node) = run.frames.keys().find_map(|path| {
+            let found = run.frames.keys().find_map(|path| {
                 let node = place.strip_prefix(path.as_str())?.strip_prefix('/')?;
                 Some((path.clone(), run.graph.find(node)?))
-            })?;
-            Some(Timer::Retry { frame, node, attempt })
+            });
+            let Some((frame, node)) = found else { return TimerRead::Stale };
+            TimerRead::Timer(match what {
+                "retry" => Timer::Retry { frame, node, attempt },
+                "queue" => Timer::Queue { frame, node, attempt },
+                _ => Timer::Execution { frame, node, attempt },
+            })
         }
-        _ => None,
+        _ => TimerRead::Unknown,
     }
 }

@@ -4,14 +4,17 @@
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::WireError;
 use super::record::write_record;
-use super::value::{OutputsJson, StoredJson};
+use super::open::pause_json;
+use super::value::{NamedJson, OutputsJson, StoredJson};
 use crate::graph::Graph;
 use crate::ids::EntryId;
 use crate::machine::changes::{About, ChunkText, Event, EventKind, NodeEnd};
+use crate::machine::pause::Pause;
+use crate::nodes::NodeKind;
 use crate::value::{JsonMap, Stored};
 
 /// The types of events, as the entry's fields are named.
@@ -28,6 +31,32 @@ pub mod kind {
     pub const GRAPH_RUN_ABORTED: &str = "graph_run_aborted";
     /// The run waits.
     pub const GRAPH_RUN_PAUSED: &str = "graph_run_paused";
+    /// Variables were set from outside.
+    pub const GRAPH_RUN_VARIABLES_UPDATED: &str = "graph_run_variables_updated";
+    /// A node waits for an answer.
+    pub const NODE_RUN_PAUSE_REQUESTED: &str = "node_run_pause_requested";
+    /// A form was answered.
+    pub const NODE_RUN_HUMAN_INPUT_FORM_FILLED: &str = "node_run_human_input_form_filled";
+    /// Nobody answered a form in time.
+    pub const NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT: &str = "node_run_human_input_form_timeout";
+    /// A node wrote a variable.
+    pub const NODE_RUN_VARIABLE_UPDATED: &str = "node_run_variable_updated";
+    /// An iteration knows its items.
+    pub const NODE_RUN_ITERATION_STARTED: &str = "node_run_iteration_started";
+    /// An item begins.
+    pub const NODE_RUN_ITERATION_NEXT: &str = "node_run_iteration_next";
+    /// An iteration is through.
+    pub const NODE_RUN_ITERATION_SUCCEEDED: &str = "node_run_iteration_succeeded";
+    /// An iteration has failed.
+    pub const NODE_RUN_ITERATION_FAILED: &str = "node_run_iteration_failed";
+    /// A loop begins.
+    pub const NODE_RUN_LOOP_STARTED: &str = "node_run_loop_started";
+    /// A further round begins.
+    pub const NODE_RUN_LOOP_NEXT: &str = "node_run_loop_next";
+    /// A loop is through.
+    pub const NODE_RUN_LOOP_SUCCEEDED: &str = "node_run_loop_succeeded";
+    /// A loop has failed.
+    pub const NODE_RUN_LOOP_FAILED: &str = "node_run_loop_failed";
     /// An edge will not be taken.
     pub const GRAPH_EDGE_SKIPPED: &str = "graph_edge_skipped";
     /// A node began.
@@ -52,13 +81,34 @@ pub mod kind {
 /// The field name and the field value of an event.
 pub fn encode(event: &Event, graph: &Graph) -> (&'static str, String) {
     // Strings and numbers only: this cannot fail.
-    (type_name(&event.kind), serde_json::to_string(&EventJson { event, graph }).unwrap_or_default())
+    (type_name(&event.kind, graph), serde_json::to_string(&EventJson { event, graph }).unwrap_or_default())
 }
 
 /// The type of an event.
-pub fn type_name(event: &EventKind) -> &'static str {
+pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
+    let of = |about: &About, iteration: &'static str, round: &'static str| {
+        if graph.node(about.node).kind == NodeKind::Iteration { iteration } else { round }
+    };
     match event {
-        EventKind::GraphRunStarted => kind::GRAPH_RUN_STARTED,
+        EventKind::GraphRunStarted { .. } => kind::GRAPH_RUN_STARTED,
+        EventKind::GraphRunPaused { .. } => kind::GRAPH_RUN_PAUSED,
+        EventKind::GraphRunVariablesUpdated { .. } => kind::GRAPH_RUN_VARIABLES_UPDATED,
+        EventKind::NodeRunPauseRequested { .. } => kind::NODE_RUN_PAUSE_REQUESTED,
+        EventKind::NodeRunHumanInputFormFilled { .. } => kind::NODE_RUN_HUMAN_INPUT_FORM_FILLED,
+        EventKind::NodeRunHumanInputFormTimeout { .. } => kind::NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT,
+        EventKind::NodeRunVariableUpdated { .. } => kind::NODE_RUN_VARIABLE_UPDATED,
+        EventKind::NodeRunBodyStarted { about, .. } => {
+            of(about, kind::NODE_RUN_ITERATION_STARTED, kind::NODE_RUN_LOOP_STARTED)
+        }
+        EventKind::NodeRunBodyNext { about, .. } => {
+            of(about, kind::NODE_RUN_ITERATION_NEXT, kind::NODE_RUN_LOOP_NEXT)
+        }
+        EventKind::NodeRunBodyEnded { end, .. } if end.record.error.is_empty() => {
+            of(&end.about, kind::NODE_RUN_ITERATION_SUCCEEDED, kind::NODE_RUN_LOOP_SUCCEEDED)
+        }
+        EventKind::NodeRunBodyEnded { end, .. } => {
+            of(&end.about, kind::NODE_RUN_ITERATION_FAILED, kind::NODE_RUN_LOOP_FAILED)
+        }
         EventKind::GraphRunSucceeded { .. } => kind::GRAPH_RUN_SUCCEEDED,
         EventKind::GraphRunPartialSucceeded { .. } => kind::GRAPH_RUN_PARTIAL_SUCCEEDED,
         EventKind::GraphRunFailed { .. } => kind::GRAPH_RUN_FAILED,
@@ -86,7 +136,76 @@ impl Serialize for EventJson<'_> {
         map.serialize_entry("seq", &event.seq)?;
         map.serialize_entry("ts", &event.at.millis())?;
         match &event.kind {
-            EventKind::GraphRunStarted => {}
+            EventKind::GraphRunStarted { resumed: false } => {}
+            EventKind::GraphRunStarted { resumed: true } => map.serialize_entry("reason", "resumption")?,
+            EventKind::GraphRunPaused { commands, pauses, outputs } => {
+                let reasons: Vec<Json> = commands
+                    .iter()
+                    .map(|message| json!({"TYPE": "scheduled_pause", "message": &**message}))
+                    .chain(pauses.iter().map(|pause| reason(pause, graph)))
+                    .collect();
+                let pauses: Vec<Json> = pauses.iter().map(|pause| pause_json(pause, graph)).collect();
+                map.serialize_entry("reasons", &reasons)?;
+                map.serialize_entry("pauses", &pauses)?;
+                map.serialize_entry("outputs", &OutputsJson(outputs))?;
+            }
+            EventKind::GraphRunVariablesUpdated { selectors, key } => {
+                map.serialize_entry("selectors", selectors)?;
+                if let Some(key) = key {
+                    map.serialize_entry("key", key)?;
+                }
+            }
+            EventKind::NodeRunPauseRequested { about, pause } => {
+                write_about(&mut map, about, graph)?;
+                map.serialize_entry("reason", &reason(pause, graph))?;
+                map.serialize_entry("pause", &pause_json(pause, graph))?;
+            }
+            EventKind::NodeRunHumanInputFormFilled {
+                about,
+                rendered_content,
+                action,
+                action_text,
+                submitted,
+            } => {
+                write_about(&mut map, about, graph)?;
+                map.serialize_entry("rendered_content", rendered_content)?;
+                map.serialize_entry("action_id", action)?;
+                map.serialize_entry("action_text", action_text)?;
+                map.serialize_entry("submitted_data", submitted)?;
+            }
+            EventKind::NodeRunHumanInputFormTimeout { about, expired_at } => {
+                write_about(&mut map, about, graph)?;
+                map.serialize_entry("expiration_time", &expired_at.seconds())?;
+            }
+            EventKind::NodeRunVariableUpdated { about, variable: (node, name), value } => {
+                write_about(&mut map, about, graph)?;
+                let variable = json!({
+                    "name": name, "selector": [node, name], "value_type": value.ty().exposed_name(),
+                    "value": serde_json::to_value(StoredJson(value)).unwrap_or_default(),
+                });
+                map.serialize_entry("variable", &variable)?;
+            }
+            EventKind::NodeRunBodyStarted { about, inputs, count } => {
+                write_about(&mut map, about, graph)?;
+                map.serialize_entry("inputs", &NamedJson(inputs))?;
+                let length = if is_iteration(about, graph) { "iteration_length" } else { "loop_length" };
+                map.serialize_entry("metadata", &json!({ length: count }))?;
+            }
+            EventKind::NodeRunBodyNext { about, index, outputs } => {
+                write_about(&mut map, about, graph)?;
+                map.serialize_entry("index", index)?;
+                if !is_iteration(about, graph) {
+                    map.serialize_entry("pre_loop_output", &NamedJson(outputs))?;
+                }
+            }
+            EventKind::NodeRunBodyEnded { end, steps, reason } => {
+                let mut end = end.clone();
+                if let Some(reason) = reason {
+                    end.record.metadata.insert("completed_reason".into(), (*reason).into());
+                }
+                write_end(&mut map, &end, graph)?;
+                map.serialize_entry("steps", steps)?;
+            }
             EventKind::GraphRunSucceeded { outputs } => {
                 map.serialize_entry("outputs", &OutputsJson(outputs))?
             }
@@ -144,6 +263,19 @@ impl Serialize for EventJson<'_> {
         }
         map.end()
     }
+}
+
+fn is_iteration(about: &About, graph: &Graph) -> bool {
+    graph.node(about.node).kind == NodeKind::Iteration
+}
+
+/// The reason of a pause in Dify's form, which takes no other keys.
+fn reason(pause: &Pause, graph: &Graph) -> Json {
+    let node = graph.node(pause.node);
+    json!({
+        "TYPE": "hitl_required", "session_id": &*pause.id,
+        "node_id": node.id.as_str(), "node_title": node.title,
+    })
 }
 
 fn write_about<M: SerializeMap>(map: &mut M, about: &About, graph: &Graph) -> Result<(), M::Error> {

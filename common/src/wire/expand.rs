@@ -4,7 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::event::{EventRecord, kind};
 use crate::graph::Graph;
-use crate::ids::RunId;
+use crate::ids::{FramePath, RunId};
+use crate::nodes::NodeKind;
 use crate::value::JsonMap;
 
 /// The envelope of an event: `{"type", "data", "id", "run_id", "seq", "ts"}`. Blobs must have been put in before.
@@ -42,6 +43,24 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
         | kind::NODE_RUN_FAILED
         | kind::NODE_RUN_EXCEPTION
         | kind::NODE_RUN_RETRY => node_end(record, graph),
+        kind::NODE_RUN_ITERATION_STARTED
+        | kind::NODE_RUN_ITERATION_SUCCEEDED
+        | kind::NODE_RUN_ITERATION_FAILED
+        | kind::NODE_RUN_LOOP_STARTED
+        | kind::NODE_RUN_LOOP_SUCCEEDED
+        | kind::NODE_RUN_LOOP_FAILED => of_container(record, graph),
+        kind::NODE_RUN_ITERATION_NEXT => {
+            let mut data = about(stored, graph);
+            data.insert("index".into(), copy("index", 0.into()));
+            data.insert("pre_iteration_output".into(), Json::Null);
+            Json::Object(data)
+        }
+        kind::NODE_RUN_LOOP_NEXT
+        | kind::NODE_RUN_PAUSE_REQUESTED
+        | kind::NODE_RUN_HUMAN_INPUT_FORM_FILLED
+        | kind::NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT
+        | kind::NODE_RUN_STREAM_REPLACED
+        | kind::NODE_RUN_VARIABLE_UPDATED => of_node(record, graph),
         _ => Json::Object(stored.clone()),
     }
 }
@@ -55,12 +74,84 @@ fn about(stored: &JsonMap, graph: &Graph) -> JsonMap {
     data.insert("node_type".into(), node.map_or("", |n| n.kind.wire()).into());
     data.insert("node_title".into(), node.map_or("", |n| n.title.as_str()).into());
     data.insert("node_version".into(), node.map_or("1", |n| n.version.as_str()).into());
-    data.insert("in_iteration_id".into(), Json::Null);
-    data.insert("in_loop_id".into(), Json::Null);
+    let around = Around::of(stored, graph);
+    let id = |place: &Option<(String, u32)>| place.as_ref().map_or(Json::Null, |(id, _)| id.as_str().into());
+    data.insert("in_iteration_id".into(), id(&around.iteration));
+    data.insert("in_loop_id".into(), id(&around.round));
     if let Some(frame) = stored.get("frame") {
         data.insert("frame".into(), frame.clone());
     }
     data
+}
+
+/// The innermost container of each kind around a node, and which item or round of it.
+#[derive(Debug, Default)]
+pub struct Around {
+    /// Iteration and item.
+    pub iteration: Option<(String, u32)>,
+    /// Loop and round.
+    pub round: Option<(String, u32)>,
+}
+
+impl Around {
+    /// From the frame that an event names; nothing for one of the root frame.
+    pub fn of(stored: &JsonMap, graph: &Graph) -> Self {
+        let mut around = Self::default();
+        let Some(frame) = stored.get("frame").and_then(Json::as_str) else { return around };
+        for path in FramePath::from(frame).outwards() {
+            let Some((id, index)) = path.last() else { continue };
+            let is_iteration = graph.find(&id).is_some_and(|ix| graph.node(ix).kind == NodeKind::Iteration);
+            let place = if is_iteration { &mut around.iteration } else { &mut around.round };
+            place.get_or_insert_with(|| (id.into_owned(), index));
+        }
+        around
+    }
+
+    /// Writes what Dify's metadata say of it: `iteration_id`, `iteration_index`, `loop_id`, `loop_index`.
+    pub fn write(&self, metadata: &mut JsonMap) {
+        for (place, id_key, index_key) in [
+            (&self.iteration, "iteration_id", "iteration_index"),
+            (&self.round, "loop_id", "loop_index"),
+        ] {
+            if let Some((id, index)) = place {
+                metadata.insert(id_key.into(), id.as_str().into());
+                metadata.insert(index_key.into(), (*index).into());
+            }
+        }
+    }
+}
+
+/// Metadata of a node's end, with the place among containers.
+fn metadata(stored: &JsonMap, graph: &Graph) -> Json {
+    let mut metadata = match stored.get("metadata") {
+        Some(Json::Object(map)) => map.clone(),
+        _ => JsonMap::new(),
+    };
+    Around::of(stored, graph).write(&mut metadata);
+    Json::Object(metadata)
+}
+
+/// An event of a container itself: who, when, and everything that is stored of it.
+fn of_container(record: &EventRecord, graph: &Graph) -> Json {
+    let stored = &record.data;
+    let mut data = about(stored, graph);
+    data.insert("start_at".into(), stored.get("start_at").cloned().unwrap_or_else(|| json!(record.ts as f64 / 1000.0)));
+    for (key, value) in stored {
+        data.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    for (key, default) in [("inputs", json!({})), ("outputs", json!({})), ("metadata", json!({}))] {
+        data.entry(key).or_insert(default);
+    }
+    Json::Object(data)
+}
+
+/// An event of a node that says no more than is stored.
+fn of_node(record: &EventRecord, graph: &Graph) -> Json {
+    let mut data = about(&record.data, graph);
+    for (key, value) in &record.data {
+        data.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    Json::Object(data)
 }
 
 fn node_end(record: &EventRecord, graph: &Graph) -> Json {
@@ -88,7 +179,7 @@ fn node_end(record: &EventRecord, graph: &Graph) -> Json {
             "inputs": copy("inputs", json!({})),
             "process_data": copy("process_data", json!({})),
             "outputs": copy("outputs", json!({})),
-            "metadata": copy("metadata", json!({})),
+            "metadata": metadata(stored, graph),
             "llm_usage": copy("usage", Json::Null),
             "edge_source_handle": copy("handle", "source".into()),
             "error": copy("error", "".into()),

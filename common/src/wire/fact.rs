@@ -5,12 +5,18 @@
 //! | `start` | submit | the head of the run |
 //! | `started`, `chunk`, `done`, `failed` | worker | the job it is about, and what happened |
 //! | `continue` | the owner | nothing |
-//! | `stop` | API | the reason |
+//! | `stop`, `pause` | API | the reason |
+//! | `resume` | API | nothing |
+//! | `update` | API | `updates`: `[{"selector":["node","name"],"value":…}]` |
+//! | `answer` | API | `pause`, `action`, `inputs` |
+//!
+//! Commands may carry the `key` under which they were given.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value as Json;
 
+use super::breakpoint::updates_from_json;
 use super::record::{read_record, write_record};
 use super::state::{head_from_json, head_to_json};
 use super::{WireError, read};
@@ -19,7 +25,9 @@ use crate::graph::Graph;
 use crate::ids::{Delivery, EntryId, FramePath, NodeId};
 use crate::machine::Fact;
 use crate::machine::changes::Record;
-use crate::machine::fact::{JobChunk, JobDone, JobRef, JobStarted, Stop};
+use crate::machine::fact::{
+    Answer, JobChunk, JobDone, JobRef, JobStarted, PauseCommand, Stop, UpdateVariables,
+};
 use crate::machine::run::RunHead;
 use crate::value::{JsonMap, Selector};
 
@@ -41,8 +49,17 @@ pub mod kind {
     pub const CONTINUE: &str = "continue";
     /// An end is wanted.
     pub const STOP: &str = "stop";
+    /// The run is to hand out no further job.
+    pub const PAUSE: &str = "pause";
+    /// A paused run is to go on.
+    pub const RESUME: &str = "resume";
+    /// Variables are to be written.
+    pub const UPDATE: &str = "update";
+    /// A pause was answered.
+    pub const ANSWER: &str = "answer";
     /// All of them.
-    pub const ALL: [&str; 7] = [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP];
+    pub const ALL: [&str; 11] =
+        [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER];
 }
 
 /// A job as its worker names it.
@@ -188,9 +205,8 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     let Json::Object(mut map) = read(WHAT, body)? else {
         return Err(WireError::malformed(WHAT, "its body is no object"));
     };
-    if kind == kind::STOP {
-        let reason = map.get("reason").and_then(Json::as_str).unwrap_or("User requested abort");
-        return Ok(Fact::Stop(Stop { reason: reason.into() }));
+    if let Some(fact) = command(kind, &mut map)? {
+        return Ok(fact);
     }
     let job = read_job(&map, graph)?;
     match kind {
@@ -216,6 +232,30 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             Ok(if kind == kind::FAILED { Fact::JobFailed(done) } else { Fact::JobSucceeded(done) })
         }
     }
+}
+
+/// A fact that is about the run and not about a job.
+fn command(kind: &str, map: &mut JsonMap) -> Result<Option<Fact>, WireError> {
+    let text = |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_str).map(str::to_string);
+    let reason = |map: &JsonMap, default: &str| text(map, "reason").unwrap_or_else(|| default.to_string()).into();
+    Ok(Some(match kind {
+        kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
+        kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
+        kind::RESUME => Fact::Resume,
+        kind::UPDATE => Fact::Update(UpdateVariables {
+            updates: updates_from_json(map.remove("updates"))?,
+            key: text(map, "key"),
+        }),
+        kind::ANSWER => Fact::Answer(Answer {
+            pause: text(map, "pause").ok_or_else(|| WireError::malformed(WHAT, "pause is missing"))?.into(),
+            action: text(map, "action").unwrap_or_default(),
+            inputs: match map.remove("inputs") {
+                Some(Json::Object(inputs)) => inputs,
+                _ => JsonMap::new(),
+            },
+        }),
+        _ => return Ok(None),
+    }))
 }
 
 fn read_job(map: &JsonMap, graph: &Graph) -> Result<JobRef, WireError> {

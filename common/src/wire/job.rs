@@ -11,6 +11,7 @@ use crate::graph::{Graph, GraphHash};
 use crate::ids::{ExecutionId, FramePath, NodeId, RunId};
 use crate::machine::changes::JobOrder;
 use crate::machine::run::RunOptions;
+use crate::nodes::Phase;
 use crate::value::{JsonMap, Stored};
 
 const WHAT: &str = "a job";
@@ -36,6 +37,8 @@ pub struct Job {
     pub inputs: Vec<(String, String, Stored)>,
     /// Whether anybody reads what it streams.
     pub streams: bool,
+    /// Of a container: the part of it that is to be evaluated.
+    pub phase: Option<Phase>,
     /// The run's options.
     pub options: RunOptions,
 }
@@ -69,6 +72,9 @@ impl Serialize for OrderJson<'_> {
         map.serialize_entry("graph", &*self.graph.hash.0)?;
         if order.streams {
             map.serialize_entry("streams", &true)?;
+        }
+        if let Some(phase) = order.phase {
+            map.serialize_entry("phase", phase.name())?;
         }
         if !order.inputs.is_empty() {
             map.serialize_entry("inputs", &InputsJson(&order.inputs))?;
@@ -141,9 +147,17 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
         attempt: number(&map, "attempt").ok_or_else(|| missing("attempt"))?,
         delivered: number(&map, "delivered").unwrap_or(0),
         streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
+        phase: phase(map.get("phase"))?,
         inputs: inputs(map.remove("inputs"))?,
         options,
     })
+}
+
+/// A part that is not known is not taken for the whole.
+fn phase(value: Option<&Json>) -> Result<Option<Phase>, WireError> {
+    let Some(name) = value.and_then(Json::as_str) else { return Ok(None) };
+    let unknown = || WireError::Unknown { what: "a part of a container", kind: name.to_string() };
+    Phase::from_name(name).map(Some).ok_or_else(unknown)
 }
 
 fn inputs(value: Option<Json>) -> Result<Vec<(String, String, Stored)>, WireError> {

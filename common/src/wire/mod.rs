@@ -3,11 +3,14 @@
 //! Only this module turns things of the engine into JSON and back. A message begins with its version (`v`, left out
 //! while it is [`VERSION`] 1) and its kind; an unknown kind is told as such and never guessed.
 
+pub mod breakpoint;
 pub mod commit;
 pub mod event;
 pub mod expand;
 pub mod fact;
 pub mod job;
+pub mod open;
+pub mod pause;
 pub mod record;
 pub mod state;
 pub mod value;

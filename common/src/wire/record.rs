@@ -5,10 +5,11 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value as Json;
 
 use super::WireError;
+use super::breakpoint::{updates_from_json, updates_json};
 use super::value::{NamedJson, named_from_json};
 use crate::machine::changes::Record;
 use crate::machine::fact::NamedValues;
-use crate::nodes::{SOURCE_HANDLE, Usage};
+use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage};
 use crate::value::JsonMap;
 
 /// Writes the fields of a record into an object that is being written.
@@ -36,6 +37,12 @@ pub(crate) fn write_record<M: SerializeMap>(map: &mut M, record: &Record) -> Res
     }
     if let Some(ms) = record.retry_hint {
         map.serialize_entry("retry_after_ms", &ms)?;
+    }
+    if !record.updates.is_empty() {
+        map.serialize_entry("updates", &updates_json(&record.updates))?;
+    }
+    if let Some(pause) = &record.pause {
+        map.serialize_entry("pause", &pause.to_json())?;
     }
     Ok(())
 }
@@ -68,6 +75,11 @@ pub(crate) fn read_record(map: &mut JsonMap) -> Result<Record, WireError> {
         error: text(map, "error"),
         error_type: text(map, "error_type"),
         retry_hint: map.remove("retry_after_ms").and_then(|v| v.as_u64()),
+        updates: match map.remove("updates") {
+            None => Vec::new(),
+            updates => updates_from_json(updates)?,
+        },
+        pause: map.remove("pause").map(|pause| PauseRequest::from_json(&pause)).transpose()?.map(Box::new),
     })
 }
 

@@ -3,7 +3,8 @@
 //! | hash | field | holds |
 //! | --- | --- | --- |
 //! | run | `status`, `version`, `mode`, `workflow`, `app`, `user` | words |
-//! | run | `inputs`, `sys`, `conversation`, `options`, `outputs` | JSON |
+//! | run | `inputs`, `sys`, `conversation`, `commands`, `options`, `outputs` | JSON |
+//! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
 //! | run | `error`, `steps`, `tokens`, `exceptions` | written at the end |
 //! | state | `n:<frame>/<node>` | JSON of a node's state |
@@ -18,20 +19,25 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use super::breakpoint::{breakpoints_from_json, breakpoints_json};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
-use super::{WireError, check_version};
+use super::{WireError, check_version, open};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, GraphHash, NodeIx};
 use crate::ids::{FramePath, RunId};
 use crate::machine::changes::Held;
+use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
 use crate::machine::run::{
-    Frame, NodeState, NodeStatus, RunHead, RunOptions, RunState, RunStatus, derive_edges,
+    Frame, NodeState, NodeStatus, Responder, RunHead, RunOptions, RunState, RunStatus,
 };
 use crate::nodes::evaluate::UndefinedNames;
 use crate::value::JsonMap;
 
 const WHAT: &str = "the state of a run";
+
+/// A variable of the frames around that an item must not see.
+const HIDDEN: &str = r#"{"$tm":"hidden"}"#;
 
 /// The field of the response cursor.
 pub const RESPONSE_FIELD: &str = "response";
@@ -57,6 +63,22 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.inline_bytes_max != default.inline_bytes_max {
         map.insert("inline_bytes_max".into(), options.inline_bytes_max.into());
     }
+    if options.iteration_conversation_writes != default.iteration_conversation_writes {
+        let word = options.iteration_conversation_writes.name();
+        map.insert("iteration_conversation_writes".into(), word.into());
+    }
+    if options.nested_answer_stream != default.nested_answer_stream {
+        map.insert("nested_answer_stream".into(), options.nested_answer_stream.name().into());
+    }
+    if options.iteration_failures_count != default.iteration_failures_count {
+        map.insert("iteration_failures_count".into(), options.iteration_failures_count.into());
+    }
+    if options.loop_next_after_last != default.loop_next_after_last {
+        map.insert("loop_next_after_last".into(), options.loop_next_after_last.into());
+    }
+    if options.human_input_timeout_s != default.human_input_timeout_s {
+        map.insert("human_input_timeout_s".into(), options.human_input_timeout_s.into());
+    }
     map
 }
 
@@ -65,6 +87,8 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
     let default = RunOptions::default();
     let number = |key: &str| map.get(key).and_then(Json::as_u64);
     let size = |key: &str| number(key).and_then(|n| usize::try_from(n).ok());
+    let words = |key: &str| map.get(key).and_then(Json::as_str);
+    let truth = |key: &str| map.get(key).and_then(Json::as_bool);
     RunOptions {
         steps_max: number("max_steps").unwrap_or(default.steps_max),
         seconds_max: number("max_execution_time_s").unwrap_or(default.seconds_max),
@@ -74,6 +98,16 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         },
         template_chars_max: size("template_chars_max").unwrap_or(default.template_chars_max),
         inline_bytes_max: size("inline_bytes_max").unwrap_or(default.inline_bytes_max),
+        iteration_conversation_writes: words("iteration_conversation_writes")
+            .and_then(ConversationWrites::from_name)
+            .unwrap_or(default.iteration_conversation_writes),
+        nested_answer_stream: words("nested_answer_stream")
+            .and_then(NestedAnswers::from_name)
+            .unwrap_or(default.nested_answer_stream),
+        iteration_failures_count: truth("iteration_failures_count")
+            .unwrap_or(default.iteration_failures_count),
+        loop_next_after_last: truth("loop_next_after_last").unwrap_or(default.loop_next_after_last),
+        human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
     }
 }
 
@@ -92,6 +126,12 @@ pub fn head_to_json(head: &RunHead) -> Json {
         if !values.is_empty() {
             map.insert(key.into(), named(values));
         }
+    }
+    if let Some(id) = &head.conversation_id {
+        map.insert("conversation_id".into(), id.as_str().into());
+    }
+    if !head.commands.is_empty() {
+        map.insert("commands".into(), breakpoints_json(&head.commands));
     }
     let options = options_to_json(&head.options);
     if !options.is_empty() {
@@ -120,6 +160,8 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         inputs: named_from_json(map.remove("inputs"))?,
         sys: named_from_json(map.remove("sys"))?,
         conversation: named_from_json(map.remove("conversation"))?,
+        conversation_id: text(&map, "conversation_id"),
+        commands: breakpoints_from_json(map.remove("commands"))?,
         options,
     })
 }
@@ -142,6 +184,12 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     }
     if !head.conversation.is_empty() {
         fields.push(("conversation", named(&head.conversation)));
+    }
+    if let Some(id) = &head.conversation_id {
+        fields.push(("conversation_id", id.clone()));
+    }
+    if !head.commands.is_empty() {
+        fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
     let options = options_to_json(&head.options);
     if !options.is_empty() {
@@ -170,6 +218,8 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         inputs: named_from_json(json("inputs")?)?,
         sys: named_from_json(json("sys")?)?,
         conversation: named_from_json(json("conversation")?)?,
+        conversation_id: fields.get("conversation_id").cloned(),
+        commands: breakpoints_from_json(json("commands")?)?,
         options: match json("options")? {
             Some(Json::Object(map)) => options_from_json(&map),
             _ => RunOptions::default(),
@@ -241,9 +291,11 @@ pub fn node_json(node: &NodeState) -> String {
     if node.failures > 0 {
         map.insert("failures".into(), node.failures.into());
     }
-    if node.tokens > 0 {
-        map.insert("tokens".into(), node.tokens.into());
+    open::write_spent(&mut map, &node.spent);
+    if let Some(body) = &node.body {
+        open::write_body(&mut map, body);
     }
+    open::write_tally(&mut map, &node.inside);
     Json::Object(map).to_string()
 }
 
@@ -269,7 +321,9 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
         failures: small("failures").unwrap_or(0),
-        tokens: number("tokens").unwrap_or(0),
+        spent: open::read_spent(&map),
+        body: open::read_body(map.get("body"))?,
+        inside: open::read_tally(map.get("inside")),
     })
 }
 
@@ -309,14 +363,16 @@ pub fn response_json(run: &RunState) -> String {
     let graph = &run.graph;
     let id = |ix: NodeIx| graph.node(ix).id.as_str();
     let reached: Vec<&str> = run.response.reached.iter().map(|at| id(graph.responses[*at].node)).collect();
-    let responded: Vec<&str> = run.responded.iter().map(|ix| id(*ix)).collect();
+    let root = run.frames.get(&FramePath::root());
+    let responded = root.map_or(&[][..], |root| &root.responded);
     let mut map = JsonMap::new();
     map.insert("reached".into(), reached.into());
     map.insert("done".into(), run.response.done.into());
     map.insert("at".into(), run.response.at.into());
-    map.insert("responded".into(), responded.iter().copied().collect());
-    let root = run.frames.get(&FramePath::root());
-    let several = responded.into_iter().filter_map(|node| {
+    map.insert("responded".into(), open::responded_json(responded, graph));
+    let several = responded.iter().filter_map(|responder| {
+        let Responder::Root(node) = responder else { return None };
+        let node = id(*node);
         let values = root?.variables.get(node).filter(|values| values.len() > 1)?;
         Some((node.to_string(), values.iter().map(|(name, _)| name.as_str()).collect()))
     });
@@ -327,10 +383,19 @@ pub fn response_json(run: &RunState) -> String {
     Json::Object(map).to_string()
 }
 
-/// The JSON of a variable as it stands in the state.
+/// The field of an open container.
+pub fn container_field(frame: &FramePath, node: &str) -> String {
+    format!("c:{frame}/{}", escape(node))
+}
+
+/// The JSON of a variable as it stands in the state; that of one that an item must not see says so.
 pub fn variable_json(run: &RunState, frame: &FramePath, node: &str, name: &str) -> Option<String> {
-    let stored = run.frames.get(frame)?.get(node, name)?;
-    serde_json::to_string(&StoredJson(stored)).ok()
+    let open = run.frames.get(frame)?;
+    match open.get(node, name) {
+        Some(stored) => serde_json::to_string(&StoredJson(stored)).ok(),
+        None if open.hidden.contains(&(node.to_string(), name.to_string())) => Some(HIDDEN.to_string()),
+        None => None,
+    }
 }
 
 /// A run as the store has it.
@@ -344,6 +409,10 @@ pub struct AtRest {
     pub held: Vec<String>,
     /// The number of the last event; 0 for none.
     pub seq: u64,
+    /// What closed frames of open containers left.
+    pub collected: Vec<(String, String)>,
+    /// Its pauses, and the answers to them.
+    pub pauses: Vec<(String, String)>,
 }
 
 /// Puts a run together from what the store has of it.
@@ -372,9 +441,19 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
         load_held(&mut run, text)?;
     }
     let graph = run.graph.clone();
-    for frame in run.frames.values_mut() {
-        frame.edges = derive_edges(&graph, &frame.nodes);
+    for (field, text) in &rest.collected {
+        let (frame, node, index) = open::placed(&FramePath::from(field.as_str()), &graph)?;
+        // What was left to a container that has ended meanwhile is about to be removed.
+        if let Some(container) = run.containers.get_mut(&(frame, node)) {
+            container.collected.insert(index, open::read_collected(text)?);
+        }
     }
+    for (_, text) in rest.pauses.iter().filter(|(field, _)| !field.contains(':')) {
+        if let Some(pause) = open::read_pause(text, &graph)? {
+            run.pauses.insert(pause.id.clone(), pause);
+        }
+    }
+    run.derive();
     let ready = |(path, frame): (&FramePath, &Frame)| {
         let at = |(at, _): (usize, &NodeState)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)));
         let is_ready = |(_, node): &(usize, &NodeState)| node.status == NodeStatus::Ready;
@@ -404,8 +483,27 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             let (node, name) = name.split_once('.').ok_or_else(|| unknown(&name))?;
             let value = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
             let open = run.frames.entry(frame).or_insert_with(|| Frame::new(&graph));
-            open.set(&unescape(node), &unescape(name), stored_from_json(value)?);
+            if text == HIDDEN {
+                open.hidden.insert((unescape(node), unescape(name)));
+            } else {
+                open.set(&unescape(node), &unescape(name), stored_from_json(value)?);
+            }
         }
+        Some(("f", path)) => {
+            let frame = run.frames.entry(FramePath::from(path)).or_insert_with(|| Frame::new(&graph));
+            open::read_frame(frame, text)?;
+        }
+        Some(("c", rest)) => {
+            let (frame, node) = placed(rest).ok_or_else(|| unknown(rest))?;
+            let node = unescape(&node);
+            let ix = graph.find(&node).ok_or_else(|| unknown(&node))?;
+            run.containers.insert((frame, ix), open::read_container(text)?);
+        }
+        Some(("r", key)) => {
+            let values = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+            run.nested.insert(key.into(), named_from_json(Some(values))?);
+        }
+        None if field == open::CONTROL_FIELD => run.control = open::read_control(text)?,
         Some(("s", key)) => {
             run.response.streams.insert(key.to_string(), stream_from_json(text)?);
         }
@@ -431,7 +529,8 @@ fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {
         .into_iter()
         .filter_map(|ix| graph.responses.iter().position(|r| r.node == ix))
         .collect();
-    run.responded = nodes("responded")?;
+    let responded = open::read_responded(map.get("responded"), &graph)?;
+    run.frames.entry(FramePath::root()).or_insert_with(|| Frame::new(&graph)).responded = responded;
     let streams = std::mem::take(&mut run.response.streams);
     run.response = ResponseState { reached, done: number("done"), at: number("at"), streams };
     if let Some(Json::Object(names)) = map.get("names") {

@@ -5,6 +5,7 @@
 //! | inline, type as inferred | the JSON itself |
 //! | inline, other type | `{"$tm":"value","type":"array[string]","value":[]}` |
 //! | apart | `{"$tm":"blob","id":"…","type":"string","size":70000}` |
+//! | item of a list apart | `{"$tm":"item","id":"…","type":"array[any]","size":70000,"len":900,"at":3}` |
 //! | secret | `{"$tm":"secret","name":"KEY"}` |
 //! | joined text | `{"$tm":"joined","parts":[…]}` |
 
@@ -35,11 +36,16 @@ impl Serialize for StoredJson<'_> {
                 map.end()
             }
             Stored::Blob(blob) => {
-                let mut map = s.serialize_map(Some(4))?;
+                let mut map = s.serialize_map(None)?;
                 map.serialize_entry(MARK, "blob")?;
-                map.serialize_entry("id", blob.id.as_str())?;
-                map.serialize_entry("type", blob.ty.name())?;
-                map.serialize_entry("size", &blob.size)?;
+                write_blob(&mut map, blob)?;
+                map.end()
+            }
+            Stored::Item { list, at } => {
+                let mut map = s.serialize_map(None)?;
+                map.serialize_entry(MARK, "item")?;
+                write_blob(&mut map, list)?;
+                map.serialize_entry("at", at)?;
                 map.end()
             }
             Stored::Secret(name) => {
@@ -50,6 +56,16 @@ impl Serialize for StoredJson<'_> {
             }
         }
     }
+}
+
+fn write_blob<M: SerializeMap>(map: &mut M, blob: &BlobRef) -> Result<(), M::Error> {
+    map.serialize_entry("id", blob.id.as_str())?;
+    map.serialize_entry("type", blob.ty.name())?;
+    map.serialize_entry("size", &blob.size)?;
+    if let Some(len) = blob.len {
+        map.serialize_entry("len", &len)?;
+    }
+    Ok(())
 }
 
 fn is_plain(segment: &Segment) -> bool {
@@ -94,7 +110,7 @@ impl Serialize for OutputJson<'_> {
         for part in parts {
             match part {
                 Stored::Inline(segment) => text.push_str(&segment.text()),
-                Stored::Blob(_) | Stored::Secret(_) => {
+                Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => {
                     let mut map = s.serialize_map(Some(2))?;
                     map.serialize_entry(MARK, "joined")?;
                     map.serialize_entry("parts", &parts.iter().map(StoredJson).collect::<Vec<_>>())?;
@@ -131,11 +147,20 @@ pub fn stored_from_json(value: Json) -> Result<Stored, WireError> {
             let ty = ty(&map)?;
             Ok(Stored::Inline(Segment::new(ty, map.remove("value").unwrap_or(Json::Null))))
         }
-        "blob" => Ok(Stored::Blob(BlobRef {
-            id: BlobId::from(text(&map, "id")?.as_str()),
-            ty: ty(&map)?,
-            size: map.get("size").and_then(Json::as_u64).unwrap_or(0),
-        })),
+        kind @ ("blob" | "item") => {
+            let number = |key: &str| map.get(key).and_then(Json::as_u64);
+            let blob = BlobRef {
+                id: BlobId::from(text(&map, "id")?.as_str()),
+                ty: ty(&map)?,
+                size: number("size").unwrap_or(0),
+                len: number("len"),
+            };
+            if kind == "blob" {
+                return Ok(Stored::Blob(blob));
+            }
+            let at = number("at").ok_or_else(|| WireError::malformed(WHAT, "at is missing"))?;
+            Ok(Stored::Item { list: blob, at })
+        }
         "secret" => Ok(Stored::Secret(text(&map, "name")?.into())),
         kind => Err(WireError::Unknown { what: WHAT, kind: kind.to_string() }),
     }
@@ -158,7 +183,7 @@ pub fn named_from_json(value: Option<Json>) -> Result<NamedValues, WireError> {
 /// The blobs among named values.
 pub fn blobs_of(values: &NamedValues) -> impl Iterator<Item = &BlobRef> {
     values.iter().filter_map(|(_, value)| match value {
-        Stored::Blob(blob) => Some(blob),
+        Stored::Blob(blob) | Stored::Item { list: blob, .. } => Some(blob),
         Stored::Inline(_) | Stored::Secret(_) => None,
     })
 }
@@ -175,7 +200,11 @@ mod tests {
             Stored::Inline(Segment::infer(json!({"a": [1, 2.0, null]}))),
             Stored::Inline(Segment::new(SegmentType::ArrayString, json!([]))),
             Stored::Inline(Segment::infer(json!({"$tm": "blob", "id": "a user's own"}))),
-            Stored::Blob(BlobRef { id: "b1".into(), ty: SegmentType::String, size: 70_000 }),
+            Stored::Blob(BlobRef { id: "b1".into(), ty: SegmentType::String, size: 70_000, len: None }),
+            Stored::Item {
+                list: BlobRef { id: "b2".into(), ty: SegmentType::ArrayAny, size: 70_000, len: Some(900) },
+                at: 3,
+            },
             Stored::Secret("KEY".into()),
         ] {
             let text = serde_json::to_string(&StoredJson(&stored)).unwrap();

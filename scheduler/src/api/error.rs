@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Diagnostic;
+use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::StoreError;
 use tidemill_common::wire::WireError;
 
@@ -17,13 +18,14 @@ pub struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
-    diagnostics: Option<Vec<Json>>,
+    /// What else the body says.
+    details: Vec<(&'static str, Json)>,
 }
 
 impl ApiError {
     /// An error of this status.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), diagnostics: None }
+        Self { status, code, message: message.into(), details: Vec::new() }
     }
     /// 400 `invalid_param`: a value does not fit.
     pub fn invalid_param(message: impl Into<String>) -> Self {
@@ -58,10 +60,18 @@ impl ApiError {
             Some(first) => first.to_string(),
             None => "the workflow cannot be run".to_string(),
         };
-        Self {
-            diagnostics: Some(diagnostics.iter().map(Diagnostic::to_json).collect()),
-            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_workflow", message)
-        }
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_workflow", message)
+            .with("diagnostics", diagnostics.iter().map(Diagnostic::to_json).collect())
+    }
+    /// 409 `run_over`: the run takes no command any more.
+    pub fn run_over(status: RunStatus) -> Self {
+        let message = format!("the run is over: {}", status.name());
+        Self::new(StatusCode::CONFLICT, "run_over", message).with("run_status", status.name().into())
+    }
+    /// Adds a field to the body.
+    pub fn with(mut self, key: &'static str, value: Json) -> Self {
+        self.details.push((key, value));
+        self
     }
     /// 500: logged with its cause, told without.
     fn internal(cause: &dyn std::error::Error) -> Self {
@@ -82,8 +92,8 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = json!({"code": self.code, "message": self.message, "status": self.status.as_u16()});
-        if let Some(diagnostics) = self.diagnostics {
-            body["diagnostics"] = Json::Array(diagnostics);
+        for (key, value) in self.details {
+            body[key] = value;
         }
         let mut response = (self.status, axum::Json(body)).into_response();
         let headers = response.headers_mut();
@@ -137,6 +147,9 @@ impl From<SubmitError> for ApiError {
             | SubmitError::UnknownOption { .. }
             | SubmitError::Option { .. }
             | SubmitError::Conversation { .. }
+            | SubmitError::Command { .. }
+            | SubmitError::ConversationId
+            | SubmitError::CallDepth(_)
             | SubmitError::User => Self::invalid_param(message),
             SubmitError::NotSupported(_) => Self::not_supported(message),
             SubmitError::ValueTooLarge { .. } => {

@@ -26,7 +26,7 @@ const PAGE: usize = 256;
 /// Longest wait between two looks; hints may get lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Silence after which a sign of life is due (Dify's).
-const PING_EVERY: Duration = Duration::from_secs(10);
+pub const PING_EVERY: Duration = Duration::from_secs(10);
 /// Pause after the store failed.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 

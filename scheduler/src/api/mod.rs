@@ -3,14 +3,17 @@
 //! `/api/v1` is Tidemill's own ([`own`]), `/v1` is Dify's service API ([`dify`]); both submit through
 //! [`crate::submit`] and follow runs through [`events`].
 
+pub mod answers;
 pub mod auth;
 pub mod dify;
 pub mod error;
 pub mod events;
+pub mod forms;
 pub mod graphs;
 pub mod health;
 pub mod metrics;
 pub mod own;
+pub mod pauses;
 pub mod projection;
 pub mod record;
 pub mod render;
@@ -32,6 +35,7 @@ use tidemill_common::store::Runs;
 use tokio::sync::watch::Receiver;
 
 use self::error::ApiError;
+use self::forms::FormSecret;
 use self::graphs::Graphs;
 use crate::pulse::Pulse;
 use crate::submit::Submitter;
@@ -53,6 +57,8 @@ pub struct ApiState {
     pub graphs: Arc<Graphs>,
     /// Creates runs.
     pub submitter: Arc<Submitter>,
+    /// By which tokens of forms are made.
+    pub forms: Arc<FormSecret>,
     /// Of the admin key; none: `/api/v1` is closed.
     pub(crate) admin_key_hash: Option<Arc<str>>,
 }
@@ -77,6 +83,7 @@ impl ApiState {
             pulse,
             shutdown,
             graphs,
+            forms: Arc::default(),
         }
     }
 }
@@ -91,12 +98,15 @@ pub fn router(state: ApiState) -> Router {
         .route("/runs/{id}", get(own::runs::show))
         .route("/runs/{id}/events", get(own::events::follow))
         .route("/runs/{id}/commands", post(own::commands::send))
+        .route("/runs/{id}/pauses", get(own::pauses::list))
+        .route("/runs/{id}/pauses/{pause_id}/answer", post(own::pauses::send))
         .route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = Router::new()
         .route("/workflows/run", post(dify::run::run))
         .route("/workflows/run/{id}", get(dify::detail::show))
         .route("/workflows/tasks/{id}/stop", post(dify::stop::stop))
         .route("/workflow/{id}/events", get(dify::events::follow))
+        .route("/form/human_input/{token}", get(dify::form::show).post(dify::form::submit))
         .route("/info", get(dify::info::info))
         .route("/parameters", get(dify::info::parameters))
         .route_layer(from_fn_with_state(state.clone(), auth::app));

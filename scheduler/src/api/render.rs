@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::store::{Runs, StoreError};
-use tidemill_common::value::{JsonMap, Segment, SegmentType, Stored};
+use tidemill_common::nodes::iteration::item;
+use tidemill_common::value::{BlobRef, JsonMap, Segment, SegmentType, Stored};
 use tidemill_common::wire::event::EventRecord;
 use tidemill_common::wire::value::{MARK, stored_from_json};
 
@@ -32,6 +33,19 @@ impl Renderer {
     pub async fn event(&self, record: &mut EventRecord) -> Result<(), StoreError> {
         for key in ["inputs", "process_data", "outputs"] {
             if let Some(Json::Object(values)) = record.data.get_mut(key) {
+                self.named(values).await?;
+            }
+        }
+        if let Some(Json::Object(values)) = record.data.get_mut("pre_loop_output") {
+            self.named(values).await?;
+        }
+        if let Some(Json::Object(variable)) = record.data.get_mut("variable") {
+            self.named(variable).await?;
+        }
+        // Of a loop: by round, the variables after it.
+        let rounds = record.data.get_mut("metadata").and_then(|m| m.get_mut("loop_variable_map"));
+        for round in rounds.and_then(Json::as_object_mut).into_iter().flat_map(|map| map.values_mut()) {
+            if let Json::Object(values) = round {
                 self.named(values).await?;
             }
         }
@@ -73,6 +87,7 @@ impl Renderer {
         Ok(shown(match value {
             Stored::Inline(segment) => segment.clone(),
             Stored::Blob(blob) => self.blob(&blob.id, blob.ty).await?,
+            Stored::Item { list, at } => self.item(list, *at).await?,
             Stored::Secret(name) => self.secret(name),
         }))
     }
@@ -92,12 +107,19 @@ impl Renderer {
         match stored_from_json(value.clone()) {
             Ok(Stored::Inline(segment)) => Ok(segment),
             Ok(Stored::Blob(blob)) => self.blob(&blob.id, blob.ty).await,
+            Ok(Stored::Item { list, at }) => self.item(&list, at).await,
             Ok(Stored::Secret(name)) => Ok(self.secret(&name)),
             Err(error) => {
                 tracing::error!(%error, "stored value cannot be read");
                 Ok(Segment::none())
             }
         }
+    }
+
+    async fn item(&self, list: &BlobRef, at: u64) -> Result<Segment, StoreError> {
+        let list = self.blob(&list.id, list.ty).await?;
+        let value = usize::try_from(at).ok().and_then(|at| list.value.get(at)).cloned();
+        Ok(item(list.ty, value.unwrap_or(Json::Null)))
     }
 
     async fn blob(&self, id: &BlobId, ty: SegmentType) -> Result<Segment, StoreError> {

@@ -18,6 +18,9 @@ use super::error::ApiError;
 /// Longest time for a body to arrive; whoever sends it more slowly only holds a connection.
 const BODY_SECONDS_MAX: u64 = 60;
 
+/// Longest key of a command or an answer, in characters.
+const KEY_CHARS_MAX: usize = 255;
+
 /// A request's body, whole.
 pub struct Body(pub Bytes);
 
@@ -137,6 +140,43 @@ pub fn take_text(map: &mut JsonMap, key: &str) -> Result<Option<String>, ApiErro
         Some(Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => {
             Err(ApiError::invalid_param(format!("{key} must be a string")))
         }
+    }
+}
+
+/// Takes a whole number, 0 or more, out of an object.
+///
+/// # Errors
+/// 400 `invalid_param` when it is there and no such number.
+pub fn take_count(map: &mut JsonMap, key: &str) -> Result<Option<u64>, ApiError> {
+    match map.remove(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(value) => {
+            let wrong = || ApiError::invalid_param(format!("{key} must be a whole number, 0 or more"));
+            value.as_u64().map(Some).ok_or_else(wrong)
+        }
+    }
+}
+
+/// Takes the key of a command or an answer out of an object.
+///
+/// # Errors
+/// 400 `invalid_param` for one that is empty or too long.
+pub fn take_key(map: &mut JsonMap) -> Result<Option<String>, ApiError> {
+    let key = take_text(map, "key")?;
+    if key.as_ref().is_some_and(|key| !(1..=KEY_CHARS_MAX).contains(&key.chars().count())) {
+        return Err(ApiError::invalid_param(format!("key must have 1 to {KEY_CHARS_MAX} characters")));
+    }
+    Ok(key)
+}
+
+/// Refuses what nobody has taken out of an object.
+///
+/// # Errors
+/// 400 `invalid_param` naming the first key that is left.
+pub fn nothing_left(map: &JsonMap) -> Result<(), ApiError> {
+    match map.keys().next() {
+        Some(unknown) => Err(ApiError::invalid_param(format!("unknown key {unknown} in the request"))),
+        None => Ok(()),
     }
 }
 

@@ -120,6 +120,14 @@ pub(super) fn of_request(features: &JsonMap, mappings: &[Json]) -> Result<Vec<Js
     Ok(files.into_iter().map(Json::Object).collect())
 }
 
+/// The file of a form that a person answered: its field is checked elsewhere.
+pub(crate) fn of_answer(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
+    if mapping.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
+        return Ok(mapping.clone());
+    }
+    file(mapping)
+}
+
 fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
     let text = |key: &str| mapping.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
     match text("transfer_method") {

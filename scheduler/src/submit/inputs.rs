@@ -33,7 +33,14 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
+        | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;
@@ -87,7 +94,7 @@ pub(super) fn of_conversation(graph: &Graph, given: &JsonMap) -> Result<Vec<(Str
 }
 
 /// A value under a declared type. An empty list is a list of anything; whole numbers and fractions are one type.
-fn typed(name: &str, ty: SegmentType, value: &Json) -> Result<Segment, SubmitError> {
+pub(super) fn typed(name: &str, ty: SegmentType, value: &Json) -> Result<Segment, SubmitError> {
     let restored = Segment::restore_files(value.clone());
     let is_number = |ty| matches!(ty, SegmentType::Integer | SegmentType::Float);
     let is_empty_list = value.as_array().is_some_and(Vec::is_empty);

@@ -1,7 +1,10 @@
 //! From a request to a scheduled run, for both surfaces of the API: workflow, options, inputs, system variables, run
 //! id, head, and the one call that creates it. Read [`Submitter::submit`]; the rest are its words.
 
-mod files;
+pub mod apart;
+pub mod commands;
+mod conversation;
+pub(crate) mod files;
 mod inputs;
 mod options;
 mod sys;
@@ -13,14 +16,14 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use tidemill_common::config::{Config, nearest};
 use tidemill_common::dsl::Diagnostic;
-use tidemill_common::ids::{BlobId, RunId, ShardId};
-use tidemill_common::machine::fact::NamedValues;
+use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::run::{RunHead, RunStatus};
 use tidemill_common::store::{App, Created, Meta, NewRun, Reserved, Runs, StoreError};
-use tidemill_common::value::{BlobRef, JsonMap, Segment, Stored, blob_text};
+use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 use tokio::sync::OnceCell;
 
+use self::apart::Apart;
 use crate::api::graphs::{GraphError, Graphs, Known};
 
 pub use sys::SystemValues;
@@ -70,6 +73,20 @@ pub enum SubmitError {
         /// The type that the workflow gives it.
         expected: &'static str,
     },
+    /// A command that does not fit.
+    #[error("{place} {reason}")]
+    Command {
+        /// Where in the request.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An id that no conversation can have.
+    #[error("conversation_id must have at most 64 characters: letters, digits, and - _ .")]
+    ConversationId,
+    /// Workflows that call workflows, too deep. Dify's text.
+    #[error("Max workflow call depth {0} reached.")]
+    CallDepth(u64),
     /// The user's name is too long.
     #[error("user must have at most {USER_CHARS_MAX} characters")]
     User,
@@ -132,6 +149,13 @@ pub struct Submission {
     pub sys: SystemValues,
     /// Values of conversation variables.
     pub conversation: JsonMap,
+    /// The conversation it belongs to; empty for a new one. What it remembers is taken where `conversation` says
+    /// nothing.
+    pub conversation_id: Option<String>,
+    /// Commands that wait for nodes: objects with `after`, `command` and what belongs to it.
+    pub commands: Vec<Json>,
+    /// How many workflows deep it is called by others.
+    pub call_depth: u64,
     /// Who asks.
     pub user: String,
     /// Run options.
@@ -151,6 +175,8 @@ pub struct Submitted {
     pub status: RunStatus,
     /// Its workflow.
     pub known: Arc<Known>,
+    /// The conversation it belongs to.
+    pub conversation_id: Option<String>,
     /// What its author may want to look at; for a workflow that came as text.
     pub warnings: Vec<Diagnostic>,
 }
@@ -182,17 +208,31 @@ impl Submitter {
         let user = user(&submission.user)?;
         let options = options::resolve(&self.config, &known.options, &submission.options)?;
         let inputs = inputs::of_run(graph, &submission)?;
-        let conversation = inputs::of_conversation(graph, &submission.conversation)?;
         let files = files::of_request(&graph.features, &submission.files)?;
+        // So that what does not fit is refused before a key is reserved.
+        inputs::of_conversation(graph, &submission.conversation)?;
+        commands::read_breakpoints(submission.commands.clone(), graph)?;
+        let depth_max = self.config.run.call_depth_max;
+        if submission.call_depth > depth_max {
+            return Err(SubmitError::CallDepth(depth_max));
+        }
 
-        let mut run = RunId::generate(self.some_shard().await?);
+        let (shard, conversation_id) = self.place(submission.conversation_id.as_deref()).await?;
+        let mut run = RunId::generate(shard);
         if let Some(key) = &submission.idempotency {
             match self.store.reserve(&key.key_hash, &key.request_hash, run).await? {
                 Reserved::Ours => {}
                 Reserved::Other => return Err(SubmitError::KeyTaken),
                 Reserved::Same(earlier) => {
                     if let Some(status) = self.status(earlier).await? {
-                        return Ok(Submitted { run: earlier, is_new: false, status, known, warnings });
+                        return Ok(Submitted {
+                            run: earlier,
+                            is_new: false,
+                            status: status.0,
+                            known,
+                            conversation_id: status.1,
+                            warnings,
+                        });
                     }
                     // Whoever reserved the key died before the run was there: it is created now, under its id.
                     run = earlier;
@@ -201,21 +241,32 @@ impl Submitter {
         }
 
         let created_at = self.store.time().await?;
-        let about = sys::About { run, user: &user, created_at, source: &submission.workflow, files };
-        let sys = sys::values(graph, submission.sys, about);
-        let mut apart = Apart {
-            submitter: self,
-            shard: run.shard(),
-            inline_bytes_max: options.inline_bytes_max,
-            blobs: Vec::new(),
+        let about = sys::About {
+            run,
+            user: &user,
+            created_at,
+            source: &submission.workflow,
+            files,
+            conversation_id: conversation_id.as_deref(),
         };
+        let sys = sys::values(graph, submission.sys, about);
+        let given = &submission.conversation;
+        let conversation = match &conversation_id {
+            Some(id) => conversation::variables(&*self.store, run.shard(), id, graph, given).await?,
+            None => inputs::of_conversation(graph, given)?,
+        };
+        let value_bytes_max = self.config.run.value_bytes_max;
+        let mut apart =
+            Apart::new(self.store.clone(), run.shard(), options.inline_bytes_max, value_bytes_max);
         let head = RunHead {
             graph: graph.hash.clone(),
             app: submission.workflow.app_id(),
             user,
-            inputs: apart.at_rest(inputs).await?,
-            sys: apart.at_rest(sys).await?,
-            conversation: apart.at_rest(conversation).await?,
+            inputs: apart.named(inputs).await?,
+            sys: apart.named(sys).await?,
+            conversation: apart.named(conversation).await?,
+            conversation_id,
+            commands: commands::breakpoints(submission.commands, graph, &mut apart).await?,
             options,
             created_at,
         };
@@ -224,7 +275,7 @@ impl Submitter {
             graph: (graph.hash.to_string(), known.document.clone()),
             fields: wire::state::head_fields(&head, graph),
             start: wire::fact::start_body(&head),
-            blobs: apart.blobs,
+            blobs: apart.into_blobs(),
             created_at,
         };
         let is_new = match self.store.create_run(&new).await? {
@@ -234,7 +285,8 @@ impl Submitter {
             Created::BlobMissing => return Err(SubmitError::BlobGone),
         };
         tracing::info!(run = %run, app = head.app.as_deref().unwrap_or(""), is_new, "run submitted");
-        Ok(Submitted { run, is_new, status: RunStatus::Scheduled, known, warnings })
+        let conversation_id = head.conversation_id;
+        Ok(Submitted { run, is_new, status: RunStatus::Scheduled, known, conversation_id, warnings })
     }
 
     async fn workflow(&self, source: &WorkflowSource) -> Result<(Arc<Known>, Vec<Diagnostic>), SubmitError> {
@@ -247,15 +299,36 @@ impl Submitter {
         }
     }
 
+    /// Where a run of this conversation lives, and the conversation's id.
+    async fn place(&self, conversation: Option<&str>) -> Result<(ShardId, Option<String>), SubmitError> {
+        match conversation {
+            None => Ok((self.some_shard().await?, None)),
+            Some("") => {
+                let shard = self.some_shard().await?;
+                Ok((shard, Some(conversation::new_id(shard))))
+            }
+            Some(id) => {
+                conversation::check(id)?;
+                Ok((conversation::shard_of(id, *self.meta().await?), Some(id.to_string())))
+            }
+        }
+    }
+
+    async fn meta(&self) -> Result<&Meta, StoreError> {
+        self.meta.get_or_try_init(|| self.store.meta()).await
+    }
+
     async fn some_shard(&self) -> Result<ShardId, StoreError> {
-        let meta = self.meta.get_or_try_init(|| self.store.meta()).await?;
+        let meta = self.meta().await?;
         let random = uuid::Uuid::new_v4().as_u128() % u128::from(meta.shards.max(1));
         Ok(ShardId(u16::try_from(random).unwrap_or(0)))
     }
 
-    async fn status(&self, run: RunId) -> Result<Option<RunStatus>, StoreError> {
+    /// Status and conversation of a run that is there.
+    async fn status(&self, run: RunId) -> Result<Option<(RunStatus, Option<String>)>, StoreError> {
         let Some(fields) = self.store.run_fields(run).await? else { return Ok(None) };
-        Ok(Some(fields.get("status").and_then(|s| RunStatus::from_name(s)).unwrap_or(RunStatus::Scheduled)))
+        let status = fields.get("status").and_then(|s| RunStatus::from_name(s));
+        Ok(Some((status.unwrap_or(RunStatus::Scheduled), fields.get("conversation_id").cloned())))
     }
 }
 
@@ -290,36 +363,6 @@ fn user(given: &str) -> Result<String, SubmitError> {
         return Err(SubmitError::User);
     }
     Ok(given.replace('\0', ""))
-}
-
-/// Puts large values apart, on the shard of their run.
-struct Apart<'a> {
-    submitter: &'a Submitter,
-    shard: ShardId,
-    inline_bytes_max: usize,
-    blobs: Vec<(BlobId, u64)>,
-}
-
-impl Apart<'_> {
-    async fn at_rest(&mut self, values: Vec<(String, Segment)>) -> Result<NamedValues, SubmitError> {
-        let mut stored = NamedValues::with_capacity(values.len());
-        for (name, segment) in values {
-            let text = blob_text(&segment.value);
-            let max = self.submitter.config.run.value_bytes_max;
-            if text.len() > max {
-                return Err(SubmitError::ValueTooLarge { name, size: text.len(), max });
-            }
-            if text.len() <= self.inline_bytes_max {
-                stored.push((name, Stored::Inline(segment)));
-                continue;
-            }
-            let blob = BlobRef { id: BlobId::generate(), ty: segment.ty, size: text.len() as u64 };
-            self.submitter.store.put_blob(self.shard, &blob.id, &text).await?;
-            self.blobs.push((blob.id.clone(), blob.size));
-            stored.push((name, Stored::Blob(blob)));
-        }
-        Ok(stored)
-    }
 }
 
 /// The error for a key that is not among the known ones.

@@ -1,7 +1,8 @@
 //! A run's options: settings < `workflow.tidemill` < request.
 
 use serde_json::Value as Json;
-use tidemill_common::config::{Config, Undefined};
+use tidemill_common::config::{self, Config, Undefined};
+use tidemill_common::machine::compat::{ConversationWrites, NestedAnswers};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::value::JsonMap;
@@ -10,8 +11,18 @@ use super::{SubmitError, unknown_option};
 
 /// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
 const INLINE_BYTES_CEILING: u64 = 32 * 1024;
-const KEYS: [&str; 5] =
-    ["max_steps", "max_execution_time_s", "template_undefined", "template_chars_max", "inline_bytes_max"];
+const KEYS: [&str; 10] = [
+    "max_steps",
+    "max_execution_time_s",
+    "template_undefined",
+    "template_chars_max",
+    "inline_bytes_max",
+    "iteration_conversation_writes",
+    "nested_answer_stream",
+    "iteration_failures_count",
+    "loop_next_after_last",
+    "human_input_timeout_s",
+];
 
 /// The options that hold for a run.
 pub(super) fn resolve(
@@ -28,6 +39,18 @@ pub(super) fn resolve(
         },
         template_chars_max: config.run.template_chars_max,
         inline_bytes_max: config.run.inline_bytes_max,
+        iteration_conversation_writes: match config.compat.iteration_conversation_writes {
+            config::ConversationWrites::Parent => ConversationWrites::Parent,
+            config::ConversationWrites::Local => ConversationWrites::Local,
+        },
+        nested_answer_stream: match config.compat.nested_answer_stream {
+            config::NestedAnswers::Whole => NestedAnswers::Whole,
+            config::NestedAnswers::Segments => NestedAnswers::Segments,
+            config::NestedAnswers::None => NestedAnswers::None,
+        },
+        iteration_failures_count: config.compat.iteration_failures_count,
+        loop_next_after_last: config.compat.loop_next_after_last,
+        human_input_timeout_s: config.run.human_input_timeout_s,
     };
     apply(&mut options, of_workflow, "workflow.tidemill")?;
     apply(&mut options, of_request, "options")?;
@@ -38,15 +61,24 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     if let Some(key) = given.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(unknown_option(key, origin, &KEYS));
     }
-    let number = |key: &'static str, max: u64| match given.get(key) {
+    let wrong = |key: &'static str, expected: String| SubmitError::Option { key, origin, expected };
+    let from = |key: &'static str, min: u64, max: u64| match given.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(value) => match value.as_u64() {
-            Some(n) if (1..=max).contains(&n) => Ok(Some(n)),
-            Some(_) | None => {
-                let range = if max == u64::MAX { "1 or more".to_string() } else { format!("1 to {max}") };
-                Err(SubmitError::Option { key, origin, expected: format!("a whole number, {range}") })
-            }
+            Some(n) if (min..=max).contains(&n) => Ok(Some(n)),
+            Some(_) | None if max == u64::MAX => Err(wrong(key, format!("a whole number, {min} or more"))),
+            Some(_) | None => Err(wrong(key, format!("a whole number, {min} to {max}"))),
         },
+    };
+    let number = |key: &'static str, max: u64| from(key, 1, max);
+    let truth = |key: &'static str| match given.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(value) => value.as_bool().map(Some).ok_or_else(|| wrong(key, "true or false".to_string())),
+    };
+    let word = |key: &'static str| match given.get(key) {
+        None | Some(Json::Null) => None,
+        // What is no text is no word that fits.
+        Some(value) => Some(value.as_str().unwrap_or_default()),
     };
     let size = |key: &'static str, max: u64| {
         number(key, max).map(|n| n.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
@@ -63,14 +95,29 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     if let Some(bytes) = size("inline_bytes_max", INLINE_BYTES_CEILING)? {
         options.inline_bytes_max = bytes;
     }
-    match given.get("template_undefined").map(|value| value.as_str()) {
-        None => {}
-        Some(Some("empty")) => options.template_undefined = UndefinedNames::Empty,
-        Some(Some("strict")) => options.template_undefined = UndefinedNames::Strict,
-        Some(Some(_) | None) => {
-            let expected = "empty or strict".to_string();
-            return Err(SubmitError::Option { key: "template_undefined", origin, expected });
-        }
+    if let Some(seconds) = from("human_input_timeout_s", 0, u64::MAX)? {
+        options.human_input_timeout_s = seconds;
+    }
+    if let Some(counts) = truth("iteration_failures_count")? {
+        options.iteration_failures_count = counts;
+    }
+    if let Some(told) = truth("loop_next_after_last")? {
+        options.loop_next_after_last = told;
+    }
+    if let Some(given) = word("template_undefined") {
+        options.template_undefined = match given {
+            "empty" => UndefinedNames::Empty,
+            "strict" => UndefinedNames::Strict,
+            _ => return Err(wrong("template_undefined", "empty or strict".to_string())),
+        };
+    }
+    if let Some(given) = word("iteration_conversation_writes") {
+        options.iteration_conversation_writes = ConversationWrites::from_name(given)
+            .ok_or_else(|| wrong("iteration_conversation_writes", "parent or local".to_string()))?;
+    }
+    if let Some(given) = word("nested_answer_stream") {
+        options.nested_answer_stream = NestedAnswers::from_name(given)
+            .ok_or_else(|| wrong("nested_answer_stream", "whole, segments or none".to_string()))?;
     }
     Ok(())
 }
@@ -115,6 +162,14 @@ mod tests {
             (
                 json!({"template_undefined": "x"}),
                 "option template_undefined in options must be empty or strict",
+            ),
+            (
+                json!({"loop_next_after_last": 1}),
+                "option loop_next_after_last in options must be true or false",
+            ),
+            (
+                json!({"nested_answer_stream": 7}),
+                "option nested_answer_stream in options must be whole, segments or none",
             ),
         ] {
             assert_eq!(refused(given), said);

@@ -24,14 +24,20 @@ pub(super) struct About<'a> {
     pub(super) created_at: Timestamp,
     pub(super) source: &'a WorkflowSource,
     pub(super) files: Vec<Json>,
+    /// The conversation it belongs to.
+    pub(super) conversation_id: Option<&'a str>,
 }
 
 /// The values. Null ones are left out, so that a reference to them finds nothing, as on Dify.
 pub(super) fn values(graph: &Graph, which: SystemValues, about: About<'_>) -> Vec<(String, Segment)> {
-    let values = match which {
+    let conversation = about.conversation_id.map(str::to_string);
+    let mut values = match which {
         SystemValues::Exactly(values) => values,
         SystemValues::Standard => standard(graph, about),
     };
+    if let Some(id) = conversation {
+        values.insert("conversation_id".into(), id.into());
+    }
     let not_null = values.into_iter().filter(|(_, value)| !value.is_null());
     not_null.map(|(name, value)| (name.clone(), segment(&name, value))).collect()
 }

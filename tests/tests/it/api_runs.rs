@@ -113,7 +113,7 @@ async fn a_stopped_run_stops_at_once_and_says_why() {
     let told = follower.to_the_end().await;
     told.is_whole();
     let again = client.post(&commands, &json!({"command": "stop"})).await;
-    assert_eq!((again.status, &again.body["code"]), (409, &json!("run_ended")), "{}", again.text);
+    assert_eq!((again.status, &again.body["code"]), (409, &json!("run_over")), "{}", again.text);
     let other = client.post(&commands, &json!({"command": "dance"})).await;
     assert_eq!((other.status, &other.body["code"]), (400, &json!("not_supported")), "{}", other.text);
 

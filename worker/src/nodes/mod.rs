@@ -16,7 +16,14 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::IfElse, Executor::Pure),
     (NodeKind::TemplateTransform, Executor::Pure),
     (NodeKind::VariableAggregator, Executor::Pure),
+    (NodeKind::HumanInput, Executor::Pure),
+    (NodeKind::Assigner, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
+    (NodeKind::Iteration, Executor::Pure),
+    (NodeKind::IterationStart, Executor::Pure),
+    (NodeKind::Loop, Executor::Pure),
+    (NodeKind::LoopStart, Executor::Pure),
+    (NodeKind::LoopEnd, Executor::Pure),
 ];
 
 struct Llm;

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use super::containers::Parent;
 use super::draft::Draft;
-use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, response, validate};
+use super::wrapper::owner;
+use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, body, response, validate};
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
-use crate::nodes::mentions_of;
+use crate::nodes::{NodeKind, mentions_of};
 
 /// Builds the graph of a document and says everything that is wrong with it. There is a graph exactly when no problem
 /// is an error. Paths are those of the file; lines are not known here.
@@ -80,15 +81,16 @@ pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
 fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let document = draft.document;
     let root = NodeIx(u32::try_from(*draft.roots().first()?).ok()?);
+    let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_of(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
-    for (node, parent) in draft.nodes.into_iter().zip(&draft.parents) {
+    for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,
             Parent::In(at) => Some(NodeIx(u32::try_from(*at).ok()?)),
             Parent::NotAContainer(_) | Parent::Unknown(_) => return None,
         };
         let data = node.data?;
-        let mentions = each_once(mentions_of(&data));
+        let mentions = each_once(mentions_of(&node.source.id, &data));
         nodes.push(Node {
             id: node.source.id.as_str().into(),
             kind: node.kind?,
@@ -101,6 +103,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             ins: Vec::new(),
             outs: Vec::new(),
             parent,
+            loop_id,
             mentions,
         });
     }
@@ -119,6 +122,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     }
     let (responses, streamed) = response::responses(&nodes, &edges);
     let index = nodes.iter().enumerate().map(|(at, node)| (node.id.clone(), NodeIx(at as u32))).collect();
+    let bodies = body::bodies(&nodes, &index)?;
     Some(Graph {
         hash,
         name: document.name.clone(),
@@ -132,7 +136,15 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         responses,
         streamed,
         index,
+        bodies,
     })
+}
+
+/// The loop that a node names as its own.
+fn loop_of(draft: &Draft<'_>, at: usize) -> Option<NodeIx> {
+    let named = *draft.index.get(owner(&draft.nodes[at].source.data, "loop_id")?)?;
+    let is_loop = draft.nodes[named].kind == Some(NodeKind::Loop);
+    is_loop.then_some(NodeIx(u32::try_from(named).ok()?))
 }
 
 /// The same list, each entry at its first place only.

@@ -97,7 +97,7 @@ edges: []
     let none = Parent::None;
     assert_eq!(draft.parents, [none, none, Parent::In(1), Parent::In(1), Parent::In(3), Parent::In(3)]);
     let codes: HashSet<_> = imported.diagnostics.iter().map(|p| p.code).collect();
-    assert_eq!(codes, HashSet::from(["plan.unsupported"]), "{:#?}", imported.diagnostics);
+    assert_eq!(codes, HashSet::from(["graph.unreachable_node"]), "{:#?}", imported.diagnostics);
 }
 
 #[test]

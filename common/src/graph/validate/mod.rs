@@ -10,6 +10,7 @@ use super::draft::Draft;
 use super::wrapper::owner;
 use crate::dsl::fields::BUILD_FAILED;
 use crate::dsl::{Problems, suggest};
+use crate::limits::CONTAINER_DEPTH_MAX;
 use crate::nodes::if_else::ELSE_HANDLE;
 use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind};
 
@@ -31,6 +32,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: "graph.duplicate_edge_id", check: edge_ids_are_unique },
     Rule { code: BUILD_FAILED, check: parents_are_containers },
     Rule { code: BUILD_FAILED, check: containers_do_not_hold_themselves },
+    Rule { code: BUILD_FAILED, check: containers_are_not_nested_too_deep },
     Rule { code: BUILD_FAILED, check: containers_have_their_start_node },
     Rule { code: BUILD_FAILED, check: edges_stay_within_their_container },
     Rule { code: "graph.validation_failed", check: there_is_no_cycle },
@@ -199,6 +201,29 @@ fn containers_do_not_hold_themselves(draft: &Draft<'_>, report: &mut Report<'_>)
             }
             met[here] = start;
             at = parent_of(here);
+        }
+    }
+}
+
+fn containers_are_not_nested_too_deep(draft: &Draft<'_>, report: &mut Report<'_>) {
+    let parent_of = |at: &usize| match draft.parents[*at] {
+        Parent::In(parent) => Some(parent),
+        Parent::None | Parent::NotAContainer(_) | Parent::Unknown(_) => None,
+    };
+    for (at, node) in draft.nodes.iter().enumerate() {
+        if node.kind.is_none_or(|kind| kind.spec().execution != ExecutionType::Container) {
+            continue;
+        }
+        // Only the first one too deep is reported: what lies in it is too deep as well, and a ring has no first.
+        let depth = std::iter::successors(Some(at), parent_of).take(CONTAINER_DEPTH_MAX + 2).count();
+        if depth == CONTAINER_DEPTH_MAX + 1 {
+            let message = format!(
+                "container {:?} is the {depth}th of containers one within the other; the limit container_depth_max \
+                 allows {CONTAINER_DEPTH_MAX}",
+                node.source.id
+            );
+            let hint = "move the inner part into a workflow of its own, or flatten the lists before they are iterated";
+            report.node(draft, at, "", message, Some(hint.into()));
         }
     }
 }

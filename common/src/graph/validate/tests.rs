@@ -41,7 +41,12 @@ fn each_rule_reports_its_code_at_its_line() {
     for (text, code, line, part) in [
         (graph(&[START, &e, &e], &[]), "graph.duplicate_node_id", 4, "Duplicate node id"),
         (graph(&[START, unknown], &[]), "plan.unsupported", 3, "quantum-node"),
-        (graph(&[START, ITERATION], &[]), "plan.unsupported", 3, "iteration cannot be run"),
+        (
+            graph(&[START, "- {id: k, data: {type: knowledge-index}}\n"], &[]),
+            "plan.unsupported",
+            3,
+            "knowledge-index cannot be run",
+        ),
         (
             graph(&[START, "- {id: s2, data: {type: start, variables: []}}\n"], &[]),
             "graph.root_ambiguous",
@@ -188,7 +193,7 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
-fn configurations_are_checked_even_of_types_that_cannot_run_yet() {
+fn configurations_are_checked_with_the_graph() {
     let wrong = ITERATION.replace("output_selector", "parallel_nums: 0, output_selector");
     let found = problems_of(&graph(&[START, &wrong], &[]));
     let fits =
@@ -203,4 +208,30 @@ fn configurations_are_checked_even_of_types_that_cannot_run_yet() {
     let default = "- {id: h, data: {type: answer, answer: x, error_strategy: default-value, default_value: [{key: h, type: object, value: '[1]'}]}}\n";
     let found = problems_of(&graph(&[START, default], &[]));
     assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), ["graph.build_failed"], "{found:?}");
+}
+
+/// So many loops one within the other, each with its start node.
+fn nested(depth: usize) -> String {
+    let loops: String = (0..depth)
+        .map(|at| {
+            let parent = at.checked_sub(1).map_or(String::new(), |outer| format!("parentId: l{outer}, "));
+            format!(
+                "- {{id: l{at}, {parent}data: {{type: loop, start_node_id: l{at}s, loop_count: 1, logical_operator: and, break_conditions: []}}}}\n- {{id: l{at}s, parentId: l{at}, data: {{type: loop-start}}}}\n"
+            )
+        })
+        .collect();
+    let edges = (1..depth).map(|at| format!("source: l{}s, target: l{at}", at - 1));
+    let edges: Vec<_> = std::iter::once("source: s, target: l0".to_owned()).chain(edges).collect();
+    graph(&[START, &loops], &edges.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn containers_may_be_nested_to_the_limit_and_the_first_beyond_it_is_named() {
+    use crate::limits::CONTAINER_DEPTH_MAX as MAX;
+    assert_eq!(problems_of(&nested(MAX)), []);
+    let found = problems_of(&nested(MAX + 3));
+    let [(code, line, message)] = found.as_slice() else { panic!("{found:?}") };
+    // Two lines a loop, after the line of the start node.
+    assert_eq!((*code, *line), ("graph.build_failed", u32::try_from(3 + 2 * MAX).ok()));
+    assert!(message.contains("\"l16\"") && message.contains("container_depth_max"), "{message}");
 }

@@ -5,6 +5,7 @@
 //! one that streams: fixed text is told at once, a variable when its chunks arrive or its value is there. All of it
 //! is part of the run's state, so a run that is taken over tells on where it stood, with nothing lost or repeated.
 
+pub(super) mod nested;
 pub mod streams;
 
 use std::collections::BTreeMap;
@@ -131,16 +132,15 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     }
     // An answer's text is its author's; an output that is a secret is shown as outputs are.
     let is_output = graph.node(graph.responses[active].node).kind == NodeKind::End;
-    let Some(chunk) = value_chunk(cx, selector, is_output) else { return false };
+    let Some(chunk) = value_chunk(cx, &root, selector, is_output) else { return false };
     tell(cx, about, selector.clone(), chunk, last);
     true
 }
 
 /// The value of a selector as one chunk, when the pool has it.
-fn value_chunk(cx: &Step<'_>, selector: &Selector, is_output: bool) -> Option<ChunkText> {
+fn value_chunk(cx: &Step<'_>, frame: &FramePath, selector: &Selector, is_output: bool) -> Option<ChunkText> {
     use crate::value::{Lookup, Variables};
-    let root = FramePath::root();
-    let pool = cx.run.pool(&root);
+    let pool = cx.run.pool(frame);
     match pool.get(selector) {
         Lookup::Missing => None,
         Lookup::Found(segment) if is_output && segment.ty == SegmentType::Secret => {

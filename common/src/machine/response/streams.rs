@@ -143,7 +143,7 @@ fn complete(
                 cx.out.streams.insert(key);
             }
         }
-        Some(Stored::Secret(_)) | None => {}
+        Some(Stored::Item { .. } | Stored::Secret(_)) | None => {}
     }
 }
 

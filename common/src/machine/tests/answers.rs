@@ -104,7 +104,7 @@ fn what_is_missing_of_a_large_text_is_told_from_where_it_lies() {
     let job = play.job_of("m");
     let mut done = play.done_fact(&job, 1, "", &[70_000]);
     if let crate::machine::Fact::JobSucceeded(done) = &mut done {
-        let blob = BlobRef { id: "b1".into(), ty: SegmentType::String, size: 70_002 };
+        let blob = BlobRef { id: "b1".into(), ty: SegmentType::String, size: 70_002, len: None };
         done.record.outputs[0].1 = Stored::Blob(blob);
     }
     play.finish("m", done).tells(&["m.text + b1@5", "m.text + \"\" last", "z.answer + \" then \"", "m ok"]);

@@ -18,6 +18,10 @@ pub(super) struct Kept {
     run: HashMap<String, String>,
     state: HashMap<String, String>,
     held: Vec<String>,
+    collected: HashMap<String, String>,
+    pauses: HashMap<String, String>,
+    /// What the runs of the conversation left to it.
+    pub(super) conversation: HashMap<String, String>,
     seq: u64,
 }
 
@@ -38,6 +42,17 @@ impl Kept {
                 None => self.state.remove(field),
             };
         }
+        if write.collected_cleared {
+            self.collected.clear();
+        }
+        for (field, text) in &write.collected {
+            match text {
+                Some(text) => self.collected.insert(field.clone(), text.clone()),
+                None => self.collected.remove(field),
+            };
+        }
+        self.pauses.extend(write.pauses.iter().cloned());
+        self.conversation.extend(write.conversation.iter().flat_map(|kept| kept.fields.iter().cloned()));
         if write.held_cleared {
             self.held.clear();
         }
@@ -55,7 +70,10 @@ impl Kept {
             run: self.run.clone(),
             state: self.state.clone().into_iter().collect(),
             held: self.held.clone(),
+            collected: self.collected.clone().into_iter().collect(),
+            pauses: self.pauses.clone().into_iter().collect(),
             seq: self.seq,
+            ..AtRest::default()
         };
         state::load(like.id, like.graph.0.clone(), rest).expect("what was written can be loaded")
     }
@@ -78,7 +96,13 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
     compare("error", &memory.error, &loaded.error);
     compare("seq", &memory.seq, &loaded.seq);
     compare("ready", &memory.ready, &loaded.ready);
-    compare("responded", &memory.responded, &loaded.responded);
+    compare("nested", &memory.nested, &loaded.nested);
+    compare("containers", &memory.containers, &loaded.containers);
+    if !memory.status.is_over() {
+        compare("pauses", &memory.pauses, &loaded.pauses);
+        compare("sums", &memory.sums, &loaded.sums);
+    }
+    compare("control", &memory.control, &loaded.control);
     compare("response", &memory.response, &loaded.response);
     compare("frames", &memory.frames.keys().collect::<Vec<_>>(), &loaded.frames.keys().collect::<Vec<_>>());
     for (path, frame) in &memory.frames {
@@ -90,6 +114,10 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
             compare("edges", &frame.edges, &other.edges);
         }
         compare("variables", &variables(frame), &variables(other));
+        compare("hidden", &frame.hidden, &other.hidden);
+        compare("responded", &frame.responded, &other.responded);
+        let of = |f: &Frame| (f.opened_at, f.error.clone(), f.loop_end, f.conversation_written.clone(), f.open);
+        compare("frame", &of(frame), &of(other));
     }
     compare("outputs", &end_of_run::outputs(memory), &end_of_run::outputs(loaded));
     found

@@ -14,7 +14,7 @@ use crate::machine::fact::{JobLost, Timer};
 use crate::machine::run::{NodeState, RunHead, RunOptions};
 use crate::machine::{Fact, Moment, RunState, invariants, step};
 use crate::value::{Segment, Stored};
-use crate::wire::commit::{RunWrite, timer_from_member};
+use crate::wire::commit::{RunWrite, TimerRead, timer_from_member};
 use crate::wire::fact::{JobName, Report, parse, start_body, stop_body};
 
 pub(super) struct Play {
@@ -57,6 +57,8 @@ impl Play {
             inputs: inputs.iter().map(|(name, value)| ((*name).to_string(), text(value))).collect(),
             sys: vec![("user_id".into(), text("u"))],
             conversation: Vec::new(),
+            conversation_id: None,
+            commands: Vec::new(),
             options,
             created_at: now,
         };
@@ -176,7 +178,11 @@ impl Play {
 
     pub(super) fn due(&self) -> Vec<Timer> {
         let due = self.timers.iter().filter(|(_, due)| **due <= self.now);
-        due.map(|(member, _)| timer_from_member(&self.run, member).unwrap()).collect()
+        due.map(|(member, _)| match timer_from_member(&self.run, member) {
+            TimerRead::Timer(timer) => timer,
+            other @ (TimerRead::Stale | TimerRead::Unknown) => panic!("{member}: {other:?}"),
+        })
+        .collect()
     }
 
     /// The `continue` fact comes round.
@@ -196,7 +202,7 @@ impl Play {
         let holder = Delivery { consumer: format!("w{delivery}").into(), number: order.delivered + delivery };
         let node = self.run.graph.node(order.node).id.clone();
         let (attempt, entry) = (order.attempt, order.entry);
-        let name = JobName { frame: FramePath::root(), node, attempt, entry, holder };
+        let name = JobName { frame: order.frame.clone(), node, attempt, entry, holder };
         parse(report.kind(), &report.to_json(&name), &self.run.graph).unwrap()
     }
 

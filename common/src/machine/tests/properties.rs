@@ -172,10 +172,19 @@ fn check_events(play: &Play) {
             | EventKind::GraphRunAborted { .. } => {
                 assert_eq!(at + 1, play.events.len(), "nothing is told after the end");
             }
-            EventKind::GraphRunStarted
+            EventKind::GraphRunStarted { .. }
             | EventKind::GraphEdgeSkipped(_)
             | EventKind::NodeRunStreamChunk { .. }
             | EventKind::NodeRunStreamReplaced { .. }
+            | EventKind::GraphRunPaused { .. }
+            | EventKind::GraphRunVariablesUpdated { .. }
+            | EventKind::NodeRunPauseRequested { .. }
+            | EventKind::NodeRunHumanInputFormFilled { .. }
+            | EventKind::NodeRunHumanInputFormTimeout { .. }
+            | EventKind::NodeRunVariableUpdated { .. }
+            | EventKind::NodeRunBodyStarted { .. }
+            | EventKind::NodeRunBodyNext { .. }
+            | EventKind::NodeRunBodyEnded { .. }
             | EventKind::NodeRunRetry { .. } => {}
         }
     }

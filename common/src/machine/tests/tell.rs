@@ -1,13 +1,40 @@
 //! Events in a few words, so that a whole run can be compared at a glance.
 
 use crate::graph::Graph;
+use crate::ids::FramePath;
 use crate::machine::changes::{About, ChunkText, Event, EventKind, Output};
 use crate::value::Stored;
 
 pub(super) fn words(graph: &Graph, event: &Event) -> String {
-    let id = |about: &About| graph.node(about.node).id.to_string();
+    let id = |about: &About| format!("{}{}", place(&about.frame), graph.node(about.node).id);
     match &event.kind {
-        EventKind::GraphRunStarted => "begin".into(),
+        EventKind::GraphRunStarted { resumed: false } => "begin".into(),
+        EventKind::GraphRunStarted { resumed: true } => "resume".into(),
+        EventKind::GraphRunPaused { commands, pauses, outputs } => {
+            let mut reasons: Vec<String> = commands.iter().map(|reason| format!("{reason:?}")).collect();
+            let title = |frame: &FramePath, node| format!("{}{}", place(frame), graph.node(node).id);
+            reasons.extend(pauses.iter().map(|pause| title(&pause.frame, pause.node)));
+            format!("paused {} {}", reasons.join(" "), outputs_of(outputs))
+        }
+        EventKind::GraphRunVariablesUpdated { selectors, .. } => {
+            let names: Vec<String> = selectors.iter().map(|(node, name)| format!("{node}.{name}")).collect();
+            format!("set {}", names.join(" "))
+        }
+        EventKind::NodeRunPauseRequested { about, .. } => format!("{} waits", id(about)),
+        EventKind::NodeRunHumanInputFormFilled { about, action, .. } => format!("{} filled {action}", id(about)),
+        EventKind::NodeRunHumanInputFormTimeout { about, .. } => format!("{} expired", id(about)),
+        EventKind::NodeRunVariableUpdated { variable: (node, name), value, .. } => {
+            format!("{node}.{name} := {}", value_of(value))
+        }
+        EventKind::NodeRunBodyStarted { about, count, .. } => format!("{} of {count}", id(about)),
+        EventKind::NodeRunBodyNext { about, index, .. } => format!("{} next {index}", id(about)),
+        EventKind::NodeRunBodyEnded { end, steps, reason } => {
+            let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
+            let ended = if end.record.error.is_empty() { "through" } else { "broken" };
+            let outputs: Vec<String> =
+                end.record.outputs.iter().map(|(name, value)| format!("{name}={}", value_of(value))).collect();
+            format!("{} {ended} {steps}{reason} [{}]", id(&end.about), outputs.join(" "))
+        }
         EventKind::GraphRunSucceeded { outputs } => format!("succeeded {}", outputs_of(outputs)),
         EventKind::GraphRunPartialSucceeded { exceptions, outputs } => {
             format!("partial {exceptions} {}", outputs_of(outputs))
@@ -36,15 +63,24 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
     }
 }
 
-fn outputs_of(outputs: &[(String, Output)]) -> String {
-    let value = |stored: &Stored| match stored {
+/// `it#0/` in front of a node of that frame.
+fn place(frame: &FramePath) -> String {
+    if frame.is_root() { String::new() } else { format!("{frame}/") }
+}
+
+fn value_of(stored: &Stored) -> String {
+    match stored {
         Stored::Inline(segment) => segment.value.to_string(),
         Stored::Blob(blob) => format!("<{}>", blob.id),
+        Stored::Item { list, at } => format!("<{} {at}>", list.id),
         Stored::Secret(name) => format!("<secret {name}>"),
-    };
+    }
+}
+
+fn outputs_of(outputs: &[(String, Output)]) -> String {
     let output = |output: &Output| match output {
-        Output::One(stored) => value(stored),
-        Output::Joined(parts) => parts.iter().map(value).collect::<Vec<_>>().join("+"),
+        Output::One(stored) => value_of(stored),
+        Output::Joined(parts) => parts.iter().map(value_of).collect::<Vec<_>>().join("+"),
     };
     // The list of files of an answer says nothing here.
     let named = outputs.iter().filter(|(name, _)| name != "files");

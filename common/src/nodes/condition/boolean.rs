@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::compare::class_name;
+use crate::value::pyjson::at;
 use crate::value::pyrepr::str_of;
 
 /// The expected value as a truth value, a list item by item; null stays null.
@@ -84,14 +85,6 @@ fn number(text: &str) -> Option<(usize, bool)> {
 fn nothing_after(text: &str, rest: &str) -> Result<(), String> {
     let rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
     if rest.is_empty() { Ok(()) } else { Err(at("Extra data", text, text.len() - rest.len())) }
-}
-
-/// Python's way to say where in a JSON text something is wrong; places count characters.
-fn at(what: &str, text: &str, byte: usize) -> String {
-    let before = &text[..byte];
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    format!("{what}: line {line} column {column} (char {})", before.chars().count())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub mod compare;
 pub mod files;
 pub mod operator;
 pub(super) mod parse;
-mod secrets;
+pub(in crate::nodes) mod secrets;
 #[cfg(test)]
 pub(super) mod tests;
 

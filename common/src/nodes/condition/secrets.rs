@@ -1,5 +1,5 @@
-//! Keeps secrets out of what a condition leaves behind. A comparison needs the plain text of a secret; its record
-//! and its errors show the mask.
+//! Keeps secrets out of what a node leaves behind. A comparison or an assignment needs the plain text of a secret; its
+//! record and its errors show the mask.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use serde_json::Value as Json;
 
 use crate::value::{Lookup, Segment, SegmentType, Variables};
 
-/// The secrets that an expected text was rendered with. Empty for nearly every condition.
+/// The secrets that a node reads. Empty for nearly every node.
 #[derive(Default)]
-pub(super) struct Secrets<'a>(Vec<Cow<'a, Segment>>);
+pub(in crate::nodes) struct Secrets<'a>(Vec<Cow<'a, Segment>>);
 
 impl<'a> Secrets<'a> {
     /// Those of the mentioned variables that are secret.
-    pub(super) fn among(mentions: &[(String, String)], variables: &'a dyn Variables) -> Self {
+    pub(in crate::nodes) fn among(mentions: &[(String, String)], variables: &'a dyn Variables) -> Self {
         let secret = |(node, name): &(String, String)| match variables.variable(node, name) {
             Lookup::Found(segment) if segment.ty == SegmentType::Secret => Some(segment),
             Lookup::Found(_) | Lookup::Missing | Lookup::Blob(_) => None,
@@ -22,7 +22,7 @@ impl<'a> Secrets<'a> {
     }
 
     /// The text with every secret masked.
-    pub(super) fn hide(&self, mut text: String) -> String {
+    pub(in crate::nodes) fn hide(&self, mut text: String) -> String {
         for secret in &self.0 {
             if let Json::String(plain) = &secret.value
                 && !plain.is_empty()
@@ -32,5 +32,18 @@ impl<'a> Secrets<'a> {
             }
         }
         text
+    }
+
+    /// The value with every secret in its texts masked.
+    pub(in crate::nodes) fn hide_in(&self, value: Json) -> Json {
+        if self.0.is_empty() {
+            return value;
+        }
+        match value {
+            Json::String(text) => Json::String(self.hide(text)),
+            Json::Array(items) => items.into_iter().map(|item| self.hide_in(item)).collect(),
+            Json::Object(map) => map.into_iter().map(|(key, item)| (key, self.hide_in(item))).collect(),
+            plain @ (Json::Null | Json::Bool(_) | Json::Number(_)) => plain,
+        }
     }
 }

@@ -33,6 +33,7 @@ fn run(variables: Json, pool: &Pool) -> NodeResult {
         ins: Vec::new(),
         outs: Vec::new(),
         parent: None,
+        loop_id: None,
         mentions: Vec::new(),
     };
     data.evaluate(&node, pool)

@@ -5,6 +5,7 @@
 
 mod claims;
 mod commits;
+mod controlling;
 mod fixtures;
 mod inbox;
 mod jobs;
@@ -83,7 +84,6 @@ cases! {
         accepted_blobs_stay_and_others_expire,
         runs_are_listed_newest_first,
         the_list_by_status_follows_the_commits,
-        commands_need_a_run_that_is_not_over,
         an_app_is_found_by_its_id_and_its_key,
         an_idempotency_key_is_reserved_once,
         events_are_read_in_pages,
@@ -114,6 +114,16 @@ cases! {
         a_bounded_step_goes_on_by_a_fact,
         blobs_of_a_commit_can_be_read,
         open_runs_are_told_page_by_page,
+    },
+    controlling::{
+        commands_need_a_run_that_is_not_over,
+        a_command_under_a_key_is_sent_once,
+        a_command_keeps_its_blobs,
+        a_pause_is_answered_once,
+        only_a_pause_that_waits_is_answered,
+        a_commit_writes_what_containers_and_conversations_keep,
+        pauses_and_keys_go_with_their_run,
+        the_secret_of_forms_is_written_once,
     },
     timers::{
         timers_are_told_when_due_in_their_order,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::fixtures::{GRAPH, SHARD, created_at, event, moved, new_run, run_id, write};
+use super::fixtures::{GRAPH, SHARD, created_at, event, new_run, run_id, write};
 use super::{Outcome, Subject, holds, same};
 use crate::ids::{BlobId, EntryId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
-use crate::store::{App, Created, ListRuns, NewRun, Reserved, Sent};
+use crate::store::{App, Created, ListRuns, NewRun, Reserved};
 use crate::wire::commit::RunWrite;
 use crate::wire::fact::kind;
 
@@ -105,23 +105,6 @@ pub(super) async fn the_list_by_status_follows_the_commits(s: Subject) -> Outcom
     same("succeeded", s.store().list_runs(&by(RunStatus::Succeeded)).await?, vec![run_id(1)])?;
     same("all", s.store().list_runs(&all()).await?, vec![run_id(3), run_id(2), run_id(1)])?;
     same("the hash says so, too", s.status(1).await?, Some("succeeded".to_string()))
-}
-
-pub(super) async fn commands_need_a_run_that_is_not_over(s: Subject) -> Outcome {
-    let stop = |n| s.store().send_command(run_id(n), kind::STOP, "{\"reason\":\"enough\"}");
-    same("an unknown run", stop(1).await?, Sent::NotFound)?;
-    s.create(1).await?;
-    same("a run that has not begun", stop(1).await?, Sent::Accepted)?;
-    let last = s.facts().await?.pop();
-    let told = last.map(|fact| (fact.kind, fact.run, fact.body));
-    let expected = (kind::STOP.to_string(), run_id(1).to_string(), "{\"reason\":\"enough\"}".to_string());
-    same("its fact", told, Some(expected))?;
-    let mut owning = s.own("a").await?;
-    let over = moved(1, RunStatus::Scheduled, RunStatus::Stopped);
-    owning.write(vec![RunWrite { ended_at: Some(created_at(2)), ..over }]).await?;
-    let facts = s.facts().await?.len();
-    same("a run that is over", stop(1).await?, Sent::Over(RunStatus::Stopped))?;
-    same("no fact more", s.facts().await?.len(), facts)
 }
 
 pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome {

@@ -69,6 +69,16 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
             None => run.state.remove(field),
         };
     }
+    if write.collected_cleared {
+        run.collected.clear();
+    }
+    for (field, text) in &write.collected {
+        match text {
+            Some(text) => run.collected.insert(field.clone(), text.clone()),
+            None => run.collected.remove(field),
+        };
+    }
+    run.pauses.extend(write.pauses.iter().cloned());
     if write.held_cleared {
         run.held.clear();
     }
@@ -85,6 +95,9 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
 fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
     for (id, text) in &write.blobs {
         shard.blobs.insert(id.clone(), Blob { text: text.clone(), until: None });
+    }
+    if let Some(kept) = &write.conversation {
+        shard.conversations.entry(kept.id.clone()).or_default().extend(kept.fields.iter().cloned());
     }
     for job in &write.taken_back {
         if let Some(queue) = shard.queues.get_mut(job.queue.as_str()) {

@@ -8,6 +8,7 @@
 mod commit;
 mod inspect;
 mod jobs;
+mod pauses;
 mod queue;
 mod runs;
 mod shard;
@@ -57,6 +58,7 @@ struct Namespace {
     apps: BTreeMap<String, App>,
     keys: BTreeMap<String, String>,
     reserved: BTreeMap<String, Reservation>,
+    form_secret: Option<String>,
 }
 
 struct Reservation {

@@ -7,12 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::shard::{GraphDocument, Run, Shard};
-use super::{Inner, MemoryStore, Reservation};
+use super::{Inner, MemoryStore, Reservation, pauses};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
-use crate::machine::run::RunStatus;
-use crate::store::{App, Created, ListRuns, Meta, NewRun, Reserved, Runs, Sent, ServerReport, StoreError};
+use crate::store::{
+    Answered, App, Created, ListRuns, Meta, NewRun, PauseAnswer, Reserved, RunCommand, Runs, Sent,
+    ServerReport, StoreError,
+};
 use crate::wire::event::EventRecord;
 use crate::wire::fact::kind;
 use crate::wire::state::AtRest;
@@ -102,17 +104,37 @@ impl Runs for MemoryStore {
         Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
     }
 
-    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError> {
+    async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
         let now = self.inner.now();
-        let mut space = self.inner.lock();
-        let shard = space.shard(run.shard());
-        let Some(known) = shard.runs.get(&run) else { return Ok(Sent::NotFound) };
-        if let Some(status) = known.status().filter(|status| RunStatus::is_over(*status)) {
-            return Ok(Sent::Over(status));
-        }
-        shard.add_fact(now, run.to_string(), kind, body);
+        let sent = pauses::send(self.inner.lock().shard(run.shard()), run, command, now);
         self.inner.facts_came.notify_waiters();
-        Ok(Sent::Accepted)
+        Ok(sent)
+    }
+
+    async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.map_or_else(Vec::new, |run| run.pauses.clone().into_iter().collect()))
+    }
+
+    async fn answer_pause(
+        &self,
+        run: RunId,
+        pause: &str,
+        answer: &PauseAnswer,
+    ) -> Result<Answered, StoreError> {
+        let now = self.inner.now();
+        let answered = pauses::answer(self.inner.lock().shard(run.shard()), run, pause, answer, now);
+        self.inner.facts_came.notify_waiters();
+        answered
+    }
+
+    async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError> {
+        Ok(self.inner.lock().shard(shard).conversations.get(id).cloned().unwrap_or_default())
+    }
+
+    async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {
+        Ok(self.inner.lock().form_secret.get_or_insert_with(|| fresh.to_string()).clone())
     }
 
     async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {

@@ -25,6 +25,7 @@ pub(super) struct Shard {
     pub(super) runs: BTreeMap<RunId, Run>,
     pub(super) blobs: HashMap<BlobId, Blob>,
     pub(super) graphs: HashMap<String, GraphDocument>,
+    pub(super) conversations: HashMap<String, HashMap<String, String>>,
 }
 
 /// What a commit builds on.
@@ -61,12 +62,20 @@ pub(super) struct GraphDocument {
 pub(super) struct Run {
     pub(super) fields: HashMap<String, String>,
     pub(super) state: HashMap<String, String>,
+    pub(super) collected: HashMap<String, String>,
+    pub(super) pauses: HashMap<String, String>,
+    /// Keys of commands and the hashes of what they asked.
+    pub(super) commands: HashMap<String, String>,
     pub(super) held: Vec<String>,
     pub(super) events: Stream<Vec<(String, String)>>,
     pub(super) blobs: BTreeMap<BlobId, u64>,
     pub(super) graph: String,
     pub(super) created_at: Timestamp,
     pub(super) ended_at: Option<Timestamp>,
+}
+
+fn fields(hash: &HashMap<String, String>) -> Vec<(String, String)> {
+    hash.iter().map(|(field, text)| (field.clone(), text.clone())).collect()
 }
 
 impl Run {
@@ -82,7 +91,9 @@ impl Run {
     pub(super) fn at_rest(&self) -> AtRest {
         AtRest {
             run: self.fields.clone(),
-            state: self.state.iter().map(|(field, text)| (field.clone(), text.clone())).collect(),
+            state: fields(&self.state),
+            collected: fields(&self.collected),
+            pauses: fields(&self.pauses),
             held: self.held.clone(),
             seq: self.events.newest().and_then(|fields| event::last_seq(fields)).unwrap_or(0),
         }

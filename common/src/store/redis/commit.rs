@@ -144,18 +144,19 @@ impl RedisOwner {
     }
 
     fn write_state(&self, pipe: &mut Pipeline, write: &RunWrite) {
-        let (state, held) = (self.keys.state(write.run), self.keys.held(write.run));
-        let set = || write.state.iter().filter_map(|(field, value)| Some((field, value.as_ref()?)));
-        if set().next().is_some() {
-            let bytes = set().map(|(field, value)| field.len() + value.len()).sum();
-            command_of(pipe, "HSET", 1 + write.state.len() * 2, bytes);
-            pipe.arg(&state);
-            for (field, value) in set() {
-                pipe.arg(field).arg(value);
-            }
+        let held = self.keys.held(write.run);
+        write_fields(pipe, &self.keys.state(write.run), &write.state);
+        if write.collected_cleared {
+            pipe.cmd("UNLINK").arg(self.keys.collected(write.run));
         }
-        for (field, _) in write.state.iter().filter(|(_, value)| value.is_none()) {
-            pipe.cmd("HDEL").arg(&state).arg(field);
+        write_fields(pipe, &self.keys.collected(write.run), &write.collected);
+        set_fields(pipe, &self.keys.pauses(write.run), &write.pauses);
+        if let Some(kept) = &write.conversation {
+            let shard = self.claim.shard;
+            set_fields(pipe, &self.keys.conversation(shard, &kept.id), &kept.fields);
+            for (from, to) in &kept.copies {
+                pipe.cmd("COPY").arg(self.keys.blob(shard, from)).arg(self.keys.blob(shard, to));
+            }
         }
         if write.held_cleared {
             pipe.cmd("UNLINK").arg(&held);
@@ -179,7 +180,7 @@ impl RedisOwner {
         }
         if let Some(at) = write.ended_at {
             pipe.cmd("ZADD").arg(keys.ended(shard)).arg(at.micros()).arg(&id);
-            for key in [keys.run(run), keys.state(run), keys.events(run), keys.held(run), keys.blobs(run)] {
+            for key in keys.all_of(run) {
                 pipe.cmd("EXPIRE").arg(key).arg(self.ttl_seconds);
             }
         }
@@ -203,6 +204,35 @@ impl RedisOwner {
         if !stop.is_empty() {
             pipe.cmd("PUBLISH").arg(self.keys.cancel(shard)).arg(stop.join(" "));
         }
+    }
+}
+
+/// Writes fields of a hash and deletes those without a value.
+fn write_fields(pipe: &mut Pipeline, key: &str, fields: &[(String, Option<String>)]) {
+    let set = || fields.iter().filter_map(|(field, value)| Some((field, value.as_ref()?)));
+    if set().next().is_some() {
+        let bytes = set().map(|(field, value)| field.len() + value.len()).sum();
+        command_of(pipe, "HSET", 1 + fields.len() * 2, bytes);
+        pipe.arg(key);
+        for (field, value) in set() {
+            pipe.arg(field).arg(value);
+        }
+    }
+    for (field, _) in fields.iter().filter(|(_, value)| value.is_none()) {
+        pipe.cmd("HDEL").arg(key).arg(field);
+    }
+}
+
+/// Writes fields of a hash.
+fn set_fields(pipe: &mut Pipeline, key: &str, fields: &[(String, String)]) {
+    if fields.is_empty() {
+        return;
+    }
+    let bytes = fields.iter().map(|(field, value)| field.len() + value.len()).sum();
+    command_of(pipe, "HSET", 1 + fields.len() * 2, bytes);
+    pipe.arg(key);
+    for (field, value) in fields {
+        pipe.arg(field).arg(value);
     }
 }
 

@@ -28,7 +28,7 @@ impl Keys {
 
     // ---- the namespace
 
-    /// hash: `v`, `shards`, `shards_first`
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`
     pub fn meta(&self) -> String {
         self.global("meta")
     }
@@ -131,6 +131,10 @@ impl Keys {
     pub fn blob(&self, shard: ShardId, id: &BlobId) -> String {
         self.shard(shard, &format!("blob:{id}"))
     }
+    /// hash: what a conversation keeps from one run to the next
+    pub fn conversation(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}"))
+    }
     /// never there: scripts that must run in a full server begin by unlinking it
     pub fn nothing(&self, shard: ShardId) -> String {
         self.shard(shard, "nothing")
@@ -145,6 +149,31 @@ impl Keys {
     /// hash: its state
     pub fn state(&self, run: RunId) -> String {
         self.shard(run.shard(), &format!("run:{run}:state"))
+    }
+    /// hash: what closed frames of open containers left
+    pub fn collected(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}:collected"))
+    }
+    /// hash: its pauses and the answers to them
+    pub fn pauses(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}:pauses"))
+    }
+    /// hash: keys of commands and the hashes of what they asked
+    pub fn commands(&self, run: RunId) -> String {
+        self.shard(run.shard(), &format!("run:{run}:commands"))
+    }
+    /// every key of a run
+    pub fn all_of(&self, run: RunId) -> [String; 8] {
+        [
+            self.run(run),
+            self.state(run),
+            self.held(run),
+            self.events(run),
+            self.blobs(run),
+            self.collected(run),
+            self.pauses(run),
+            self.commands(run),
+        ]
     }
     /// list: chunks whose turn has not come
     pub fn held(&self, run: RunId) -> String {

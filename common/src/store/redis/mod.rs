@@ -10,6 +10,7 @@ mod check;
 mod commit;
 mod connection;
 mod jobs;
+mod pauses;
 mod pubsub;
 mod replies;
 mod runs;

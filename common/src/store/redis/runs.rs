@@ -13,7 +13,10 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
-use crate::store::{App, Created, ListRuns, Meta, NewRun, Reserved, Runs, Sent, ServerReport, StoreError};
+use crate::store::{
+    Answered, App, Created, ListRuns, Meta, NewRun, PauseAnswer, Reserved, RunCommand, Runs, Sent,
+    ServerReport, StoreError,
+};
 use crate::wire::event::{EventRecord, decode, last_seq};
 use crate::wire::state::AtRest;
 
@@ -129,16 +132,46 @@ impl Runs for RedisStore {
         Ok(runs.into_iter().map(|(_, id)| id).collect())
     }
 
-    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError> {
-        const DOING: &str = "sending a command";
-        let keys = [self.keys.run(run), self.keys.inbox(run.shard())];
-        let args = args![run.to_string(), kind, body];
-        let word: String = self.connector.run(DOING, &self.scripts.send_command, &keys, &args).await?;
-        match word.as_str() {
-            "SENT" => Ok(Sent::Accepted),
-            "NOTFOUND" => Ok(Sent::NotFound),
-            status => RunStatus::from_name(status).map(Sent::Over).ok_or_else(|| unexpected(DOING, status)),
+    async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
+        self.send(run, command).await
+    }
+
+    async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.pauses(run));
+        let fields: HashMap<String, String> = self.connector.ask("reading pauses", &command).await?;
+        Ok(fields.into_iter().collect())
+    }
+
+    async fn answer_pause(
+        &self,
+        run: RunId,
+        pause: &str,
+        answer: &PauseAnswer,
+    ) -> Result<Answered, StoreError> {
+        self.answer(run, pause, answer).await
+    }
+
+    async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.conversation(shard, id));
+        self.connector.ask("reading a conversation", &command).await
+    }
+
+    async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {
+        const DOING: &str = "reading the secret of form tokens";
+        const FIELD: &str = "form_secret";
+        let mut read = redis::cmd("HGET");
+        read.arg(self.keys.meta()).arg(FIELD);
+        // As with the other settings: a full Redis refuses even a write that would change nothing.
+        if let Some(secret) = self.connector.ask::<Option<String>>(DOING, &read).await? {
+            return Ok(secret);
         }
+        let mut pipe = redis::pipe();
+        pipe.cmd("HSETNX").arg(self.keys.meta()).arg(FIELD).arg(fresh).ignore();
+        pipe.add_command(read);
+        let (secret,): (String,) = self.connector.ask_all(DOING, &pipe).await?;
+        Ok(secret)
     }
 
     async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
@@ -280,8 +313,8 @@ impl RedisStore {
     pub(super) async fn at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
         const DOING: &str = "loading a run";
         let k = &self.keys;
-        let keys = [k.run(run), k.state(run), k.held(run), k.events(run)];
-        let (fields, state, held, last): (Value, Value, Vec<String>, Value) =
+        let keys = [k.run(run), k.state(run), k.held(run), k.events(run), k.collected(run), k.pauses(run)];
+        let (fields, state, held, last, collected, pauses): (Value, Value, Vec<String>, Value, Value, Value) =
             self.connector.run(DOING, &self.scripts.load_run, &keys, &[]).await?;
         let hash =
             |value, what: &str| pairs(value).ok_or_else(|| unexpected(DOING, format!("{what} is no hash")));
@@ -292,6 +325,8 @@ impl RedisStore {
         let state = hash(state, "the state")?;
         let last = array(last).and_then(|mut entries| entry(entries.pop()?));
         let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
-        Ok(Some(AtRest { run: fields, state, held, seq }))
+        let collected = hash(collected, "what was collected")?;
+        let pauses = hash(pauses, "the list of pauses")?;
+        Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses }))
     }
 }

@@ -272,12 +272,8 @@ impl RedisStore {
                 k.runs_of(shard, status),
                 k.graphs(shard),
                 k.graph(shard, &hash),
-                k.run(run),
-                k.state(run),
-                k.held(run),
-                k.events(run),
-                k.blobs(run),
             ];
+            keys.extend(k.all_of(run));
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
             let mut list =
                 Vec::from(args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }]);

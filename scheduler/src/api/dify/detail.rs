@@ -24,7 +24,7 @@ pub async fn show(
     let record = find(&state, &app, id.run()?).await?;
     let record = record.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
     let (render, _) = renderer(&state, &record).await?;
-    let inputs = Json::Object(facts(&record, &render).await?.inputs).to_string();
+    let inputs = Json::Object(facts(&state, &record, &render).await?.inputs).to_string();
     let mut outputs = record.outputs.clone();
     render.named(&mut outputs).await?;
     Ok(JsonBody(json!({

@@ -31,12 +31,14 @@ pub async fn follow(
     let gone = || ApiError::not_found("Workflow run not found");
     let run = id.run().map_err(|_| gone())?;
     let record = find(&state, &app, run).await?.filter(|record| record.user == user).ok_or_else(gone)?;
-    // `continue_on_pause` needs nothing: the stream is only closed by the end of the run.
-    let wants_snapshot = params.get("include_state_snapshot") == Some("true");
+    let says = |name: &str| params.get(name) == Some("true");
+    let wanted = Wanted { snapshot: false, beyond_pauses: says("continue_on_pause") };
     match After::of_header(&headers)? {
-        Some(after) => Stream::answer(&state, record, after, Wanted::Events).await,
+        Some(after) => Stream::answer(&state, record, after, wanted).await,
         None if record.status.is_over() => Stream::last_event(&state, record).await,
-        None if wants_snapshot => Stream::answer(&state, record, After::Now, Wanted::SnapshotFirst).await,
-        None => Stream::answer(&state, record, After::Now, Wanted::Events).await,
+        None => {
+            let wanted = Wanted { snapshot: says("include_state_snapshot"), ..wanted };
+            Stream::answer(&state, record, After::Now, wanted).await
+        }
     }
 }

@@ -62,7 +62,14 @@ pub async fn parameters(
         | NodeData::IfElse(_)
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
+        | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::Iteration(_)
+        | NodeData::IterationStart
+        | NodeData::Loop(_)
+        | NodeData::LoopStart
+        | NodeData::LoopEnd(_)
+        | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({

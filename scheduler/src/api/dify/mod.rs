@@ -2,6 +2,7 @@
 
 pub mod detail;
 pub mod events;
+pub mod form;
 pub mod info;
 pub mod run;
 mod snapshot;
@@ -16,10 +17,11 @@ use tidemill_common::graph::{AppMode, Graph, GraphHash};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
+use tidemill_common::wire;
 
 use super::ApiState;
 use super::error::ApiError;
-use super::projection::RunFacts;
+use super::projection::{FormsOfRun, RunFacts, Totals};
 use super::record::RunRecord;
 use super::render::Renderer;
 
@@ -58,7 +60,7 @@ async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc
 }
 
 /// What a projection needs to know of a run.
-async fn facts(record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
+async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
     let mut inputs = record.inputs_with_sys();
     render.named(&mut inputs).await?;
     Ok(RunFacts {
@@ -67,5 +69,12 @@ async fn facts(record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiErr
         user: record.user.clone(),
         inputs,
         created_at: record.created_at.seconds(),
+        forms: Some(FormsOfRun { run: record.id, tokens: state.forms.tokens(&*state.store).await? }),
     })
+}
+
+/// Counts of a run that waits: its record has none before its end.
+async fn totals_so_far(state: &ApiState, id: RunId, graph: &Arc<Graph>) -> Result<Totals, ApiError> {
+    let Some(at_rest) = state.store.run_at_rest(id).await? else { return Ok(Totals::default()) };
+    Ok(Totals::of_state(&wire::state::load(id, graph.clone(), at_rest)?))
 }

@@ -1,5 +1,5 @@
-//! What a client that comes later is told first: that the run began, and each node that has. As on Dify without the
-//! nodes' values.
+//! What a client that comes later is told first: that the run began, each node that has, and what the run waits for. As
+//! on Dify without the nodes' values.
 
 use serde_json::Value as Json;
 
@@ -11,20 +11,31 @@ const NULLED: [&str; 3] = ["inputs", "process_data", "outputs"];
 /// Gathers payloads of what happened before.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
-    run: Vec<Json>,
+    run: Option<Json>,
     /// Each execution with its begin and, once there is one, its end.
     nodes: Vec<(Json, Option<Json>)>,
+    /// Every form that was asked for.
+    forms: Vec<Json>,
+    /// What the run waits for, while it does.
+    paused: Option<Json>,
 }
 
 impl Snapshot {
     pub(super) fn note(&mut self, payload: Json) {
         match payload["event"].as_str() {
-            Some("workflow_started") => self.run.push(payload),
-            Some("node_started") => self.nodes.push((bare(payload), None)),
+            Some("workflow_started") => {
+                self.paused = None;
+                self.run.get_or_insert(payload);
+            }
+            Some("workflow_paused") => self.paused = Some(payload),
+            Some("human_input_required") => self.forms.push(payload),
+            Some("node_started") => match self.begun(&payload) {
+                // A node that goes on after a pause.
+                Some(at) => self.nodes[at].1 = None,
+                None => self.nodes.push((bare(payload), None)),
+            },
             Some("node_finished") => {
-                let id = &payload["data"]["id"];
-                let begun = self.nodes.iter().position(|(started, _)| started["data"]["id"] == *id);
-                if let Some(at) = begun {
+                if let Some(at) = self.begun(&payload) {
                     self.nodes[at].1 = Some(bare(payload));
                 }
             }
@@ -32,10 +43,27 @@ impl Snapshot {
         }
     }
 
+    /// Whether the run waits for somebody.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.paused.is_some()
+    }
+
     /// The payloads to send.
     pub(super) fn into_payloads(self) -> Vec<Json> {
-        let nodes = self.nodes.into_iter().flat_map(|(started, finished)| [Some(started), finished]);
-        self.run.into_iter().chain(nodes.flatten()).collect()
+        let Self { run, nodes, forms, paused } = self;
+        let nodes = nodes.into_iter().flat_map(|(started, finished)| [Some(started), finished]);
+        let reasons = paused.as_ref().and_then(|paused| paused["data"]["reasons"].as_array().cloned());
+        let is_asked = |form: &Json| {
+            let ids = reasons.iter().flatten().map(|reason| &reason["form_id"]);
+            ids.into_iter().any(|id| *id == form["data"]["form_id"])
+        };
+        let forms: Vec<Json> = forms.into_iter().filter(is_asked).collect();
+        run.into_iter().chain(nodes.flatten()).chain(forms).chain(paused).collect()
+    }
+
+    fn begun(&self, payload: &Json) -> Option<usize> {
+        let id = &payload["data"]["id"];
+        self.nodes.iter().position(|(started, _)| started["data"]["id"] == *id)
     }
 }
 

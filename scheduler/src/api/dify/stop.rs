@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
+use tidemill_common::store::RunCommand;
 use tidemill_common::wire::fact;
 
 use super::{check_mode, find, user_of};
@@ -29,7 +30,8 @@ pub async fn stop(
     if let Ok(run) = id.run()
         && find(&state, &app, run).await?.is_some()
     {
-        let sent = state.store.send_command(run, fact::kind::STOP, &fact::stop_body(STOP_REASON)).await?;
+        let command = RunCommand::new(fact::kind::STOP, fact::stop_body(STOP_REASON));
+        let sent = state.store.send_command(run, &command).await?;
         tracing::info!(%run, ?sent, "stop requested");
     }
     Ok(JsonBody(json!({"result": "success"})))

@@ -2,16 +2,18 @@
 //! `Last-Event-ID`; of several that come from one entry only the last does, so that none is lost between two.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::Value as Json;
+use tidemill_common::graph::Graph;
 use tidemill_common::ids::EntryId;
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use super::snapshot::Snapshot;
-use super::{facts, renderer};
+use super::{facts, renderer, totals_so_far};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::events::{After, Entry, Follower, News};
@@ -21,12 +23,12 @@ use crate::api::render::Renderer;
 use crate::api::sse;
 
 /// What a client wants to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// Events alone.
-    Events,
-    /// How things stand, then events.
-    SnapshotFirst,
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wanted {
+    /// How things stand, before events.
+    pub(super) snapshot: bool,
+    /// Whether the stream goes on when the run waits for somebody; on Dify it ends there by default.
+    pub(super) beyond_pauses: bool,
 }
 
 pub(super) struct Stream {
@@ -34,11 +36,15 @@ pub(super) struct Stream {
     record: RunRecord,
     follower: Follower,
     render: Renderer,
+    graph: Arc<Graph>,
     projection: Projection,
     /// While what was there before is gathered.
     snapshot: Option<Snapshot>,
     /// Whether the run's end is told even when it lies before what was asked for.
     tells_old_end: bool,
+    beyond_pauses: bool,
+    /// Once its last frame is in `frames`.
+    is_closed: bool,
     last_old: Option<EntryId>,
     frames: VecDeque<Bytes>,
 }
@@ -52,15 +58,18 @@ impl Stream {
         wanted: Wanted,
     ) -> Result<Response, ApiError> {
         let (render, graph) = renderer(state, &record).await?;
-        let projection = Projection::new(facts(&record, &render).await?, graph);
+        let projection = Projection::new(facts(state, &record, &render).await?, graph.clone());
         let stream = Self {
             follower: Follower::new(state, record.id, after),
             state: state.clone(),
             record,
             render,
+            graph,
             projection,
-            snapshot: (wanted == Wanted::SnapshotFirst).then(Snapshot::default),
+            snapshot: wanted.snapshot.then(Snapshot::default),
             tells_old_end: after == After::Now,
+            beyond_pauses: wanted.beyond_pauses,
+            is_closed: false,
             last_old: None,
             frames: VecDeque::from([sse::DIFY_PING]),
         };
@@ -73,7 +82,7 @@ impl Stream {
     /// The answer for a run that is over: its last event, from its record.
     pub(super) async fn last_event(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
         let (render, graph) = renderer(state, &record).await?;
-        let mut projection = Projection::new(facts(&record, &render).await?, graph);
+        let mut projection = Projection::new(facts(state, &record, &render).await?, graph);
         projection.set_totals(Totals::of(&record));
         let mut event = end_of(&record);
         render.event(&mut event).await?;
@@ -86,6 +95,9 @@ impl Stream {
         loop {
             if let Some(frame) = self.frames.pop_front() {
                 return Some(frame);
+            }
+            if self.is_closed {
+                return None;
             }
             match self.follower.next().await? {
                 News::Entry(entry) => {
@@ -107,7 +119,7 @@ impl Stream {
     }
 
     async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
-        let mut payloads = Vec::new();
+        let (mut payloads, mut is_waiting) = (Vec::new(), false);
         for mut event in entry.records {
             let is_told = !entry.is_old || (event.is_terminal() && self.tells_old_end);
             if is_told {
@@ -115,14 +127,18 @@ impl Stream {
             } else {
                 self.render.chunk(&mut event).await?;
             }
-            if event.is_terminal() {
+            let is_pause = event.kind == kind::GRAPH_RUN_PAUSED;
+            if event.is_terminal() || (is_pause && (is_told || self.snapshot.is_some())) {
                 self.read_totals().await?;
             }
-            let projected = self.projection.project(&event);
             if is_told {
-                payloads.extend(projected);
+                payloads.extend(self.projection.project(&event));
+                // One that goes on already has more to tell.
+                is_waiting |= is_pause && self.record.status == RunStatus::Paused;
             } else if let Some(snapshot) = &mut self.snapshot {
-                projected.into_iter().for_each(|payload| snapshot.note(payload));
+                self.projection.project_old(&event).into_iter().for_each(|payload| snapshot.note(payload));
+            } else {
+                self.projection.project(&event);
             }
         }
         if entry.is_old {
@@ -132,12 +148,14 @@ impl Stream {
             self.tell_snapshot();
             self.push(payloads, entry.id);
         }
+        self.is_closed |= is_waiting && !self.beyond_pauses;
         Ok(())
     }
 
     fn tell_snapshot(&mut self) {
         let Some(snapshot) = self.snapshot.take() else { return };
         if let Some(last) = self.last_old {
+            self.is_closed |= snapshot.is_waiting() && !self.beyond_pauses;
             self.push(snapshot.into_payloads(), last);
         }
     }
@@ -151,7 +169,12 @@ impl Stream {
     async fn read_totals(&mut self) -> Result<(), ApiError> {
         if let Some(fields) = self.state.store.run_fields(self.record.id).await? {
             self.record = RunRecord::read(self.record.id, &fields)?;
-            self.projection.set_totals(Totals::of(&self.record));
+            let totals = if self.record.status.is_over() {
+                Totals::of(&self.record)
+            } else {
+                totals_so_far(&self.state, self.record.id, &self.graph).await?
+            };
+            self.projection.set_totals(totals);
         }
         Ok(())
     }

@@ -1,23 +1,27 @@
-//! `POST /api/v1/runs/{id}/commands`.
+//! `POST /api/v1/runs/{id}/commands`: stop, pause, resume, update variables.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
-use tidemill_common::store::Sent;
-use tidemill_common::wire::fact;
+use tidemill_common::graph::{Graph, GraphHash};
+use tidemill_common::ids::RunId;
+use tidemill_common::store::{CommandKey, RunCommand, Sent};
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire;
+use tidemill_common::wire::fact::kind;
 
 use crate::api::ApiState;
+use crate::api::auth::sha256_hex;
 use crate::api::error::ApiError;
-use crate::api::request::{Body, IdInPath, take_text};
+use crate::api::request::{Body, IdInPath, nothing_left, take_key};
+use crate::submit::apart::Apart;
+use crate::submit::commands::{self, Order};
 
-/// Dify's reason when nobody gives one.
-const STOP_REASON: &str = "User requested abort";
-
-/// Sends a command. 202: it will take effect, unless the run ends before.
+/// Sends a command. 202: it will take effect, unless the run ends before. The same command under the same key is one.
 ///
 /// # Errors
-/// 404, 409 `run_ended`, 400 for what cannot be commanded.
+/// 404; 409 `run_over` for a run that is over, `key_taken` for a key of another command; 400 for what does not fit.
 pub async fn send(
     State(state): State<ApiState>,
     id: IdInPath,
@@ -25,23 +29,63 @@ pub async fn send(
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let run = id.run()?;
     let mut map = body.object()?;
-    match take_text(&mut map, "command")?.as_deref() {
-        Some("stop") => {}
-        Some(other) => {
-            return Err(ApiError::not_supported(format!("command {other} is not supported; there is stop")));
+    let key = take_key(&mut map)?;
+    // Before the values get names of blobs, which differ each time.
+    let sha = sha256_hex(Json::Object(map.clone()).to_string());
+    let key = key.map(|key| CommandKey { key, sha });
+    let fields = state.store.run_fields(run).await?.ok_or_else(gone)?;
+    let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
+    let known = state.graphs.of_run(&*state.store, run.shard(), &hash).await?;
+    let order = order(&mut map, &known.graph)?;
+    let options = fields.get("options").and_then(|text| serde_json::from_str(text).ok());
+    let options = wire::state::options_from_json(&options.unwrap_or_default());
+    let command = command(&state, run, options.inline_bytes_max, order, key).await?;
+    match state.store.send_command(run, &command).await? {
+        Sent::Accepted | Sent::Repeated => {
+            tracing::info!(%run, kind = command.kind, "command accepted");
+            Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true}))))
         }
-        None => return Err(ApiError::invalid_param("command is required")),
-    }
-    let reason = take_text(&mut map, "reason")?.unwrap_or_else(|| STOP_REASON.into());
-    if let Some(unknown) = map.keys().next() {
-        return Err(ApiError::invalid_param(format!("unknown key {unknown} in the request")));
-    }
-    match state.store.send_command(run, fact::kind::STOP, &fact::stop_body(&reason)).await? {
-        Sent::Accepted => Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true})))),
-        Sent::NotFound => Err(ApiError::not_found("Workflow run not found.")),
-        Sent::Over(status) => {
-            let message = format!("the run is over: {}", status.name());
-            Err(ApiError::new(StatusCode::CONFLICT, "run_ended", message))
+        Sent::NotFound => Err(gone()),
+        Sent::Over(status) => Err(ApiError::run_over(status)),
+        Sent::KeyTaken => {
+            let message = "this key was used before, for another command to this run";
+            Err(ApiError::new(StatusCode::CONFLICT, "key_taken", message))
         }
+        Sent::BlobMissing => Err(ApiError::unavailable("the store lost a value of this command; try again")),
     }
+}
+
+fn gone() -> ApiError {
+    ApiError::not_found("Workflow run not found.")
+}
+
+fn order(map: &mut JsonMap, graph: &Graph) -> Result<Order, ApiError> {
+    let order = commands::take(map, "", graph)?;
+    nothing_left(map)?;
+    Ok(order)
+}
+
+/// The command as the store takes it.
+async fn command(
+    state: &ApiState,
+    run: RunId,
+    inline_bytes_max: usize,
+    order: Order,
+    key: Option<CommandKey>,
+) -> Result<RunCommand, ApiError> {
+    let value_bytes_max = state.config.run.value_bytes_max;
+    let mut apart = Apart::new(state.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
+    let (kind, mut body) = match order {
+        Order::Stop { reason } => (kind::STOP, json!({"reason": reason})),
+        Order::Pause { reason } => (kind::PAUSE, json!({"reason": reason})),
+        Order::Resume => (kind::RESUME, json!({})),
+        Order::Update(updates) => {
+            let updates = commands::stored(updates, &mut apart).await?;
+            (kind::UPDATE, json!({"updates": wire::breakpoint::updates_json(&updates)}))
+        }
+    };
+    if let Some(key) = &key {
+        body["key"] = key.key.as_str().into();
+    }
+    Ok(RunCommand { key, blobs: apart.into_blobs(), ..RunCommand::new(kind, body.to_string()) })
 }

@@ -3,5 +3,6 @@
 pub mod apps;
 pub mod commands;
 pub mod events;
+pub mod pauses;
 pub mod runs;
 pub mod submit;

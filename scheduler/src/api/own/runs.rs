@@ -11,6 +11,7 @@ use tidemill_common::store::ListRuns;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 
+use super::pauses;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::record::{RunRecord, seconds};
@@ -91,6 +92,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("inputs".into(), record.inputs.into());
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
+    shown.insert("pauses".into(), pauses::shown(&state, id).await?.into());
     shown.insert("nodes".into(), nodes(&run).into());
     Ok(JsonBody(Json::Object(shown)))
 }
@@ -165,7 +167,7 @@ fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &No
         "delivery": Delivery::counted_of(state.delivery),
         "error": state.error,
         "failures": state.failures,
-        "tokens": state.tokens,
+        "tokens": state.spent.tokens,
         "handle": state.handle,
     })
 }

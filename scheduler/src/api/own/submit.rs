@@ -10,7 +10,7 @@ use super::apps;
 use crate::api::ApiState;
 use crate::api::auth::sha256_hex;
 use crate::api::error::ApiError;
-use crate::api::request::{Body, take_list, take_object, take_text};
+use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
 use crate::submit::{Idempotency, Submission, SystemValues, WorkflowSource};
 
 /// Longest idempotency key, in characters.
@@ -34,24 +34,26 @@ pub async fn submit(
         sys: take_object(&mut map, "sys")?.map_or(SystemValues::Standard, SystemValues::Exactly),
         conversation: take_object(&mut map, "conversation")?.unwrap_or_default(),
         user: take_text(&mut map, "user")?.unwrap_or_default(),
+        conversation_id: take_text(&mut map, "conversation_id")?,
+        commands: take_list(&mut map, "commands")?,
+        call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options: take_object(&mut map, "options")?.unwrap_or_default(),
         idempotency: idempotency(&headers, "admin", &body)?,
     };
-    for key in ["commands", "memory"] {
-        if !take_list(&mut map, key)?.is_empty() {
-            return Err(ApiError::not_supported(format!("{key} are not supported yet")));
-        }
+    if !take_list(&mut map, "memory")?.is_empty() {
+        return Err(ApiError::not_supported("memory is not supported yet"));
     }
-    if let Some(unknown) = map.keys().next() {
-        return Err(ApiError::invalid_param(format!("unknown key {unknown} in the request")));
-    }
+    nothing_left(&map)?;
     let done = state.submitter.submit(submission).await?;
     let status = if done.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let answer = json!({
+    let mut answer = json!({
         "id": done.run.to_string(),
         "status": done.status.name(),
         "version": done.known.graph.hash.to_string(),
     });
+    if let Some(id) = done.conversation_id {
+        answer["conversation_id"] = id.into();
+    }
     Ok((status, JsonBody(answer)))
 }
 

@@ -1,8 +1,12 @@
 //! The engine's events as Dify's service API tells them. Pure: what the events do not say is in [`RunFacts`] and
-//! [`Totals`]. Each family has its file: the run, nodes, text.
+//! [`Totals`]. Each family has its file: the run, nodes, containers, pauses, text.
 
+mod container;
 mod files;
+mod names;
 mod node;
+mod pause;
+mod place;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -16,6 +20,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
+pub use pause::FormsOfRun;
 pub use run::Totals;
 use text::Shown;
 
@@ -32,6 +37,8 @@ pub struct RunFacts {
     pub inputs: JsonMap,
     /// When it was submitted, in Unix seconds.
     pub created_at: i64,
+    /// Makes the tokens of its forms; none: they are told without.
+    pub forms: Option<FormsOfRun>,
 }
 
 /// Follows one run's events and says each in Dify's words.
@@ -46,6 +53,8 @@ pub struct Projection {
     /// The number of each execution, in the order of their begin.
     index: HashMap<String, u64>,
     began_ms: Option<i64>,
+    /// Whether containers are told as nodes, too: only to whoever comes later.
+    shows_containers: bool,
 }
 
 impl Projection {
@@ -58,6 +67,7 @@ impl Projection {
             shown: Shown::default(),
             index: HashMap::new(),
             began_ms: None,
+            shows_containers: false,
         }
     }
 
@@ -69,7 +79,7 @@ impl Projection {
         self.text_replace()
     }
 
-    /// Sets what the run's last payload says; to be called before its last event is projected.
+    /// Sets what the run's last payload, and that of a pause, says; to be called before such an event is projected.
     pub fn set_totals(&mut self, totals: Totals) {
         self.totals = totals;
     }
@@ -78,11 +88,21 @@ impl Projection {
     /// chunks suffices).
     pub fn project(&mut self, record: &EventRecord) -> Vec<Json> {
         let payload = match record.kind.as_str() {
+            kind::GRAPH_RUN_PAUSED => self.workflow_paused(record),
             kind::GRAPH_RUN_STARTED => self.workflow_started(record),
             kind::GRAPH_RUN_SUCCEEDED
             | kind::GRAPH_RUN_PARTIAL_SUCCEEDED
             | kind::GRAPH_RUN_FAILED
             | kind::GRAPH_RUN_ABORTED => self.workflow_finished(record),
+            kind::NODE_RUN_STARTED
+            | kind::NODE_RUN_SUCCEEDED
+            | kind::NODE_RUN_FAILED
+            | kind::NODE_RUN_EXCEPTION
+            | kind::NODE_RUN_RETRY
+                if !self.tells_node(record) =>
+            {
+                return Vec::new();
+            }
             kind::NODE_RUN_STARTED => self.node_started(record),
             kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_FAILED | kind::NODE_RUN_EXCEPTION => {
                 self.node_finished(record)
@@ -90,10 +110,25 @@ impl Projection {
             kind::NODE_RUN_RETRY => self.node_retry(record),
             kind::NODE_RUN_STREAM_CHUNK => self.text_chunk(record),
             kind::NODE_RUN_STREAM_REPLACED => self.text_replaced(record),
+            names::PAUSE_REQUESTED => return self.human_input_required(record).into_iter().collect(),
+            names::FORM_FILLED => self.form_filled(record),
+            names::FORM_TIMEOUT => self.form_timeout(record),
             // Edges, and kinds of newer versions, have no counterpart on Dify.
-            _ => return Vec::new(),
+            _ => return self.container(record).into_iter().collect(),
         };
         vec![payload]
+    }
+
+    /// The payloads of an event that lies before what a client asked for, for its snapshot: containers are nodes there,
+    /// and a node that waits has ended as `paused`.
+    pub fn project_old(&mut self, record: &EventRecord) -> Vec<Json> {
+        self.shows_containers = true;
+        let mut payloads = self.project(record);
+        self.shows_containers = false;
+        if record.kind == names::PAUSE_REQUESTED {
+            payloads.push(self.node_paused(record));
+        }
+        payloads
     }
 
     fn envelope(&self, event: &str, data: Json) -> Json {

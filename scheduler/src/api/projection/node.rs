@@ -5,12 +5,26 @@ use tidemill_common::graph::Node;
 use tidemill_common::nodes::NodeKind;
 use tidemill_common::wire::event::{EventRecord, kind};
 
+use super::container::{is_container, is_hidden};
+use super::place::Place;
 use super::{Projection, field, files, text};
 
 impl Projection {
+    /// Whether Dify tells of the node at all, by this event.
+    pub(super) fn tells_node(&self, record: &EventRecord) -> bool {
+        self.node(record)
+            .is_none_or(|node| !is_hidden(node.kind) && (self.shows_containers || !is_container(node.kind)))
+    }
+
+    /// A node that waits, as a snapshot tells it.
+    pub(super) fn node_paused(&self, record: &EventRecord) -> Json {
+        let data = self.node_end(record, "paused");
+        self.envelope("node_finished", data)
+    }
+
     pub(super) fn node_started(&mut self, record: &EventRecord) -> Json {
         let index = self.number(text(record, "id"));
-        let node = self.node(record);
+        let (node, place) = (self.node(record), Place::of(record, &self.graph));
         let data = json!({
             "id": text(record, "id"),
             "node_id": text(record, "node_id"),
@@ -22,8 +36,8 @@ impl Projection {
             "inputs_truncated": false,
             "created_at": record.ts.div_euclid(1000),
             "extras": {},
-            "iteration_id": null,
-            "loop_id": null,
+            "iteration_id": place.iteration_id(),
+            "loop_id": place.loop_id(),
             "agent_strategy": null,
         });
         self.envelope("node_started", data)
@@ -46,13 +60,13 @@ impl Projection {
     }
 
     fn node_end(&self, record: &EventRecord, status: &str) -> Json {
-        let node = self.node(record);
+        let (node, place) = (self.node(record), Place::of(record, &self.graph));
         let at = |key: &str| record.data.get(key).and_then(Json::as_f64);
         let finished_at = at("finished_at").unwrap_or(record.ts as f64 / 1000.0);
         let started_at = at("start_at").unwrap_or(finished_at);
         let outputs = outputs(node, record);
         let files = files::among(&outputs);
-        let is_failure = status != "succeeded";
+        let is_failure = !["succeeded", "paused"].contains(&status);
         json!({
             "id": text(record, "id"),
             "node_id": text(record, "node_id"),
@@ -69,16 +83,16 @@ impl Projection {
             "status": status,
             "error": if is_failure { field(record, "error", "".into()) } else { Json::Null },
             "elapsed_time": (finished_at - started_at).max(0.0),
-            "execution_metadata": field(record, "metadata", Json::Null),
+            "execution_metadata": place.added_to(field(record, "metadata", Json::Null)),
             "created_at": started_at.floor() as i64,
             "finished_at": finished_at.floor() as i64,
             "files": files,
-            "iteration_id": null,
-            "loop_id": null,
+            "iteration_id": place.iteration_id(),
+            "loop_id": place.loop_id(),
         })
     }
 
-    fn node(&self, record: &EventRecord) -> Option<&Node> {
+    pub(super) fn node(&self, record: &EventRecord) -> Option<&Node> {
         self.graph.find(text(record, "node_id")).map(|ix| self.graph.node(ix))
     }
 
@@ -101,10 +115,10 @@ fn outputs(node: Option<&Node>, record: &EventRecord) -> Json {
     outputs
 }
 
-fn type_name(node: Option<&Node>) -> &'static str {
+pub(super) fn type_name(node: Option<&Node>) -> &'static str {
     node.map_or("", |node| node.kind.wire())
 }
 
-fn title(node: Option<&Node>) -> &str {
+pub(super) fn title(node: Option<&Node>) -> &str {
     node.map_or("", |node| node.title.as_str())
 }

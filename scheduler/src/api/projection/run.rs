@@ -1,13 +1,13 @@
 //! `workflow_started` and `workflow_finished`.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::run::{RunState, RunStatus};
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use super::{Projection, field, files};
 use crate::api::record::RunRecord;
 
-/// Counts and times of an ended run, from its record.
+/// Counts and times of a run: of an ended one from its record, of one that waits from its state.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Totals {
     /// Node starts of the root frame.
@@ -19,6 +19,10 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Of a run that is not over. Its time is told by the events.
+    pub fn of_state(run: &RunState) -> Self {
+        Self { steps: run.root_steps(), tokens: run.tokens(), elapsed: None }
+    }
     /// Of a run that is over.
     pub fn of(record: &RunRecord) -> Self {
         let ended = record.finished_at.map(|at| record.elapsed(at));
@@ -28,7 +32,8 @@ impl Totals {
 
 impl Projection {
     pub(super) fn workflow_started(&mut self, record: &EventRecord) -> Json {
-        self.began_ms = Some(record.ts);
+        // A run that goes on after a pause began long before.
+        self.began_ms.get_or_insert(record.ts);
         let data = json!({
             "id": self.run.id,
             "workflow_id": self.run.workflow_id,
@@ -46,7 +51,6 @@ impl Projection {
             kind::GRAPH_RUN_ABORTED => (RunStatus::Stopped, field(record, "reason", Json::Null)),
             _ => (RunStatus::Failed, field(record, "error", Json::Null)),
         };
-        let by_events = self.began_ms.map_or(0.0, |began| (record.ts - began).max(0) as f64 / 1000.0);
         let outputs = field(record, "outputs", json!({}));
         let files = files::among(&outputs);
         let data = json!({
@@ -55,7 +59,7 @@ impl Projection {
             "status": status.name(),
             "outputs": outputs,
             "error": error,
-            "elapsed_time": self.totals.elapsed.unwrap_or(by_events),
+            "elapsed_time": self.elapsed(record),
             "total_tokens": self.totals.tokens,
             "total_steps": self.totals.steps,
             "created_by": {"id": self.run.user, "user": self.run.user},
@@ -65,5 +69,11 @@ impl Projection {
             "files": files,
         });
         self.envelope("workflow_finished", data)
+    }
+
+    /// Seconds from the run's begin to this event.
+    pub(super) fn elapsed(&self, record: &EventRecord) -> f64 {
+        let by_events = self.began_ms.map_or(0.0, |began| (record.ts - began).max(0) as f64 / 1000.0);
+        self.totals.elapsed.unwrap_or(by_events)
     }
 }

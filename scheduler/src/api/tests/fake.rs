@@ -9,7 +9,8 @@ use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::{
-    App, Created, ListRuns, Meta, NewRun, Reserved, Runs, Sent, ServerReport, StoreError,
+    Answered, App, Created, ListRuns, Meta, NewRun, PauseAnswer, Reserved, RunCommand, Runs, Sent,
+    ServerReport, StoreError,
 };
 use tidemill_common::wire::event::{EventRecord, decode};
 use tidemill_common::wire::state::AtRest;
@@ -29,6 +30,9 @@ pub(crate) struct Inner {
     pub(crate) blobs: HashMap<BlobId, String>,
     pub(crate) sent: Vec<(RunId, String, String)>,
     pub(crate) is_busy: bool,
+    pub(crate) pauses: HashMap<RunId, HashMap<String, String>>,
+    pub(crate) conversations: HashMap<String, (ShardId, HashMap<String, String>)>,
+    command_keys: HashMap<(RunId, String), String>,
     graphs: HashMap<String, Arc<str>>,
     apps: HashMap<String, App>,
     keys: HashMap<String, String>,
@@ -94,7 +98,8 @@ impl Runs for Fake {
     }
     async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
         let fields = self.lock().fields.get(&run).cloned();
-        Ok(fields.map(|run| AtRest { run, ..AtRest::default() }))
+        let pauses = self.lock().pauses.get(&run).cloned().unwrap_or_default().into_iter().collect();
+        Ok(fields.map(|run| AtRest { run, pauses, ..AtRest::default() }))
     }
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
         let inner = self.lock();
@@ -102,15 +107,57 @@ impl Runs for Fake {
         let is_wanted = |(at, _): &(Timestamp, RunId)| query.before.is_none_or(|before| *at < before);
         Ok(newest.into_iter().rev().filter(is_wanted).map(|(_, id)| id).take(query.limit).collect())
     }
-    async fn send_command(&self, run: RunId, kind: &str, body: &str) -> Result<Sent, StoreError> {
+    async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
         let mut inner = self.lock();
         let Some(fields) = inner.fields.get(&run) else { return Ok(Sent::NotFound) };
         let status = RunStatus::from_name(&fields["status"]).unwrap();
+        if let Some(key) = &command.key
+            && let Some(sha) = inner.command_keys.get(&(run, key.key.clone()))
+        {
+            return Ok(if *sha == key.sha { Sent::Repeated } else { Sent::KeyTaken });
+        }
         if status.is_over() {
             return Ok(Sent::Over(status));
         }
-        inner.sent.push((run, kind.into(), body.into()));
+        if let Some(key) = &command.key {
+            inner.command_keys.insert((run, key.key.clone()), key.sha.clone());
+        }
+        inner.sent.push((run, command.kind.into(), command.body.clone()));
         Ok(Sent::Accepted)
+    }
+    async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.lock().pauses.get(&run).cloned().unwrap_or_default().into_iter().collect())
+    }
+    async fn answer_pause(
+        &self,
+        run: RunId,
+        pause: &str,
+        answer: &PauseAnswer,
+    ) -> Result<Answered, StoreError> {
+        let mut inner = self.lock();
+        let Some(of_run) = inner.pauses.get_mut(&run) else { return Ok(Answered::NotFound) };
+        let Some(asked) = of_run.get(pause) else { return Ok(Answered::NotFound) };
+        let asked: Json = serde_json::from_str(asked).unwrap();
+        if let Some(earlier) = of_run.get(&format!("{pause}:answer")) {
+            let earlier: Json = serde_json::from_str(earlier).unwrap();
+            let is_same = answer.key.is_some() && earlier["key"].as_str() == answer.key.as_deref();
+            return Ok(if is_same { Answered::Repeated } else { Answered::AlreadyAnswered });
+        }
+        match asked["status"].as_str() {
+            Some("expired") => return Ok(Answered::Expired),
+            Some("cancelled") => return Ok(Answered::Cancelled),
+            _ => {}
+        }
+        of_run.insert(format!("{pause}:answer"), answer.record.clone());
+        inner.sent.push((run, "answer".into(), answer.fact.clone()));
+        Ok(Answered::Accepted)
+    }
+    async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError> {
+        let kept = self.lock().conversations.get(id).cloned();
+        Ok(kept.filter(|(of, _)| *of == shard).map(|(_, fields)| fields).unwrap_or_default())
+    }
+    async fn form_secret(&self, _fresh: &str) -> Result<String, StoreError> {
+        Ok("secret".into())
     }
     fn follow(&self, _run: RunId) -> tokio::sync::watch::Receiver<u64> {
         // Nothing ever comes by itself here; whoever follows looks once a second.

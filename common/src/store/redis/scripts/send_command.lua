@@ -1,10 +1,23 @@
--- send_command: a command's fact into the inbox of a run that is there and not over.
--- KEYS     1 run   2 inbox
--- ARGV     1 run id   2 kind   3 fact
--- RETURNS  "SENT" | "NOTFOUND" | the status of a run that is over
--- CALLER   store/redis/runs.rs, send_command
-local status = redis.call('HGET', KEYS[1], 'status')
+-- send_command: a command's fact into the inbox of a run that is there and not over; under a key, once.
+-- KEYS     1 run   2 inbox   3 commands of the run   4 blobs of the run   5… blobs of the command
+-- ARGV     1 run id   2 kind   3 fact   4 key, or empty   5 hash of what is asked   then a blob each: name, size
+-- RETURNS  "SENT" | "REPEATED" | "TAKEN" | "NOBLOB" | "NOTFOUND" | the status of a run that is over
+-- CALLER   store/redis/pauses.rs, send
+local call, K, A = redis.call, KEYS, ARGV
+local status = call('HGET', K[1], 'status')
 if not status then return 'NOTFOUND' end
+local sha = A[4] ~= '' and call('HGET', K[3], A[4])
+if sha then return sha == A[5] and 'REPEATED' or 'TAKEN' end
 if status ~= 'scheduled' and status ~= 'running' and status ~= 'paused' then return status end
-redis.call('XADD', KEYS[2], '*', 'kind', ARGV[2], 'run', ARGV[1], 'fact', ARGV[3])
+for i = 5, #K do
+  if call('EXISTS', K[i]) == 0 then return 'NOBLOB' end
+end
+-- First of the writes, since a full Redis refuses it: all or nothing.
+call('XADD', K[2], '*', 'kind', A[2], 'run', A[1], 'fact', A[3])
+if A[4] ~= '' then call('HSET', K[3], A[4], A[5]) end
+for i = 5, #K do
+  local at = 6 + (i - 5) * 2
+  call('PERSIST', K[i])
+  call('HSET', K[4], A[at], A[at + 1])
+end
 return 'SENT'

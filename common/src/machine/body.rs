@@ -1,0 +1,192 @@
+//! What is known of a container while its body runs: how far it is, what it was given, what its frames left.
+//!
+//! The parts are apart because they are written at different times: [`BodyState`] with every frame that opens or
+//! closes, [`OpenContainer`] once, [`Collected`] once a frame.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fact::NamedValues;
+use super::run::{NodeState, NodeStatus, RunState};
+use crate::nodes::llm::decimal::Decimal;
+use crate::nodes::{Phase, Usage};
+use crate::value::Stored;
+
+/// How far a container is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BodyState {
+    /// Items in all, or the most rounds.
+    pub count: u32,
+    /// The number of the next item or round to open.
+    pub next: u32,
+    /// How many are closed.
+    pub closed: u32,
+    /// The first failure in a frame.
+    pub error: Option<Arc<str>>,
+    /// The part of it that a worker evaluates at present.
+    pub phase: Option<Phase>,
+}
+
+impl BodyState {
+    /// Nothing opened yet.
+    pub const fn new(count: u32) -> Self {
+        Self { count, next: 0, closed: 0, error: None, phase: None }
+    }
+    /// A container that a worker has to open.
+    pub const fn to_open() -> Self {
+        Self { count: 0, next: 0, closed: 0, error: None, phase: Some(Phase::Open) }
+    }
+    /// How many frames are open.
+    pub const fn open(&self) -> u32 {
+        self.next.saturating_sub(self.closed)
+    }
+}
+
+/// What a container was given, and what its closed frames left.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OpenContainer {
+    /// What its record shows as inputs.
+    pub inputs: NamedValues,
+    /// What is iterated: a list.
+    pub items: Option<Stored>,
+    /// What closed frames left, by their numbers.
+    pub collected: BTreeMap<u32, Collected>,
+}
+
+/// What a closed frame left.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Collected {
+    /// Of an item: its output, and the way from there into the value, when that must be gone later. None when it failed.
+    pub output: Option<(Stored, Vec<String>)>,
+    /// Of a round: the loop variables after it.
+    pub variables: NamedValues,
+    /// How long it was open, in seconds.
+    pub seconds: f64,
+}
+
+/// What model calls cost.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Spent {
+    /// Tokens.
+    pub tokens: u64,
+    /// Their price, when one is known.
+    pub price: Option<Price>,
+}
+
+/// An amount of money.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Price {
+    /// How much.
+    pub amount: Decimal,
+    /// Of what: `USD`.
+    pub currency: Arc<str>,
+}
+
+impl Spent {
+    /// What one call cost.
+    pub fn of(usage: Option<&Usage>) -> Self {
+        let Some(usage) = usage.filter(|usage| usage.total_tokens > 0) else { return Self::default() };
+        let amount = usage.total_price.parse().ok();
+        let price = amount.map(|amount| Price { amount, currency: usage.currency.as_str().into() });
+        Self { tokens: usage.total_tokens, price }
+    }
+    /// The sum. Of two currencies that of the newer one stands, as on Dify.
+    #[must_use]
+    pub fn plus(&self, newer: &Self) -> Self {
+        let price = match (&self.price, &newer.price) {
+            (Some(old), Some(new)) => {
+                Some(Price { amount: old.amount.plus(new.amount), currency: new.currency.clone() })
+            }
+            (old, new) => new.clone().or_else(|| old.clone()),
+        };
+        Self { tokens: self.tokens + newer.tokens, price }
+    }
+}
+
+/// Counters of a part of a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tally {
+    /// Node starts.
+    pub steps: u64,
+    /// Failed attempts.
+    pub failures: u64,
+    /// Cost of model calls.
+    pub spent: Spent,
+}
+
+impl Tally {
+    /// The sum.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            steps: self.steps + other.steps,
+            failures: self.failures + other.failures,
+            spent: self.spent.plus(&other.spent),
+        }
+    }
+}
+
+/// Counters over all frames of a run, kept up to date with every change of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums {
+    /// Node starts.
+    pub steps: u64,
+    /// Failed attempts.
+    pub failures: u64,
+    /// Tokens of model calls.
+    pub tokens: u64,
+    /// Jobs in a queue or with a worker.
+    pub jobs: u64,
+    /// Nodes that wait for their next attempt.
+    pub retrying: u64,
+    /// Nodes that wait for an answer.
+    pub waiting: u64,
+}
+
+impl Sums {
+    /// Counted anew.
+    pub fn of(run: &RunState) -> Self {
+        run.frames.iter().fold(Self::default(), |sums, (path, frame)| {
+            let counts = run.failures_count(path);
+            frame.nodes.iter().fold(sums, |sums, node| sums.plus(Self::of_node(node, counts)))
+        })
+    }
+    /// What one node counts for; its own failures only when they count for the run.
+    pub fn of_node(node: &NodeState, failures_count: bool) -> Self {
+        let tally = node.tally();
+        let own = if failures_count { 0 } else { u64::from(node.failures) };
+        let is = |status: NodeStatus| u64::from(node.status == status);
+        Self {
+            steps: tally.steps,
+            failures: tally.failures - own,
+            tokens: tally.spent.tokens,
+            jobs: u64::from(node.status.has_job()),
+            retrying: is(NodeStatus::Retrying),
+            waiting: is(NodeStatus::Waiting),
+        }
+    }
+    /// The sum.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            steps: self.steps + other.steps,
+            failures: self.failures + other.failures,
+            tokens: self.tokens + other.tokens,
+            jobs: self.jobs + other.jobs,
+            retrying: self.retrying + other.retrying,
+            waiting: self.waiting + other.waiting,
+        }
+    }
+    /// The difference; `other` is a part of this.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            steps: self.steps - other.steps,
+            failures: self.failures - other.failures,
+            tokens: self.tokens - other.tokens,
+            jobs: self.jobs - other.jobs,
+            retrying: self.retrying - other.retrying,
+            waiting: self.waiting - other.waiting,
+        }
+    }
+}

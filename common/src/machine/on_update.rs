@@ -1,0 +1,17 @@
+//! Somebody sets variables from outside. They are those of the root frame; items that are open keep what they saw.
+
+use super::changes::EventKind;
+use super::fact::UpdateVariables;
+use super::{Step, variables};
+use crate::ids::FramePath;
+
+pub(super) fn step(cx: &mut Step<'_>, it: UpdateVariables) {
+    let root = FramePath::root();
+    let mut selectors = Vec::with_capacity(it.updates.len());
+    for (node, name, value) in it.updates {
+        variables::assign(cx, &root, &node, &name, value);
+        selectors.push((node, name));
+    }
+    cx.tell(EventKind::GraphRunVariablesUpdated { selectors, key: it.key });
+    cx.close_entry();
+}

@@ -1,0 +1,110 @@
+//! What an evaluation in the step leaves for the record, in the form in which it is kept: secrets masked where they are
+//! only shown, large values stored apart.
+
+use uuid::Uuid;
+
+use super::Step;
+use super::changes::Record;
+use super::run::json_size;
+use crate::graph::NodeIx;
+use crate::ids::{BlobId, FramePath};
+use crate::nodes::NodeResult;
+use crate::value::{BlobRef, Segment, SegmentType, Stored};
+
+/// The record of a result: secrets masked where they are only shown, large values stored apart.
+pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> (Record, usize) {
+    let inline_max = cx.run.head.options.inline_bytes_max;
+    let execution = cx.run.execution(frame, node);
+    let graph = cx.run.graph.clone();
+    let mut bytes = 0;
+    let mut blobs = Vec::new();
+    let step = format!("{execution}/{}.{}", cx.at.commit, cx.run.seq);
+    let mut keep = |part: &str, name: &str, segment: Segment| -> Stored {
+        let size = json_size(&segment.value);
+        bytes += size;
+        if size <= inline_max {
+            return Stored::Inline(segment);
+        }
+        let (blob, text) = apart(&format!("{step}/{part}/{name}"), &segment);
+        blobs.push((blob.id.clone(), text));
+        Stored::Blob(blob)
+    };
+    let inputs =
+        result.inputs.into_iter().map(|(name, v)| (name.clone(), keep("in", &name, masked(v)))).collect();
+    let process_data = result
+        .process_data
+        .into_iter()
+        .map(|(name, v)| (name.clone(), keep("process", &name, Segment::infer(v))))
+        .collect();
+    let outputs = result
+        .outputs
+        .into_iter()
+        .map(|(name, value)| {
+            let stored = match secret_name(&graph, &value) {
+                Some(secret) => Stored::Secret(secret),
+                None => keep("out", &name, value),
+            };
+            (name, stored)
+        })
+        .collect();
+    let updates = result.updates.into_iter().map(|update| {
+        let name = format!("{}.{}", update.node, update.name);
+        let value = match secret_text(&graph, &update.value) {
+            Some(secret) => Stored::Secret(secret),
+            None => keep("set", &name, update.value),
+        };
+        (update.node, update.name, value)
+    });
+    let updates = updates.collect();
+    let failure = result.failure;
+    let record = Record {
+        inputs,
+        process_data,
+        outputs,
+        metadata: result.metadata,
+        handle: result.handle,
+        usage: result.usage,
+        retry_hint: failure.as_ref().and_then(|f| f.retry_after_ms),
+        error: failure.as_ref().map(|f| f.message.clone()).unwrap_or_default(),
+        error_type: failure.map(|f| f.error_type).unwrap_or_default(),
+        updates,
+        pause: result.pause.map(Box::new),
+    };
+    cx.out.blobs.extend(blobs);
+    (record, bytes)
+}
+
+/// A secret as it is shown: Dify's masked form.
+fn masked(segment: Segment) -> Segment {
+    if segment.ty == SegmentType::Secret { Segment::string(segment.log()) } else { segment }
+}
+
+/// The environment's secret that a value is, so that the pool holds a reference and not the value.
+fn secret_name(graph: &crate::graph::Graph, segment: &Segment) -> Option<std::sync::Arc<str>> {
+    if segment.ty != SegmentType::Secret {
+        return None;
+    }
+    let same = |v: &&crate::graph::DocumentVariable| {
+        v.value.ty == SegmentType::Secret && v.value.value == segment.value
+    };
+    graph.environment.iter().find(same).map(|v| v.name.clone())
+}
+
+
+/// The environment's secret whose text a written value is: assigned to a text variable it still must not lie in the clear.
+fn secret_text(graph: &crate::graph::Graph, segment: &Segment) -> Option<std::sync::Arc<str>> {
+    let text = segment.value.as_str().filter(|text| !text.is_empty())?;
+    let same = |v: &&crate::graph::DocumentVariable| {
+        v.value.ty == SegmentType::Secret && v.value.value.as_str() == Some(text)
+    };
+    graph.environment.iter().find(same).map(|v| v.name.clone())
+}
+
+/// A value that is stored apart. The name follows from where and in which commit it was made: a commit that is computed
+/// again has another number, and a name is never used for two contents.
+pub(super) fn apart(name: &str, segment: &Segment) -> (BlobRef, String) {
+    let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
+    let id = BlobId::from(id.simple().to_string().as_str());
+    let text = crate::value::blob_text(&segment.value);
+    (BlobRef::to(id, segment, &text), text)
+}

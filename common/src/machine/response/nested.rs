@@ -1,0 +1,90 @@
+//! Answers inside containers: their outputs are kept until it is known whether they count, and their text is shown when
+//! it is finished (`nested_answer_stream`). The one order of the root frame's answers does not concern them.
+
+use std::sync::Arc;
+
+use crate::graph::{NodeIx, TemplatePart, response};
+use crate::ids::FramePath;
+use crate::machine::Step;
+use crate::machine::changes::{ChunkText, EventKind, Record};
+use crate::machine::compat::NestedAnswers;
+use crate::machine::run::{Responder, RunState};
+use crate::nodes::NodeKind;
+use crate::value::{Selector, Stored};
+
+/// A response node below the root frame has ended.
+pub(in crate::machine) fn ended(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
+    show(cx, frame, node, record);
+    if !may_count(cx.run, frame) {
+        return;
+    }
+    let key: Arc<str> = format!("{frame}/{}", cx.run.graph.node(node).id).into();
+    cx.run.nested.insert(key.clone(), record.outputs.clone());
+    cx.out.nested.insert(key.clone());
+    if let Some(open) = cx.frame_mut(frame) {
+        open.responded.push(Responder::Nested(key));
+    }
+}
+
+/// Of an iteration only the last item's outputs count.
+fn may_count(run: &RunState, frame: &FramePath) -> bool {
+    frame.outwards().filter(|path| run.is_item(path)).all(|path| {
+        let container = path.last().and_then(|(id, index)| Some((run.graph.find(&id)?, index)));
+        let body = container.and_then(|(ix, index)| Some((run.node(&path.parent(), ix)?.body.as_ref()?, index)));
+        body.is_some_and(|(body, index)| index + 1 == body.count)
+    })
+}
+
+fn show(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    if spec.kind != NodeKind::Answer {
+        return;
+    }
+    match cx.run.head.options.nested_answer_stream {
+        NestedAnswers::None => {}
+        NestedAnswers::Whole => {
+            let Some((_, answer)) = record.outputs.iter().find(|(name, _)| name == "answer") else { return };
+            let Some(chunk) = text_of(answer) else { return };
+            tell(cx, frame, node, vec![spec.id.to_string(), "answer".into()], chunk, true);
+        }
+        NestedAnswers::Segments => {
+            let template = response::template_of(spec);
+            let count = template.len();
+            for (at, part) in template.into_iter().enumerate() {
+                let (selector, chunk) = match part {
+                    TemplatePart::Text(text) => {
+                        (vec![spec.id.to_string(), "answer".into()], Some(ChunkText::Inline(text)))
+                    }
+                    TemplatePart::Variable(selector) => {
+                        let chunk = super::value_chunk(cx, frame, &selector, false);
+                        (selector, chunk)
+                    }
+                };
+                if let Some(chunk) = chunk {
+                    tell(cx, frame, node, selector, chunk, at + 1 == count);
+                }
+            }
+        }
+    }
+}
+
+fn text_of(answer: &Stored) -> Option<ChunkText> {
+    match answer {
+        Stored::Inline(segment) => Some(ChunkText::Inline(segment.text().into_owned())),
+        Stored::Blob(blob) => Some(ChunkText::Blob(blob.clone(), 0)),
+        Stored::Item { .. } | Stored::Secret(_) => None,
+    }
+}
+
+fn tell(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    selector: Selector,
+    chunk: ChunkText,
+    last: bool,
+) {
+    let about = cx.about(frame, node);
+    cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
+}

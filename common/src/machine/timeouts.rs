@@ -1,0 +1,95 @@
+//! Time limits of one attempt, for nodes that have them: how long its job may wait in its queue, and how long it may run.
+//!
+//! A worker ends what runs too long by itself; the timer behind it is for a worker that hangs or is gone.
+
+use std::time::Duration;
+
+use super::changes::{CancelledJob, Record, TimerChange};
+use super::fact::Timer;
+use super::run::NodeStatus;
+use super::{Step, drive, settle};
+use crate::failure::EngineErrorType;
+use crate::graph::NodeIx;
+use crate::ids::FramePath;
+
+/// How much later than the worker the engine ends an attempt.
+const WORKER_FIRST: Duration = Duration::from_secs(2);
+
+/// A job was enqueued.
+pub(super) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    if let Some(ms) = cx.run.graph.node(node).settings.queue_timeout_ms {
+        let due = cx.at.now.plus(Duration::from_millis(ms));
+        let timer = Timer::Queue { frame: frame.clone(), node, attempt };
+        cx.out.timers.push(TimerChange::Set(due, timer));
+    }
+}
+
+/// A worker was heard of.
+pub(super) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let settings = &cx.run.graph.node(node).settings;
+    let (queue, execution) = (settings.queue_timeout_ms, settings.execution_timeout_ms);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    if queue.is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
+    }
+    if let Some(ms) = execution {
+        let due = cx.at.now.plus(Duration::from_millis(ms) + WORKER_FIRST);
+        let timer = Timer::Execution { frame: frame.clone(), node, attempt };
+        cx.out.timers.push(TimerChange::Set(due, timer));
+    }
+}
+
+/// The attempt is over, or its job was taken back.
+pub(super) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    let settings = &cx.run.graph.node(node).settings;
+    let (queue, execution) = (settings.queue_timeout_ms, settings.execution_timeout_ms);
+    if queue.is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
+    }
+    if execution.is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::Execution { frame: frame.clone(), node, attempt }));
+    }
+}
+
+/// No worker has taken the job in time.
+pub(super) fn queue_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    let waits = |n: &super::run::NodeState| n.status == NodeStatus::Queued && n.attempt == attempt;
+    if !cx.run.node(frame, node).is_some_and(waits) {
+        return;
+    }
+    let settings = cx.run.graph.node(node).settings.clone();
+    let ms = settings.queue_timeout_ms.unwrap_or_default();
+    let error = format!(
+        "no worker has taken the job from queue {:?} within {ms} ms (tidemill.queue_timeout_ms)",
+        settings.queue
+    );
+    end(cx, frame, node, EngineErrorType::QueueTimeout, error);
+}
+
+/// The attempt runs for too long, and no worker has ended it.
+pub(super) fn execution_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    let runs = |n: &super::run::NodeState| n.status.has_job() && n.attempt == attempt;
+    if !cx.run.node(frame, node).is_some_and(runs) {
+        return;
+    }
+    let ms = cx.run.graph.node(node).settings.execution_timeout_ms.unwrap_or_default();
+    let error = format!("the node ran longer than {ms} ms (tidemill.execution_timeout_ms)");
+    end(cx, frame, node, EngineErrorType::Timeout, error);
+}
+
+fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType, error: String) {
+    take_back(cx, frame, node);
+    let record = Record { error, error_type: kind.name().to_string(), ..Record::default() };
+    let now = cx.at.now;
+    settle::told_started(cx, frame, node);
+    settle::failed(cx, frame, node, now, record);
+    drive::drive(cx);
+}
+
+/// Takes a node's job out of its queue, or away from its worker.
+pub(super) fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let execution = cx.run.execution(frame, node);
+    let queue = cx.run.graph.node(node).settings.queue.clone();
+    let Some(entry) = cx.run.node(frame, node).and_then(|n| n.job) else { return };
+    cx.out.cancelled.push(CancelledJob { queue, entry, execution });
+}

@@ -1,0 +1,119 @@
+//! Writes variables that other nodes or the conversation own. Two versions of the configuration: one variable
+//! ([`v1`]), or a list of operations ([`v2`]).
+//!
+//! Nothing is written here: the result says what is to be written, each variable once with its final value. A node
+//! that fails half way writes nothing.
+
+mod arithmetic;
+mod operand;
+mod operation;
+mod record;
+mod v1;
+mod v2;
+mod working;
+
+#[cfg(test)]
+mod tests;
+
+use super::NodeResult;
+use super::condition::secrets::Secrets;
+use crate::dsl::Problems;
+use crate::failure::NodeFailure;
+use crate::value::{JsonMap, Segment, Selector, Variables};
+
+use v1::Assignment;
+use v2::Items;
+use working::Working;
+
+/// Configuration of `assigner`.
+#[derive(Debug, Clone)]
+pub struct AssignerData {
+    version: Version,
+}
+
+#[derive(Debug, Clone)]
+enum Version {
+    One(Assignment),
+    Two(Items),
+}
+
+/// Why a node wrote nothing. Dify tells the two apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Refusal {
+    /// The node itself reports it; no class, and the inputs stay in the record.
+    Returned(String),
+    /// An exception that leaves the node.
+    Escaped(String),
+}
+
+impl AssignerData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used. `items` makes it
+    /// version 2; without them the field of version 1 decides, and only then `version`.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        let says_two = data.get("version").and_then(serde_json::Value::as_str) == Some("2");
+        let is_two = data.contains_key("items") || (says_two && !data.contains_key(v1::TARGET_KEY));
+        let version = if is_two {
+            Version::Two(Items::parse(data, problems)?)
+        } else {
+            Version::One(Assignment::parse(data, problems)?)
+        };
+        Some(Self { version })
+    }
+
+    /// Adds the variables that the configuration mentions, targets and sources, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        match &self.version {
+            Version::One(assignment) => assignment.mentions(into),
+            Version::Two(items) => items.mentions(into),
+        }
+    }
+
+    /// The selectors that the node may write, in file order and perhaps more than once. A response that shows one of
+    /// them waits for the node.
+    pub fn targets(&self) -> impl Iterator<Item = &Selector> {
+        let (one, items) = match &self.version {
+            Version::One(assignment) => (Some(assignment.target()), None),
+            Version::Two(items) => (None, Some(items.targets())),
+        };
+        one.into_iter().chain(items.into_iter().flatten())
+    }
+
+    /// Runs the node. What is to be written is in the result's `updates`; there are no outputs.
+    pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
+        let mut mentions = Vec::new();
+        self.mentions(&mut mentions);
+        let secrets = Secrets::among(&mentions, variables);
+        let mut working = Working::over(variables);
+        let ran = match &self.version {
+            Version::One(assignment) => {
+                assignment.run(&mut working).map(|value| vec![("value".to_owned(), value)])
+            }
+            Version::Two(items) => items.run(&mut working).map(|()| items.declared().to_vec()),
+        };
+        match ran {
+            Ok(inputs) => {
+                let updates = working.into_updates();
+                let process_data = match &self.version {
+                    Version::One(_) => record::updated(JsonMap::new(), &updates, &secrets),
+                    Version::Two(_) => {
+                        record::updated(record::finals(&updates, &secrets), &updates, &secrets)
+                    }
+                };
+                NodeResult { inputs, process_data, updates, ..NodeResult::default() }
+            }
+            Err(Refusal::Returned(message)) => NodeResult {
+                inputs: self.declared(),
+                ..NodeResult::failed(NodeFailure::new("", secrets.hide(message)))
+            },
+            Err(Refusal::Escaped(message)) => NodeResult::failed(NodeFailure::escaped(secrets.hide(message))),
+        }
+    }
+
+    /// What the record of a failure shows as inputs.
+    fn declared(&self) -> Vec<(String, Segment)> {
+        match &self.version {
+            Version::One(_) => Vec::new(),
+            Version::Two(items) => items.declared().to_vec(),
+        }
+    }
+}

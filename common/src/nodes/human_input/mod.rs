@@ -1,0 +1,124 @@
+//! A person decides: the run waits until somebody answers a form, or until what it needs is there.
+//!
+//! Two versions share the type's name. The *form* ([`FormData`], [`field`]) shows text, asks for values and offers
+//! buttons, each with a handle of its own. The *simple* pause ([`SimpleData`]) waits for variables that a command
+//! writes.
+//! Neither holds a worker: the node evaluates to a [`PauseRequest`], and what becomes of the answer is in [`answer`].
+//! The forms that Dify sends to contacts (version `"2"`) are refused when a file comes in.
+
+pub mod answer;
+pub mod field;
+mod form;
+mod masked;
+mod simple;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value as Json;
+
+use super::NodeResult;
+use crate::dsl::Problems;
+use crate::dsl::fields::BUILD_FAILED;
+use crate::graph::Node;
+use crate::value::{JsonMap, Variables};
+
+pub use answer::{AnswerError, AnswerProblem, answered, check_answer, expired};
+pub use field::{FieldKind, FileRules, FormField, Source};
+pub use form::FormData;
+pub use simple::{HANDLE_KEY, SimpleData};
+
+/// The handle of a form that nobody answered in time.
+pub const TIMEOUT_HANDLE: &str = "__timeout";
+
+/// Which version asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseKind {
+    /// A form with fields and buttons.
+    Form,
+    /// A mere wait; see [`SimpleData`].
+    Simple,
+}
+
+/// What a node waits for. Holds no secret in the clear: people see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PauseRequest {
+    /// Which version asks.
+    pub kind: PauseKind,
+    /// The form's text, values filled in; the places of its own fields (`{{#$output.x#}}`) are still open.
+    pub content: String,
+    /// The form's fields, a list in the shape of Dify; the options that a variable holds are filled in.
+    pub inputs: Json,
+    /// The form's buttons: a list of `{id, title, button_style}`.
+    pub actions: Json,
+    /// First values of fields that a variable holds, by the field's name. Of the simple version at most
+    /// [`HANDLE_KEY`]: the handle by which an answer without an action leaves.
+    pub defaults: JsonMap,
+    /// Seconds after which the form expires; the simple version never does.
+    pub timeout_s: Option<u64>,
+    /// Why the simple version waits, for people; may be empty.
+    pub message: String,
+}
+
+/// Configuration of `human-input`.
+#[derive(Debug, Clone)]
+pub enum HumanInputData {
+    /// A form.
+    Form(FormData),
+    /// A wait for variables.
+    Simple(SimpleData),
+}
+
+/// The keys by which a form is known; a node without any of them and with one of the simple version's is simple.
+const FORM_KEYS: [&str; 6] =
+    ["form_content", "inputs", "user_actions", "delivery_methods", "timeout", "timeout_unit"];
+const SIMPLE_KEYS: [&str; 2] = ["required_variables", "pause_reason"];
+/// The keys that only the contact-based form has.
+const CONTACT_KEYS: [&str; 2] = ["recipients_spec", "message_template"];
+
+impl HumanInputData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        if let Some(key) = contact_key(data) {
+            problems.within(key, refuse_contacts);
+            return None;
+        }
+        let has = |keys: &[&str]| keys.iter().any(|key| data.contains_key(*key));
+        if has(&SIMPLE_KEYS) && !has(&FORM_KEYS) {
+            SimpleData::parse(data, problems).map(Self::Simple)
+        } else {
+            FormData::parse(data, problems).map(Self::Form)
+        }
+    }
+
+    /// Adds the variables that the configuration mentions, as (node, name). The simple version reads variables that
+    /// lie under the node's own id, hence `node`.
+    pub fn mentions(&self, node: &str, into: &mut Vec<(String, String)>) {
+        match self {
+            Self::Form(form) => form.mentions(into),
+            Self::Simple(simple) => simple.mentions(node, into),
+        }
+    }
+
+    /// Runs the node. [`NodeResult::pause`] is set when it must wait; nothing else in the result counts then.
+    pub fn evaluate(&self, node: &Node, variables: &dyn Variables) -> NodeResult {
+        match self {
+            Self::Form(form) => form.evaluate(variables),
+            Self::Simple(simple) => simple.evaluate(node.id.as_str(), variables),
+        }
+    }
+}
+
+fn contact_key(data: &JsonMap) -> Option<&'static str> {
+    if data.get("version").and_then(Json::as_str) == Some("2") {
+        return Some("version");
+    }
+    CONTACT_KEYS.into_iter().find(|key| data.contains_key(*key))
+}
+
+fn refuse_contacts(problems: &mut Problems) {
+    problems.error_with_hint(
+        BUILD_FAILED,
+        "forms that are sent to contacts (human-input version \"2\": `recipients_spec`, `message_template`) are not supported",
+        "use version \"1\" with `form_content`, `inputs` and `user_actions`; whoever starts the run brings the form to people",
+    );
+}

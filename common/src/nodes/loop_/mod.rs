@@ -1,0 +1,126 @@
+//! A body repeated until a condition holds. Here: the configuration, the variables with which it begins, and whether
+//! it breaks. The rounds are the machine's.
+
+mod variables;
+
+use super::condition::{ConditionGroup, Logical};
+use super::fields::set;
+use super::{NodeResult, SOURCE_HANDLE};
+use crate::dsl::Problems;
+use crate::dsl::fields::{BUILD_FAILED, Fields};
+use crate::failure::NodeFailure;
+use crate::ids::NodeId;
+use crate::value::{JsonMap, Segment, SegmentType, Variables};
+
+pub use variables::LoopVariable;
+use variables::WithOwn;
+
+/// The handle of a loop that breaks, as a sign to the machine; no edge ever leaves by it.
+pub const BREAK_HANDLE: &str = "break";
+
+/// Configuration of `loop`.
+#[derive(Debug, Clone)]
+pub struct LoopData {
+    /// The child with which every round begins.
+    pub start: NodeId,
+    /// Most rounds.
+    pub count: u32,
+    /// Its variables, in the order in which they get their first values.
+    pub variables: Vec<LoopVariable>,
+    /// When it breaks; never, if there are no conditions.
+    pub breaks: ConditionGroup,
+}
+
+impl LoopData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        let fields = Fields::new(data, BUILD_FAILED);
+        let start = fields.id("start_node_id", problems);
+        let count = match data.get("loop_count") {
+            Some(_) => fields.integer("loop_count", 1, 1, problems),
+            None => {
+                fields.wrong("loop_count", "a whole number of at least 1", problems);
+                None
+            }
+        };
+        let known = [Logical::And, Logical::Or];
+        let logical = fields.one_of("logical_operator", &known.map(Logical::name), problems);
+        let logical = logical.and_then(|name| known.into_iter().find(|logical| logical.name() == name));
+        let breaks = problems.within("break_conditions", |problems| {
+            // With an operator that cannot be used the conditions are read for their own problems.
+            ConditionGroup::parse(logical.unwrap_or_default(), data.get("break_conditions"), problems)
+        });
+        let variables = variables::parse(&fields, problems);
+        logical?;
+        Some(Self {
+            start: start?.into(),
+            count: u32::try_from(count?).unwrap_or(u32::MAX),
+            variables: variables?,
+            breaks: breaks?,
+        })
+    }
+
+    /// Adds the variables that the node itself reads, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        for variable in &self.variables {
+            variable.mentions(into);
+        }
+        self.breaks.mentions(into);
+    }
+
+    /// The first values of the loop's variables as outputs, and whether it breaks before the first round. A condition
+    /// that cannot be decided yet does not hold; one that never could fails the node.
+    pub(super) fn open(&self, node: &str, variables: &dyn Variables) -> NodeResult {
+        let count = Segment::new(SegmentType::Integer, self.count.into());
+        let mut inputs = vec![("loop_count".to_owned(), count)];
+        let mut own = WithOwn::new(node, variables);
+        for variable in &self.variables {
+            // A variable may start with the value of one before it.
+            match variable.first_value(&own) {
+                Ok(value) => {
+                    set(&mut inputs, variable.label(), value.clone());
+                    set(&mut own.values, variable.label(), value);
+                }
+                Err(message) => return NodeResult::failed(NodeFailure::escaped(message)),
+            }
+        }
+        let breaks = match self.holds(&own) {
+            Err(message) if is_type_error(&message) => {
+                return NodeResult::failed(NodeFailure::new("TypeError", message));
+            }
+            decided => decided == Ok(true),
+        };
+        NodeResult { inputs, outputs: own.values, handle: handle(breaks), ..NodeResult::default() }
+    }
+
+    /// Whether the loop breaks after a round. What cannot be decided now fails it, with an empty class as on Dify.
+    pub(super) fn check(&self, variables: &dyn Variables) -> NodeResult {
+        match self.holds(variables) {
+            Ok(breaks) => NodeResult { handle: handle(breaks), ..NodeResult::default() },
+            Err(message) => NodeResult::failed(NodeFailure::new("", message)),
+        }
+    }
+
+    /// No conditions never hold, unlike an empty case of an if-else.
+    fn holds(&self, variables: &dyn Variables) -> Result<bool, String> {
+        if self.breaks.conditions.is_empty() {
+            return Ok(false);
+        }
+        self.breaks.evaluate(variables).map(|outcome| outcome.result)
+    }
+}
+
+fn handle(breaks: bool) -> String {
+    if breaks { BREAK_HANDLE.into() } else { SOURCE_HANDLE.into() }
+}
+
+/// Which errors of conditions are Python's `TypeError`; the others are `ValueError`, which Dify passes over before the
+/// first round. The text is all that tells them apart.
+fn is_type_error(message: &str) -> bool {
+    message == "Invalid actual value type: string"
+        || message.starts_with("Expected value must be a string ")
+        || message.starts_with("unexpected value: type=")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! What is open in a run beside its nodes and variables, at rest: frames, containers, what closed frames left, answers
+//! below the root, pauses, commands in effect.
+//!
+//! | hash | field | holds |
+//! | --- | --- | --- |
+//! | state | `f:<frame>` | an open frame below the root |
+//! | state | `c:<frame>/<node>` | what an open container was given |
+//! | state | `r:<frame>/<node>` | outputs of a response node below the root that may count for the run |
+//! | state | `control` | commands in effect |
+//! | collected | `<frame>` | what a closed frame left to its container |
+//! | pauses | `<pause>` | a pause; beside it, under `<pause>:answer`, the answer that was taken |
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use super::WireError;
+use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
+use crate::clock::Timestamp;
+use crate::graph::{Graph, NodeIx};
+use crate::ids::{FramePath, NodeId};
+use crate::machine::body::{BodyState, Collected, OpenContainer, Price, Spent, Tally};
+use crate::machine::control::Control;
+use crate::machine::pause::{Pause, PauseStatus};
+use crate::machine::run::{Frame, Responder};
+use crate::nodes::{PauseRequest, Phase};
+use crate::value::JsonMap;
+
+const WHAT: &str = "the state of a run";
+
+/// The field of the commands in effect.
+pub const CONTROL_FIELD: &str = "control";
+
+// ---- frames
+
+/// The field of a frame.
+pub fn frame_field(path: &FramePath) -> String {
+    format!("f:{path}")
+}
+
+/// A frame below the root, without its nodes and variables.
+pub fn frame_json(frame: &Frame) -> String {
+    let mut map = JsonMap::new();
+    map.insert("opened_at".into(), frame.opened_at.micros().into());
+    if let Some(error) = &frame.error {
+        map.insert("error".into(), (**error).into());
+    }
+    if frame.loop_end {
+        map.insert("loop_end".into(), true.into());
+    }
+    if !frame.responded.is_empty() {
+        let responded = frame.responded.iter().filter_map(|responder| match responder {
+            Responder::Nested(key) => Some(Json::from(&**key)),
+            Responder::Root(_) => None,
+        });
+        map.insert("responded".into(), responded.collect());
+    }
+    if !frame.conversation_written.is_empty() {
+        map.insert("conversation".into(), frame.conversation_written.iter().map(String::as_str).collect());
+    }
+    Json::Object(map).to_string()
+}
+
+/// Reads what [`frame_json`] wrote into a frame.
+pub(super) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError> {
+    let map = object(text)?;
+    let texts = |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
+    frame.opened_at = Timestamp::from_micros(map.get("opened_at").and_then(Json::as_i64).unwrap_or(0));
+    frame.error = map.get("error").and_then(Json::as_str).map(Arc::from);
+    frame.loop_end = map.get("loop_end").and_then(Json::as_bool).unwrap_or(false);
+    frame.responded = texts("responded").map(|key| Responder::Nested(key.into())).collect();
+    frame.conversation_written = texts("conversation").map(str::to_string).collect();
+    Ok(())
+}
+
+/// Response nodes of the root frame: ids, and the keys of those below it.
+pub(super) fn responded_json(responded: &[Responder], graph: &Graph) -> Json {
+    let one = |responder: &Responder| match responder {
+        Responder::Root(node) => Json::from(graph.node(*node).id.as_str()),
+        Responder::Nested(key) => json!({ "nested": &**key }),
+    };
+    responded.iter().map(one).collect()
+}
+
+/// Reads what [`responded_json`] wrote.
+pub(super) fn read_responded(value: Option<&Json>, graph: &Graph) -> Result<Vec<Responder>, WireError> {
+    let one = |item: &Json| {
+        if let Some(key) = item.get("nested").and_then(Json::as_str) {
+            return Ok(Responder::Nested(key.into()));
+        }
+        let id = item.as_str().unwrap_or("");
+        let unknown = || WireError::UnknownNode { what: WHAT, node: id.to_string() };
+        graph.find(id).map(Responder::Root).ok_or_else(unknown)
+    };
+    value.and_then(Json::as_array).into_iter().flatten().map(one).collect()
+}
+
+// ---- parts of a node's state
+
+/// Writes how far a container is.
+pub(super) fn write_body(map: &mut JsonMap, body: &BodyState) {
+    let mut inner = JsonMap::new();
+    inner.insert("count".into(), body.count.into());
+    inner.insert("next".into(), body.next.into());
+    inner.insert("closed".into(), body.closed.into());
+    if let Some(error) = &body.error {
+        inner.insert("error".into(), (**error).into());
+    }
+    if let Some(phase) = body.phase {
+        inner.insert("phase".into(), phase.name().into());
+    }
+    map.insert("body".into(), Json::Object(inner));
+}
+
+/// Reads how far a container is.
+pub(super) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, WireError> {
+    let Some(map) = value.and_then(Json::as_object) else { return Ok(None) };
+    let number = |key: &str| small(map.get(key));
+    let phase = map.get("phase").and_then(Json::as_str);
+    let unknown = |name: &str| WireError::Unknown { what: "a part of a container", kind: name.to_string() };
+    Ok(Some(Box::new(BodyState {
+        count: number("count"),
+        next: number("next"),
+        closed: number("closed"),
+        error: map.get("error").and_then(Json::as_str).map(Arc::from),
+        phase: phase.map(|name| Phase::from_name(name).ok_or_else(|| unknown(name))).transpose()?,
+    })))
+}
+
+/// Writes what was spent, beside other fields.
+pub(super) fn write_spent(map: &mut JsonMap, spent: &Spent) {
+    if spent.tokens > 0 {
+        map.insert("tokens".into(), spent.tokens.into());
+    }
+    if let Some(price) = &spent.price {
+        map.insert("price".into(), price.amount.fixed().into());
+        map.insert("currency".into(), (*price.currency).into());
+    }
+}
+
+/// Reads what was spent.
+pub(super) fn read_spent(map: &JsonMap) -> Spent {
+    let amount = map.get("price").and_then(Json::as_str).and_then(|text| text.parse().ok());
+    let currency = map.get("currency").and_then(Json::as_str).unwrap_or("USD");
+    Spent {
+        tokens: map.get("tokens").and_then(Json::as_u64).unwrap_or(0),
+        price: amount.map(|amount| Price { amount, currency: currency.into() }),
+    }
+}
+
+/// Writes what happened in a container's closed frames.
+pub(super) fn write_tally(map: &mut JsonMap, tally: &Tally) {
+    if *tally == Tally::default() {
+        return;
+    }
+    let mut inner = JsonMap::new();
+    inner.insert("steps".into(), tally.steps.into());
+    if tally.failures > 0 {
+        inner.insert("failures".into(), tally.failures.into());
+    }
+    write_spent(&mut inner, &tally.spent);
+    map.insert("inside".into(), Json::Object(inner));
+}
+
+/// Reads what happened in a container's closed frames.
+pub(super) fn read_tally(value: Option<&Json>) -> Tally {
+    let Some(map) = value.and_then(Json::as_object) else { return Tally::default() };
+    let number = |key: &str| map.get(key).and_then(Json::as_u64).unwrap_or(0);
+    Tally { steps: number("steps"), failures: number("failures"), spent: read_spent(map) }
+}
+
+// ---- containers
+
+/// What an open container was given.
+pub fn container_json(container: &OpenContainer) -> String {
+    let mut map = JsonMap::new();
+    map.insert("inputs".into(), serde_json::to_value(NamedJson(&container.inputs)).unwrap_or_default());
+    if let Some(items) = &container.items {
+        map.insert("items".into(), serde_json::to_value(StoredJson(items)).unwrap_or_default());
+    }
+    Json::Object(map).to_string()
+}
+
+/// Reads what an open container was given.
+pub(super) fn read_container(text: &str) -> Result<OpenContainer, WireError> {
+    let mut map = object(text)?;
+    Ok(OpenContainer {
+        inputs: named_from_json(map.remove("inputs"))?,
+        items: map.remove("items").map(stored_from_json).transpose()?,
+        ..OpenContainer::default()
+    })
+}
+
+/// The field of what a closed frame left.
+pub fn collected_field(frame: &FramePath, container: &NodeId, index: u32) -> String {
+    frame.child(container, index).to_string()
+}
+
+/// What a closed frame left.
+pub fn collected_json(left: &Collected) -> String {
+    let mut map = JsonMap::new();
+    match &left.output {
+        Some((output, way)) => {
+            map.insert("output".into(), serde_json::to_value(StoredJson(output)).unwrap_or_default());
+            if !way.is_empty() {
+                map.insert("way".into(), way.iter().map(String::as_str).collect());
+            }
+        }
+        None if left.variables.is_empty() => _ = map.insert("failed".into(), true.into()),
+        None => {}
+    }
+    if !left.variables.is_empty() {
+        map.insert("variables".into(), serde_json::to_value(NamedJson(&left.variables)).unwrap_or_default());
+    }
+    map.insert("seconds".into(), left.seconds.into());
+    Json::Object(map).to_string()
+}
+
+/// Reads what a closed frame left.
+pub(super) fn read_collected(text: &str) -> Result<Collected, WireError> {
+    let mut map = object(text)?;
+    let way = map.get("way").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
+    let way = way.map(str::to_string).collect();
+    let output = map.remove("output").map(stored_from_json).transpose()?;
+    Ok(Collected {
+        output: output.map(|output| (output, way)),
+        variables: named_from_json(map.remove("variables"))?,
+        seconds: map.get("seconds").and_then(Json::as_f64).unwrap_or(0.0),
+    })
+}
+
+/// The container and the number of a frame path.
+pub(super) fn placed(path: &FramePath, graph: &Graph) -> Result<(FramePath, NodeIx, u32), WireError> {
+    let malformed = || WireError::malformed(WHAT, format!("{path:?} is no frame of a container"));
+    let (id, index) = path.last().ok_or_else(malformed)?;
+    let unknown = || WireError::UnknownNode { what: WHAT, node: id.to_string() };
+    let node = graph.find(&id).ok_or_else(unknown)?;
+    Ok((path.parent(), node, index))
+}
+
+// ---- pauses
+
+/// A pause, as its hash has it and as events show it.
+pub fn pause_json(pause: &Pause, graph: &Graph) -> Json {
+    let node = graph.node(pause.node);
+    let mut map = JsonMap::new();
+    map.insert("pause_id".into(), (*pause.id).into());
+    map.insert("kind".into(), "human_input".into());
+    map.insert("status".into(), pause.status.name().into());
+    map.insert("node_id".into(), node.id.as_str().into());
+    map.insert("node_title".into(), node.title.as_str().into());
+    map.insert("node_execution_id".into(), pause.execution.to_string().into());
+    if !pause.frame.is_root() {
+        map.insert("frame".into(), pause.frame.as_str().into());
+    }
+    map.insert("opened_at".into(), pause.opened_at.micros().to_string().into());
+    if let Some(at) = pause.expires_at {
+        map.insert("expires_at".into(), at.micros().to_string().into());
+    }
+    if let Json::Object(request) = pause.request.to_json() {
+        map.extend(request);
+    }
+    Json::Object(map)
+}
+
+/// Reads a pause that nobody has answered; none for one that is over.
+pub(super) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, WireError> {
+    let map = object(text)?;
+    let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or("");
+    let time = |key: &str| words(key).parse().ok().map(Timestamp::from_micros);
+    if words("status") != PauseStatus::Pending.name() {
+        return Ok(None);
+    }
+    let node = words("node_id");
+    let unknown = || WireError::UnknownNode { what: WHAT, node: node.to_string() };
+    Ok(Some(Pause {
+        id: words("pause_id").into(),
+        frame: FramePath::from(words("frame")),
+        node: graph.find(node).ok_or_else(unknown)?,
+        execution: words("node_execution_id").parse().map_err(|e| WireError::malformed(WHAT, e))?,
+        opened_at: time("opened_at").unwrap_or_default(),
+        expires_at: time("expires_at"),
+        status: PauseStatus::Pending,
+        request: Box::new(PauseRequest::from_json(&Json::Object(map.clone()))?),
+    }))
+}
+
+// ---- commands
+
+/// Commands in effect.
+pub fn control_json(control: &Control) -> String {
+    let mut map = JsonMap::new();
+    if !control.pausing.is_empty() {
+        map.insert("pausing".into(), control.pausing.iter().map(|reason| &**reason).collect());
+    }
+    if let Some(at) = control.resumed_at {
+        map.insert("resumed_at".into(), at.micros().into());
+        map.insert("steps_before".into(), control.steps_before.into());
+    }
+    if !control.fired.is_empty() {
+        map.insert("fired".into(), control.fired.iter().copied().collect());
+    }
+    Json::Object(map).to_string()
+}
+
+/// Reads the commands in effect.
+pub(super) fn read_control(text: &str) -> Result<Control, WireError> {
+    let map = object(text)?;
+    let list = |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten();
+    let fired: BTreeSet<usize> =
+        list("fired").filter_map(Json::as_u64).filter_map(|at| usize::try_from(at).ok()).collect();
+    Ok(Control {
+        pausing: list("pausing").filter_map(Json::as_str).map(Arc::from).collect(),
+        resumed_at: map.get("resumed_at").and_then(Json::as_i64).map(Timestamp::from_micros),
+        steps_before: map.get("steps_before").and_then(Json::as_u64).unwrap_or(0),
+        fired,
+    })
+}
+
+fn small(value: Option<&Json>) -> u32 {
+    value.and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+}
+
+fn object(text: &str) -> Result<JsonMap, WireError> {
+    serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))
+}

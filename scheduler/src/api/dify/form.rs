@@ -1,0 +1,131 @@
+//! `GET` and `POST /v1/form/human_input/{form_token}`: what a run asks, and the answer. The token came with the events of
+//! the run, or with its pauses.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::ids::RunId;
+use tidemill_common::store::App;
+use tidemill_common::value::JsonMap;
+
+use super::{find, user_of};
+use crate::api::ApiState;
+use crate::api::answers::{Answer, Refused, answer};
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::forms;
+use crate::api::pauses::{self, Pause, PauseStatus};
+use crate::api::request::{Body, take_object, take_text};
+
+/// Shows a form that waits.
+///
+/// # Errors
+/// 404 for a token that opens nothing here, 412 when the form does not wait any more.
+pub async fn show(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    Path(token): Path<String>,
+) -> Result<JsonBody<Json>, ApiError> {
+    let now = state.store.time().await?;
+    let (_, pause) = waiting(&state, &app, &token, now).await?;
+    let form = pause.dify(token);
+    let part = |key: &str| form.get(key).cloned().unwrap_or_default();
+    Ok(JsonBody(json!({
+        "form_content": part("form_content"),
+        "inputs": part("inputs"),
+        "resolved_default_values": as_texts(part("resolved_default_values")),
+        "user_actions": part("actions"),
+        "expiration_time": part("expiration_time"),
+    })))
+}
+
+/// Answers a form, once. When this returns well the run will go on with the answer.
+///
+/// # Errors
+/// As for showing; 400 `invalid_form_data` in Dify's words.
+pub async fn submit(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    Path(token): Path<String>,
+    body: Body,
+) -> Result<JsonBody<Json>, ApiError> {
+    let mut map = body.dify_object()?;
+    let given = Answer {
+        answered_by: Some(user_of(&map)?),
+        action: take_text(&mut map, "action")?.unwrap_or_default(),
+        inputs: take_object(&mut map, "inputs")?.unwrap_or_default(),
+        key: None,
+    };
+    let now = state.store.time().await?;
+    let (run, pause) = waiting(&state, &app, &token, now).await?;
+    match answer(&state, run, &pause, given, now).await {
+        Ok(()) => Ok(JsonBody(json!({}))),
+        Err(refused) => Err(in_difys_words(refused)),
+    }
+}
+
+/// The pause that a token opens for this app, as long as it waits.
+async fn waiting(
+    state: &ApiState,
+    app: &App,
+    token: &str,
+    now: Timestamp,
+) -> Result<(RunId, Pause), ApiError> {
+    let run = forms::run_of(token).ok_or_else(not_found)?;
+    if find(state, app, run).await?.is_none() {
+        return Err(not_found());
+    }
+    let tokens = state.forms.tokens(&*state.store).await?;
+    let mut pauses = pauses::of_run(&*state.store, run).await?.into_iter();
+    let pause = pauses.find(|pause| tokens.is_of(token, run, &pause.id)).ok_or_else(not_found)?;
+    match pause.status(now) {
+        PauseStatus::Pending => Ok((run, pause)),
+        PauseStatus::Answered => Err(submitted()),
+        PauseStatus::Expired | PauseStatus::Cancelled => Err(expired()),
+    }
+}
+
+fn in_difys_words(refused: Refused) -> ApiError {
+    match refused {
+        // Dify stops at the first problem.
+        Refused::Invalid(error) => {
+            let first = error.problems.first().map(ToString::to_string).unwrap_or_default();
+            invalid(first)
+        }
+        Refused::File(error) => match ApiError::from(error) {
+            error if error.status() == StatusCode::BAD_REQUEST => invalid(error.message()),
+            other => other,
+        },
+        Refused::NotFound => not_found(),
+        Refused::AlreadyAnswered => submitted(),
+        Refused::Expired | Refused::Cancelled | Refused::Over(_) => expired(),
+        other @ (Refused::Wire(_) | Refused::Store(_)) => other.into(),
+    }
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "human_input_form_not_found", "Form not found")
+}
+fn submitted() -> ApiError {
+    let message = "This form has been submitted before";
+    ApiError::new(StatusCode::PRECONDITION_FAILED, "human_input_form_submitted", message)
+}
+fn expired() -> ApiError {
+    ApiError::new(StatusCode::PRECONDITION_FAILED, "human_input_form_expired", "This form has expired")
+}
+fn invalid(message: impl Into<String>) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "invalid_form_data", message)
+}
+
+/// Every value as text, as Dify shows first values to people.
+fn as_texts(values: Json) -> Json {
+    let Json::Object(values) = values else { return json!({}) };
+    let text = |value: Json| match value {
+        Json::String(text) => text,
+        Json::Null => String::new(),
+        other @ (Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => other.to_string(),
+    };
+    Json::Object(values.into_iter().map(|(name, value)| (name, text(value).into())).collect::<JsonMap>())
+}

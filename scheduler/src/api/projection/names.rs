@@ -1,0 +1,9 @@
+//! Types of events around pauses, beside those in [`tidemill_common::wire::event::kind`]; containers are told by what
+//! their types begin with.
+
+/// A node waits for somebody.
+pub(super) const PAUSE_REQUESTED: &str = "node_run_pause_requested";
+/// A form was answered.
+pub(super) const FORM_FILLED: &str = "node_run_human_input_form_filled";
+/// A form was not answered in time.
+pub(super) const FORM_TIMEOUT: &str = "node_run_human_input_form_timeout";
