@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::graph::Graph;
@@ -10,7 +11,8 @@ use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::changes::Record;
 use tidemill_common::machine::run::json_size;
-use tidemill_common::nodes::{EvaluationLimits, NodeKind, NodeResult, evaluate};
+use tidemill_common::nodes::iteration::item;
+use tidemill_common::nodes::{EvaluationLimits, NodeKind, NodeResult, evaluate, evaluate_phase};
 use tidemill_common::store::{Completion, Dead, Delivered, Jobs};
 use tidemill_common::value::{BlobRef, Lookup, Segment, Selector, Stored, Variables, blob_text};
 use tidemill_common::wire::fact::{JobName, Report};
@@ -50,8 +52,8 @@ pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, g
             Ending::Error(error) => failed(&error),
             Ending::Text(text) => {
                 let text = marked(&text, handing_out);
-                let outputs = vec![("text".to_string(), Segment::string(text.clone()))];
-                let record = spill(outputs, job, handing_out, &mut blobs);
+                let result = NodeResult::outputs(vec![("text".into(), Segment::string(text.clone()))]);
+                let record = spill(result, job, handing_out, &mut blobs);
                 let selector = vec![job.node.to_string(), "text".to_string()];
                 let streams = job.streams.then_some((selector, text));
                 Result { record, blobs, streams, gives_up: None }
@@ -65,12 +67,16 @@ pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, g
         fuel: None,
         output_bytes: None,
     };
-    match evaluate(node, &variables, &limits) {
-        Ok(NodeResult { failure: None, outputs, handle, .. }) => {
-            let record = Record { handle, ..spill(outputs, job, handing_out, &mut blobs) };
+    let result = match job.phase {
+        Some(phase) => Ok(evaluate_phase(node, phase, &variables)),
+        None => evaluate(node, &variables, &limits),
+    };
+    match result {
+        Ok(NodeResult { failure: Some(failure), .. }) => failed(&failure.message),
+        Ok(result) => {
+            let record = spill(result, job, handing_out, &mut blobs);
             Result { record, blobs, streams: None, gives_up: None }
         }
-        Ok(NodeResult { failure: Some(failure), .. }) => failed(&failure.message),
         Err(_) => failed("it was deferred once more"),
     }
 }
@@ -83,25 +89,24 @@ fn failed(error: &str) -> Result {
     Result { record: failure(error, "SimulatedError"), blobs: Vec::new(), streams: None, gives_up: None }
 }
 
-/// The record of outputs, large ones apart.
-fn spill(
-    outputs: Vec<(String, Segment)>,
-    job: &Job,
-    handing_out: u64,
-    blobs: &mut Vec<(BlobId, String)>,
-) -> Record {
-    let mut keep = |(name, segment): (String, Segment)| {
+/// The record of a result, large values apart.
+fn spill(result: NodeResult, job: &Job, handing_out: u64, blobs: &mut Vec<(BlobId, String)>) -> Record {
+    let mut keep = |name: &str, segment: Segment| {
         if json_size(&segment.value) <= job.options.inline_bytes_max {
-            return (name, Stored::Inline(segment));
+            return Stored::Inline(segment);
         }
         // Never used twice: each handing-out has names of its own.
         let id = BlobId::from(format!("b{handing_out}-{name}").as_str());
         let text = blob_text(&segment.value);
-        let blob = BlobRef { id: id.clone(), ty: segment.ty, size: text.len() as u64 };
+        let blob = BlobRef::to(id.clone(), &segment, &text);
         blobs.push((id, text));
-        (name, Stored::Blob(blob))
+        Stored::Blob(blob)
     };
-    Record { outputs: outputs.into_iter().map(&mut keep).collect(), ..Record::default() }
+    let outputs = result.outputs.into_iter().map(|(name, it)| (name.clone(), keep(&name, it))).collect();
+    let updates =
+        result.updates.into_iter().map(|it| (it.node.clone(), it.name.clone(), keep(&format!("{}-{}", it.node, it.name), it.value)));
+    let updates = updates.collect();
+    Record { outputs, updates, handle: result.handle, pause: result.pause.map(Box::new), ..Record::default() }
 }
 
 impl Result {
@@ -145,20 +150,29 @@ struct Loaded<'a> {
     job: &'a Job,
     graph: &'a Graph,
     blobs: HashMap<BlobId, Segment>,
+    items: HashMap<(BlobId, u64), Segment>,
 }
 
 impl<'a> Loaded<'a> {
     fn new(job: &'a Job, shard: ShardId, graph: &'a Graph, ground: &Ground) -> Self {
-        let mut blobs = HashMap::new();
+        let (mut blobs, mut items) = (HashMap::new(), HashMap::new());
+        let load = |blob: &BlobRef| -> Json {
+            let text = at_once(ground.store.load_blob(shard, &blob.id)).ok().flatten().unwrap_or_default();
+            serde_json::from_str(&text).unwrap_or_default()
+        };
         for (_, _, value) in &job.inputs {
-            if let Stored::Blob(blob) = value {
-                let text =
-                    at_once(ground.store.load_blob(shard, &blob.id)).ok().flatten().unwrap_or_default();
-                let value = serde_json::from_str(&text).unwrap_or_default();
-                blobs.insert(blob.id.clone(), Segment::new(blob.ty, value));
+            match value {
+                Stored::Blob(blob) => {
+                    blobs.insert(blob.id.clone(), Segment::new(blob.ty, load(blob)));
+                }
+                Stored::Item { list, at } => {
+                    let value = usize::try_from(*at).ok().and_then(|at| load(list).get(at).cloned());
+                    items.insert((list.id.clone(), *at), item(list.ty, value.unwrap_or_default()));
+                }
+                Stored::Inline(_) | Stored::Secret(_) => {}
             }
         }
-        Self { job, graph, blobs }
+        Self { job, graph, blobs, items }
     }
 }
 
@@ -168,6 +182,10 @@ impl Variables for Loaded<'_> {
         match found {
             Some((_, _, Stored::Inline(segment))) => Lookup::Found(Cow::Borrowed(segment)),
             Some((_, _, Stored::Blob(blob))) => match self.blobs.get(&blob.id) {
+                Some(segment) => Lookup::Found(Cow::Borrowed(segment)),
+                None => Lookup::Missing,
+            },
+            Some((_, _, Stored::Item { list, at })) => match self.items.get(&(list.id.clone(), *at)) {
                 Some(segment) => Lookup::Found(Cow::Borrowed(segment)),
                 None => Lookup::Missing,
             },

@@ -20,7 +20,7 @@ use tidemill_common::clock::ManualClock;
 use tidemill_common::graph;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::store::memory::MemoryStore;
-use tidemill_common::store::{Commit, NewRun, Runs, Sent, Shards};
+use tidemill_common::store::{Commit, NewRun, RunCommand, Runs, Sent, Shards};
 use tidemill_common::wire;
 use tidemill_scheduler::cache::Graphs;
 
@@ -222,7 +222,8 @@ impl World {
             && self.ground.dice.permille(8)
             && let Some(run) = self.ground.dice.pick(&self.runs).copied()
         {
-            let sent = at_once(self.ground.store.send_command(run, "stop", "{\"reason\":\"enough\"}"));
+            let stop = RunCommand::new(wire::fact::kind::STOP, wire::fact::stop_body("enough"));
+            let sent = at_once(self.ground.store.send_command(run, &stop));
             if matches!(sent, Ok(Sent::Accepted)) {
                 self.ground.tell(|| format!("somebody stops {run}"));
                 self.ground.count("runs stopped");
