@@ -17,7 +17,7 @@ impl Features {
     /// What the machine can do.
     pub const NOW: Self = Self {
         // Waits for the machine's containers.
-        containers: false,
+        containers: true,
         // Waits for the same.
         nested: false,
         // Waits for the machine's pauses, and for the store's `pauses` and `answer_pause`, by which the world answers.
