@@ -19,7 +19,7 @@ impl Features {
         // Waits for the machine's containers.
         containers: true,
         // Waits for the same.
-        nested: false,
+        nested: true,
         // Waits for the machine's pauses, and for the store's `pauses` and `answer_pause`, by which the world answers.
         forms: false,
         stops: true,

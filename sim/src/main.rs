@@ -78,9 +78,9 @@ fn finish(verdict: &Verdict) -> ExitCode {
 }
 
 /// Plays seeds on all cores; answers the smallest that went wrong, and how often what happened.
-fn play(seeds: std::ops::Range<u64>, settings: Settings) -> (Option<u64>, BTreeMap<&'static str, u64>) {
+fn play(seeds: std::ops::Range<u64>, settings: Settings) -> (Option<u64>, BTreeMap<String, u64>) {
     let next = AtomicU64::new(seeds.start);
-    let found: Mutex<(Option<u64>, BTreeMap<&'static str, u64>)> = Mutex::default();
+    let found: Mutex<(Option<u64>, BTreeMap<String, u64>)> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..threads {

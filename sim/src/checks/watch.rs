@@ -159,6 +159,9 @@ impl Ground {
             was_stopped: seen.was_stopped,
         };
         let found = after_end(&told);
+        for event in &events {
+            self.count(&format!("told {}", event.kind));
+        }
         self.tell(|| format!("{run} is {}", rest.status.name()));
         if let Some((id, wrong)) = found {
             self.watch.found(id, format!("{run}: {wrong}"));

@@ -53,7 +53,7 @@ pub(crate) struct Ground {
     /// Jobs handed out so far, to whomever.
     pub(crate) handed_out: u64,
     /// How often what happened.
-    pub(crate) tally: BTreeMap<&'static str, u64>,
+    pub(crate) tally: BTreeMap<String, u64>,
     /// Commits whose sender gave up on them and which may still arrive.
     pub(crate) limbo: Vec<(SharedOwner, Commit, Vec<EntryId>)>,
     /// Steps of the world so far.
@@ -74,8 +74,8 @@ impl Ground {
     }
 
     /// Counts that something happened.
-    pub(crate) fn count(&mut self, what: &'static str) {
-        *self.tally.entry(what).or_default() += 1;
+    pub(crate) fn count(&mut self, what: &str) {
+        *self.tally.entry(what.to_string()).or_default() += 1;
     }
 
     /// Adds a line to the story, when somebody reads it.

@@ -52,7 +52,7 @@ pub struct Verdict {
     /// A number that two stories share when they went the same way.
     pub digest: u64,
     /// How often what happened.
-    pub tally: BTreeMap<&'static str, u64>,
+    pub tally: BTreeMap<String, u64>,
     /// Its last lines, when it was told.
     pub story: Vec<String>,
 }
@@ -87,7 +87,7 @@ pub fn simulate(seed: u64, settings: Settings) -> Verdict {
     }
     world.come_to_rest();
     let Ground { watch, mut tally, story, .. } = world.ground;
-    tally.insert("commits", watch.commits);
+    tally.insert("commits".into(), watch.commits);
     let story = story.unwrap_or_default().into();
     Verdict { seed, violation: watch.violation, digest: watch.digest, tally, story }
 }
