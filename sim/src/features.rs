@@ -9,19 +9,13 @@ pub struct Features {
     pub nested: bool,
     /// Human-input forms.
     pub forms: bool,
+    /// Pause and resume commands.
+    pub pauses: bool,
     /// Stop commands.
     pub stops: bool,
 }
 
 impl Features {
-    /// What the machine can do.
-    pub const NOW: Self = Self {
-        // Waits for the machine's containers.
-        containers: true,
-        // Waits for the same.
-        nested: true,
-        // Waits for the machine's pauses, and for the store's `pauses` and `answer_pause`, by which the world answers.
-        forms: false,
-        stops: true,
-    };
+    /// All of it.
+    pub const ALL: Self = Self { containers: true, nested: true, forms: true, pauses: true, stops: true };
 }

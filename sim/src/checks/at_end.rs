@@ -104,22 +104,26 @@ fn starts_too_early(
 }
 
 pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
-    let count = |kinds: &[&str], in_root: bool| {
-        let counts = |event: &&EventRecord| {
-            kinds.contains(&event.kind.as_str()) && !(in_root && event.data.contains_key("frame"))
-        };
-        it.events.iter().filter(counts).count().to_string()
+    let count = |kinds: &[&str]| {
+        it.events.iter().filter(|event| kinds.contains(&event.kind.as_str())).count().to_string()
     };
     let field = |name: &str| it.fields.get(name).cloned().unwrap_or_default();
-    let failures = count(&[kind::NODE_RUN_RETRY, kind::NODE_RUN_FAILED, kind::NODE_RUN_EXCEPTION], false);
+    let failures = count(&[kind::NODE_RUN_RETRY, kind::NODE_RUN_FAILED, kind::NODE_RUN_EXCEPTION]);
     if field("exceptions") != failures {
         return Some(format!("{} failures are counted, {failures} were told", field("exceptions")));
     }
     // A run that was cut short may have counted an attempt whose start was not told any more.
     let is_whole = matches!(it.rest.status, RunStatus::Succeeded | RunStatus::PartialSucceeded);
-    let steps = count(&[kind::NODE_RUN_STARTED, kind::NODE_RUN_RETRY], true);
-    (is_whole && field("steps") != steps)
-        .then(|| format!("{} steps are counted, {steps} were told", field("steps")))
+    let in_root = |event: &&EventRecord| !event.data.contains_key("frame");
+    let told = |name: &str| -> Vec<Where> {
+        it.events.iter().filter(in_root).filter(|event| event.kind == name).map(place).collect()
+    };
+    let (retries, starts): (Vec<Where>, BTreeSet<Where>) =
+        (told(kind::NODE_RUN_RETRY), told(kind::NODE_RUN_STARTED).into_iter().collect());
+    // Who waited for a person is told to start once more when the person has answered; that is no attempt of its own.
+    let steps = (retries.len() + starts.len()).to_string();
+    let counted = field("steps");
+    (is_whole && counted != steps).then(|| format!("{counted} steps are counted, {steps} were told"))
 }
 
 pub(super) fn shown_text_is_whole(it: &Told<'_>) -> Option<String> {

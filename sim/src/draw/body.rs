@@ -93,6 +93,11 @@ impl Sketch<'_> {
                     };
                     open.extend(drawn.0.into_iter().map(|handle| (id.clone(), handle)));
                 }
+                5 if self.features.forms && self.dice.percent(30) => {
+                    self.node(&id, data::form(&one), Some(container));
+                    seen.push(place(&id, "comment"));
+                    open.extend(["approve", "reject", "__timeout"].map(|handle| (id.clone(), handle)));
+                }
                 3 | 4 => {
                     let on_worker = self.dice.percent(30);
                     self.node(&id, data::template(&reads, on_worker), Some(container));

@@ -103,8 +103,10 @@ fn spill(result: NodeResult, job: &Job, handing_out: u64, blobs: &mut Vec<(BlobI
         Stored::Blob(blob)
     };
     let outputs = result.outputs.into_iter().map(|(name, it)| (name.clone(), keep(&name, it))).collect();
-    let updates =
-        result.updates.into_iter().map(|it| (it.node.clone(), it.name.clone(), keep(&format!("{}-{}", it.node, it.name), it.value)));
+    let updates = result
+        .updates
+        .into_iter()
+        .map(|it| (it.node.clone(), it.name.clone(), keep(&format!("{}-{}", it.node, it.name), it.value)));
     let updates = updates.collect();
     Record { outputs, updates, handle: result.handle, pause: result.pause.map(Box::new), ..Record::default() }
 }

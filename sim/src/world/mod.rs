@@ -6,6 +6,7 @@ mod execute;
 mod faults;
 mod ground;
 mod network;
+mod people;
 mod sabotage;
 mod scheduler;
 mod wheel;
@@ -20,7 +21,7 @@ use tidemill_common::clock::ManualClock;
 use tidemill_common::graph;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::store::memory::MemoryStore;
-use tidemill_common::store::{Commit, NewRun, RunCommand, Runs, Sent, Shards};
+use tidemill_common::store::{Commit, NewRun, Runs, Shards};
 use tidemill_common::wire;
 use tidemill_scheduler::cache::Graphs;
 
@@ -39,6 +40,8 @@ use worker::Worker;
 
 /// Rounds without faults within which every run must end; a round is a third of a second.
 const QUIET_ROUNDS: u64 = 1_500;
+/// How long a form waits; see `draw`.
+const FORM_WAIT: Duration = Duration::from_secs(3600);
 /// The longest step of the clock: shorter than what leases are renewed in.
 const TICK: Duration = Duration::from_millis(900);
 
@@ -70,7 +73,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { features: Features::NOW, off: None, tells: false }
+        Self { features: Features::ALL, off: None, tells: false }
     }
 }
 
@@ -217,19 +220,7 @@ impl World {
             self.lose_a_job();
         }
         self.ground.arrive_late();
-        // Most stories have no stop, since it cuts them short.
-        if self.features.stops
-            && self.ground.dice.permille(8)
-            && let Some(run) = self.ground.dice.pick(&self.runs).copied()
-        {
-            let stop = RunCommand::new(wire::fact::kind::STOP, wire::fact::stop_body("enough"));
-            let sent = at_once(self.ground.store.send_command(run, &stop));
-            if matches!(sent, Ok(Sent::Accepted)) {
-                self.ground.tell(|| format!("somebody stops {run}"));
-                self.ground.count("runs stopped");
-                self.ground.watch.stop_sent(run);
-            }
-        }
+        self.ground.somebody_acts(&self.runs, self.features);
     }
 
     fn lose_a_job(&mut self) {
@@ -272,7 +263,7 @@ impl World {
             self.submit();
         }
         self.ground.tell(|| "from now on nothing goes wrong".to_string());
-        for _ in 0..QUIET_ROUNDS {
+        for round in 0..QUIET_ROUNDS {
             if self.ground.watch.violation.is_some() {
                 return;
             }
@@ -286,7 +277,10 @@ impl World {
                 self.deliver();
             }
             self.ground.arrive_late();
-            self.pass(Duration::from_millis(333));
+            self.ground.everybody_acts(&self.runs);
+            // Forms that nobody answers wait for an hour.
+            let is_long = self.features.forms && round % 50 == 49;
+            self.pass(if is_long { FORM_WAIT / 2 } else { Duration::from_millis(333) });
         }
         let waiting: Vec<&RunId> = self.runs.iter().filter(|run| !self.ground.watch.is_over(run)).collect();
         let found = format!("still under way: {waiting:?}; {}", self.ground.leftovers());

@@ -124,7 +124,8 @@ impl Ground {
         self.remember(run, kind, body);
     }
 
-    fn remember(&mut self, run: RunId, kind: &'static str, body: String) {
+    /// Keeps a fact, to come again.
+    pub(crate) fn remember(&mut self, run: RunId, kind: &'static str, body: String) {
         if self.network.past.len() >= ECHOES_MAX {
             let at = self.dice.below(ECHOES_MAX);
             self.network.past.swap_remove(at);
