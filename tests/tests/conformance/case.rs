@@ -43,7 +43,14 @@ impl Case {
     /// The request that submits it: its values and nothing else.
     pub(crate) fn submission(&self, base_url: &str) -> Json {
         let mut body = json!({"workflow": self.workflow(base_url)});
-        for key in ["inputs", "sys", "conversation", "memory", "commands"] {
+        if let Some(commands) = self.content.get("commands").and_then(Json::as_array) {
+            body["commands"] = commands.iter().map(|command| filled(command_of(command), base_url)).collect();
+        }
+        // A conversation variable that is written must have a conversation to go to.
+        if let Some(id) = self.content.get("sys").and_then(|sys| sys.get("conversation_id")) {
+            body["conversation_id"] = id.clone();
+        }
+        for key in ["inputs", "sys", "conversation", "memory"] {
             if let Some(value) = self.content.get(key) {
                 body[key] = expanded(filled(value.clone(), base_url));
             }
@@ -68,6 +75,16 @@ impl Case {
         let steps = self.content.get("resume").and_then(Json::as_array).cloned().unwrap_or_default();
         steps.into_iter().map(|step| filled(step, base_url)).collect()
     }
+}
+
+/// A command in the API's words: the cases speak of `type` and `abort`.
+fn command_of(command: &Json) -> Json {
+    let mut said = command.clone();
+    if let Some(map) = said.as_object_mut() {
+        let kind = map.remove("type").unwrap_or_default();
+        map.insert("command".into(), if kind == "abort" { json!("stop") } else { kind });
+    }
+    said
 }
 
 /// Puts the mock's address in.

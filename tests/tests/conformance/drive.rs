@@ -42,6 +42,17 @@ impl System {
         Self { scheduler, worker, cluster, forwarder, folder }
     }
 
+    /// Lets a form's time be over: days pass while no scheduler runs.
+    async fn expire(&mut self, run: &str, pause: &str) {
+        self.scheduler.process.kill();
+        let member = format!("{run} form {pause}");
+        for shard in 0..2 {
+            let key = format!("tm:{{{shard}}}:timers");
+            self.cluster.redis.cli(&["ZADD", &key, "XX", "1", &member]);
+        }
+        self.look_after().await;
+    }
+
     /// Starts anew what a case has brought down.
     pub(crate) async fn look_after(&mut self) {
         let file = self.folder.path().join("conformance.toml");
@@ -59,7 +70,7 @@ impl System {
 ///
 /// # Errors
 /// Why it fails; `details` gets what was seen.
-pub(crate) async fn run(system: &System, case: &Case, details: &mut String) -> Result<(), String> {
+pub(crate) async fn run(system: &mut System, case: &Case, details: &mut String) -> Result<(), String> {
     let mock = Mock::start(&case.file)?;
     system.forwarder.lead_to(&mock.base_url);
     let client = system.scheduler.client();
@@ -73,16 +84,17 @@ pub(crate) async fn run(system: &System, case: &Case, details: &mut String) -> R
         return Err(format!("refused with {}: {}", answer.status, told(&answer.body)));
     }
     let run = answer.body["id"].as_str().ok_or("the run has no id")?.to_string();
-    let outcome = stops(&client, &run, case, &expected, &mock.base_url, details).await;
+    let outcome = stops(system, &run, case, &expected, &mock.base_url, details).await;
     if outcome.is_err() {
         // What is still running must not disturb the next case; it may be over as well.
+        let client = system.scheduler.client();
         client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "stop"})).await;
     }
     outcome
 }
 
 async fn stops(
-    client: &Client,
+    system: &mut System,
     run: &str,
     case: &Case,
     expected: &Json,
@@ -90,12 +102,18 @@ async fn stops(
     details: &mut String,
 ) -> Result<(), String> {
     let mut told = Transcript::default();
-    let observed = stop(client, run, &mut told, details).await?;
+    let observed = stop(&system.scheduler.client(), run, &mut told, details).await?;
     verdict(differences(expected, &observed))?;
     for (index, step) in case.resumptions(base_url).iter().enumerate() {
         let what = |problem: String| format!("resume {}: {problem}", index + 1);
-        resume(client, run, step).await.map_err(what)?;
-        let observed = stop(client, run, &mut told, details).await.map_err(what)?;
+        let several = step.get("human_inputs").and_then(Json::as_array).cloned();
+        let mut observed = None;
+        // Of several forms each is answered as it comes up; what is expected holds after the last.
+        for answer in several.unwrap_or_else(|| vec![step.get("human_input").cloned().unwrap_or_default()]) {
+            let client = resume(system, run, &answer).await.map_err(what)?;
+            observed = Some(stop(&client, run, &mut told, details).await.map_err(what)?);
+        }
+        let observed = observed.ok_or_else(|| what("there is nothing to do".into()))?;
         verdict(differences(&step["expect"], &observed)).map_err(what)?;
     }
     Ok(())
@@ -133,16 +151,25 @@ async fn stop(
     Ok(Observed { all: told.clone(), since, detail })
 }
 
-async fn resume(client: &Client, run: &str, step: &Json) -> Result<(), String> {
-    if step.get("human_input").is_some() || step.get("human_inputs").is_some() {
-        return Err("there is no way yet to answer a form over the API".into());
+/// Lets a run go on: answers a form, lets it expire, or just resumes. Answers the client to go on with.
+async fn resume(system: &mut System, run: &str, answer: &Json) -> Result<Client, String> {
+    let client = system.scheduler.client();
+    let Some(node) = answer["node_id"].as_str() else {
+        let path = format!("/api/v1/runs/{run}/commands");
+        let answered = client.post(&path, &json!({"command": "resume"})).await;
+        return if answered.status == 202 { Ok(client) } else { Err(told(&answered.body)) };
+    };
+    let detail = client.run(run).await;
+    let pauses = detail["pauses"].as_array().into_iter().flatten();
+    let pause = pauses.clone().find(|pause| pause["status"] == "pending" && pause["node_id"] == node);
+    let id = pause.and_then(|pause| pause["pause_id"].as_str()).ok_or(format!("{node} does not wait"))?;
+    if answer["timeout"] == true {
+        system.expire(run, id).await;
+        return Ok(system.scheduler.client());
     }
-    let mut command = json!({"command": "resume"});
-    if let Some(commands) = step.get("commands") {
-        command["commands"] = commands.clone();
-    }
-    let answer = client.post(&format!("/api/v1/runs/{run}/commands"), &command).await;
-    if answer.status == 202 { Ok(()) } else { Err(told(&answer.body)) }
+    let body = json!({"action": answer["action"], "inputs": answer["inputs"]});
+    let answered = client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &body).await;
+    if answered.status < 300 { Ok(client) } else { Err(told(&answered.body)) }
 }
 
 fn verdict(differences: Vec<String>) -> Result<(), String> {

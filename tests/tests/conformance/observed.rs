@@ -116,12 +116,31 @@ impl Observed {
         Json::Array(told)
     }
 
+    /// Forms that wait, by node.
+    pub(crate) fn forms(&self) -> Json {
+        let waits = |pause: &&Json| pause["status"] == "pending";
+        let names = |list: &Json, key: &str| -> Vec<Json> {
+            list.as_array().into_iter().flatten().map(|item| item[key].clone()).collect()
+        };
+        let form = |pause: &Json| {
+            let actions = pause["actions"].as_array().into_iter().flatten();
+            let actions: Vec<Json> = actions.map(|action| json!([action["id"], action["title"]])).collect();
+            let form = json!({
+                "title": pause["node_title"], "content": pause["content"], "actions": actions,
+                "inputs": names(&pause["inputs"], "output_variable_name"), "defaults": pause["defaults"],
+            });
+            (pause["node_id"].as_str().unwrap_or_default().to_string(), form)
+        };
+        let pauses = self.detail["pauses"].as_array().into_iter().flatten();
+        Json::Object(pauses.filter(waits).map(form).collect())
+    }
+
     /// An entry of a node's process data.
     pub(crate) fn process_data(&self, node: &str, key: &str) -> Option<&Json> {
         self.since
             .events
             .iter()
             .filter(|event| event.node() == Some(node))
-            .find_map(|event| event.data["process_data"].get(key))
+            .find_map(|event| event.data.pointer("/node_run_result/process_data").or(event.data.get("process_data"))?.get(key))
     }
 }
