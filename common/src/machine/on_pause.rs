@@ -43,7 +43,6 @@ fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.job = None;
-        state.delivery = 0;
         // Between its frames a container's attempt goes on.
         if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {
             state.attempt = state.attempt.saturating_sub(1);

@@ -22,7 +22,7 @@ use crate::guards::Guard;
 /// The name of the one queue.
 pub(crate) const QUEUE: &str = "default";
 /// Lines of a story that are kept.
-const STORY_MAX: usize = 120;
+const STORY_MAX: usize = 2_000;
 
 /// See the module.
 pub(crate) struct Ground {
