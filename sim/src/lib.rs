@@ -13,6 +13,7 @@ pub mod dice;
 pub mod draw;
 pub mod features;
 pub mod guards;
+pub mod play;
 pub mod reference;
 pub mod script;
 pub mod world;

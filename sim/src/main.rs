@@ -1,12 +1,10 @@
 //! `sim`: plays stories by their seeds, and prints the first that goes wrong.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 use tidemill_sim::guards::Guard;
+use tidemill_sim::play::play;
 use tidemill_sim::{Settings, Verdict, simulate};
 
 /// Plays stories of a fleet to which everything happens, and says which of them end as they must not.
@@ -45,11 +43,11 @@ fn main() -> ExitCode {
         verdict.story.iter().for_each(|line| println!("{line}"));
         return finish(&verdict);
     }
-    let (worst, tally) = play(arguments.from..arguments.from + arguments.seeds, settings);
-    for (what, count) in &tally {
+    let played = play(arguments.from..arguments.from.saturating_add(arguments.seeds), settings);
+    for (what, count) in &played.tally {
         println!("{count:>10} {what}");
     }
-    match worst {
+    match played.wrong {
         None => {
             println!("{:>10} stories ended as they must", arguments.seeds);
             ExitCode::SUCCESS
@@ -75,34 +73,4 @@ fn finish(verdict: &Verdict) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Plays seeds on all cores; answers the smallest that went wrong, and how often what happened.
-fn play(seeds: std::ops::Range<u64>, settings: Settings) -> (Option<u64>, BTreeMap<String, u64>) {
-    let next = AtomicU64::new(seeds.start);
-    let found: Mutex<(Option<u64>, BTreeMap<String, u64>)> = Mutex::default();
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    let verdict = simulate(seed, settings);
-                    let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    for (what, count) in verdict.tally {
-                        *found.1.entry(what).or_default() += count;
-                    }
-                    if verdict.violation.is_some() {
-                        found.0 = Some(found.0.map_or(seed, |known| known.min(seed)));
-                        // What lies ahead is of no interest any more.
-                        next.store(seeds.end, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -29,7 +29,8 @@ pub(super) fn hold(cx: &mut Step<'_>, it: PauseCommand) {
 fn queued(cx: &Step<'_>) -> Vec<(FramePath, NodeIx)> {
     let of_frame = |(path, frame): (&FramePath, &super::run::Frame)| {
         let waits = |(at, node): (usize, &super::run::NodeState)| {
-            (node.status == NodeStatus::Queued).then(|| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX))))
+            (node.status == NodeStatus::Queued)
+                .then(|| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX))))
         };
         frame.nodes.iter().enumerate().filter_map(waits).collect::<Vec<_>>()
     };

@@ -41,6 +41,8 @@ pub struct Watch {
     applied: BTreeSet<(ShardId, EntryId)>,
     results: BTreeSet<(ShardId, EntryId)>,
     runs: BTreeMap<RunId, Seen>,
+    /// Runs that the newest commit wrote, as they lie in the store.
+    rest: HashMap<RunId, RunState>,
 }
 
 /// What was seen of a run.
@@ -97,6 +99,7 @@ impl Ground {
     /// A commit was written: everything it wrote is looked at.
     pub(crate) fn committed(&mut self, shard: ShardId, commit: &Commit, facts: &[EntryId]) {
         self.watch.numbered(shard, commit, facts);
+        self.watch.rest.clear();
         for write in &commit.writes {
             self.written(write);
         }
@@ -136,6 +139,7 @@ impl Ground {
         if rest.status.is_over() && self.watch.violation.is_none() {
             self.ended(&rest);
         }
+        self.watch.rest.insert(run, rest);
     }
 
     fn ended(&mut self, rest: &RunState) {
@@ -168,9 +172,14 @@ impl Ground {
         }
     }
 
-    /// Holds what an owner has in memory against the store.
+    /// Holds what an owner has in memory of a run, all of which the newest commit is said to have written, against the
+    /// store.
     pub(crate) fn compare(&mut self, memory: &RunState) {
-        match at_once(cache::load(&self.store, &self.graphs, memory.id)) {
+        let rest = match self.watch.rest.remove(&memory.id) {
+            Some(rest) => Ok(rest),
+            None => at_once(cache::load(&self.store, &self.graphs, memory.id)),
+        };
+        match rest {
             Ok(rest) => {
                 let (memory, rest) = (comparable(memory), comparable(&rest));
                 if memory != rest {
