@@ -18,4 +18,7 @@ pub struct Features {
 impl Features {
     /// All of it.
     pub const ALL: Self = Self { containers: true, nested: true, forms: true, pauses: true, stops: true };
+    /// Graphs without bodies and people: what is under way is mostly jobs and their texts.
+    pub const PLAIN: Self =
+        Self { containers: false, nested: false, forms: false, pauses: false, stops: true };
 }

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let settings = Settings { off, ..Settings::default() };
+    let settings = off.map_or_else(Settings::default, Settings::without);
     if let Some(seed) = arguments.seed {
         let verdict = simulate(seed, Settings { tells: true, ..settings });
         verdict.story.iter().for_each(|line| println!("{line}"));

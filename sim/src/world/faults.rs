@@ -40,7 +40,7 @@ impl Faults {
         match dice.below(10) {
             0 => return Self::default(),
             // Jobs change hands all the time, and the words of earlier holders come late.
-            1 => return Self { hands_back: 250, message_late: 700, message_twice: 200, ..Self::default() },
+            1 => return Self { hands_back: 150, message_late: 700, echo: 1000, ..Self::default() },
             // Workers die of their jobs, until the jobs are given up.
             2 => return Self { worker_dies: 120, ..Self::default() },
             _ => {}

@@ -71,6 +71,13 @@ pub struct Settings {
     pub tells: bool,
 }
 
+impl Settings {
+    /// Plain graphs without this guard: what it is there for shows soonest where little else happens.
+    pub fn without(guard: Guard) -> Self {
+        Self { features: Features::PLAIN, off: Some(guard), tells: false }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self { features: Features::ALL, off: None, tells: false }
@@ -199,8 +206,8 @@ impl World {
                 self.workers[at].turn(&mut self.ground);
             }
             70..=84 => self.deliver(),
-            85..=89 => self.meddle(),
-            90 => self.submit(),
+            85..=92 => self.meddle(),
+            93 => self.submit(),
             _ => {}
         }
         let ms = match self.ground.dice.below(100) {

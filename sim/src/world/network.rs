@@ -12,7 +12,7 @@ use super::ground::{Ground, at_once};
 use crate::script::AttemptName;
 
 /// Facts that are remembered, to come again.
-const ECHOES_MAX: usize = 64;
+const ECHOES_MAX: usize = 32;
 
 /// Something a worker sends.
 #[derive(Debug, Clone)]

@@ -204,8 +204,8 @@ impl Worker {
         let Some(&slot) = ground.dice.pick(&slots) else { return };
         match ground.dice.below(8) {
             0 => self.tell_started(slot, ground),
-            1..=4 => self.tell_piece(slot, ground),
-            5 => {}
+            1..=5 => self.tell_piece(slot, ground),
+            6 => {}
             _ => self.hand_in(slot, ground),
         }
     }
@@ -224,7 +224,7 @@ impl Worker {
             .get_or_insert_with(|| execute::run(&held.job, &held.name, held.delivered.shard, slot, ground));
         let Some((selector, text)) = &result.streams else { return };
         let left = text.get(held.told..).unwrap_or_default();
-        let letters = 1 + ground.dice.below(6);
+        let letters = 1 + ground.dice.below(12);
         let piece: String = left.chars().take(letters).collect();
         if piece.is_empty() {
             return;
