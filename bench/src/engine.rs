@@ -177,6 +177,7 @@ impl Engine {
             id: RunId::generate(shard),
             graph: (self.graph.hash.to_string(), self.document.clone()),
             fields: wire::state::head_fields(&head, &self.graph),
+            kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             blobs: Vec::new(),
             created_at: head.created_at,

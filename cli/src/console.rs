@@ -1,4 +1,4 @@
-//! Where the command writes: results to standard output, all else to standard error.
+//! Where the command writes, results to standard output, all else to standard error; and where it asks.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -11,6 +11,17 @@ pub(crate) struct Console {
     err: Box<dyn Write + Send>,
     /// Whether a person watches both.
     pub(crate) is_terminal: bool,
+    keyboard: Keyboard,
+}
+
+/// Who can be asked.
+enum Keyboard {
+    /// Nobody.
+    Absent,
+    /// The person at the terminal.
+    Terminal,
+    #[cfg(test)]
+    Script(std::collections::VecDeque<String>),
 }
 
 impl Console {
@@ -20,6 +31,50 @@ impl Console {
             out: Box::new(io::stdout()),
             err: Box::new(io::stderr()),
             is_terminal: io::stdout().is_terminal() && io::stderr().is_terminal(),
+            keyboard: if io::stdin().is_terminal() && io::stderr().is_terminal() {
+                Keyboard::Terminal
+            } else {
+                Keyboard::Absent
+            },
+        }
+    }
+
+    /// Whether somebody is there to ask.
+    pub(crate) fn can_ask(&self) -> bool {
+        match self.keyboard {
+            Keyboard::Absent => false,
+            Keyboard::Terminal => true,
+            #[cfg(test)]
+            Keyboard::Script(_) => true,
+        }
+    }
+
+    /// Asks for a line; none when the input ends. Dropping the future leaves the terminal to whoever reads next.
+    ///
+    /// # Errors
+    /// The terminal cannot be read.
+    pub(crate) async fn ask(&mut self, prompt: &str) -> Result<Option<String>, Error> {
+        // As with remarks: when standard error is gone, the answer still counts.
+        let _ = write!(self.err, "{prompt}").and_then(|()| self.err.flush());
+        match &mut self.keyboard {
+            Keyboard::Absent => Ok(None),
+            Keyboard::Terminal => {
+                // Nothing else can wait while a terminal is read, so a thread does.
+                let read = tokio::task::spawn_blocking(|| {
+                    let mut line = String::new();
+                    io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
+                });
+                let line = match read.await {
+                    Ok(Ok(line)) => line,
+                    Ok(Err(error)) => {
+                        return Err(Error::Failed(format!("cannot read the terminal: {error}")));
+                    }
+                    Err(error) => return Err(Error::Failed(format!("cannot read the terminal: {error}"))),
+                };
+                Ok(line.map(|line| line.trim_end_matches(['\r', '\n']).to_string()))
+            }
+            #[cfg(test)]
+            Keyboard::Script(lines) => Ok(lines.pop_front()),
         }
     }
 
@@ -77,8 +132,20 @@ pub(crate) mod tests {
     /// A console that remembers: (console, standard output, standard error).
     pub(crate) fn captured() -> (Console, Captured, Captured) {
         let (out, err) = (Captured::default(), Captured::default());
-        let console = Console { out: Box::new(out.clone()), err: Box::new(err.clone()), is_terminal: false };
+        let console = Console {
+            out: Box::new(out.clone()),
+            err: Box::new(err.clone()),
+            is_terminal: false,
+            keyboard: Keyboard::Absent,
+        };
         (console, out, err)
+    }
+
+    /// The same with somebody who types these lines.
+    pub(crate) fn captured_with(lines: &[&str]) -> (Console, Captured, Captured) {
+        let (console, out, err) = captured();
+        let keyboard = Keyboard::Script(lines.iter().map(|line| (*line).to_string()).collect());
+        (Console { keyboard, ..console }, out, err)
     }
 
     struct Closed;
@@ -93,7 +160,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_reader_that_has_gone_ends_the_command_quietly() {
-        let mut console = Console { out: Box::new(Closed), err: Box::new(Closed), is_terminal: false };
+        let (console, _, _) = captured();
+        let mut console = Console { out: Box::new(Closed), err: Box::new(Closed), ..console };
         let error = console.line("x").expect_err("closed");
         assert!(matches!(error, Error::OutputClosed));
         assert_eq!(error.exit(), crate::error::Exit::Succeeded);

@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Usage,
     /// What it needs is not there: no scheduler, no Redis.
     Unreachable,
+    /// The run waits for somebody, and nobody was there to ask.
+    Waiting,
 }
 
 impl From<Exit> for ExitCode {
@@ -30,6 +32,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => Self::FAILURE,
             Exit::Usage => Self::from(2),
             Exit::Unreachable => Self::from(3),
+            Exit::Waiting => Self::from(4),
         }
     }
 }

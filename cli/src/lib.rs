@@ -10,6 +10,7 @@ pub mod commands;
 mod console;
 mod data_folder;
 mod error;
+mod form;
 mod local;
 pub mod mock_llm;
 mod output;

@@ -122,7 +122,11 @@ pub fn decide(
             }
             Err(reason) => {
                 give_up(&mut batch, input, &reason);
-                continue;
+                if !begins(input) {
+                    continue;
+                }
+                // A run that cannot begin must not wait for ever.
+                Fact::Defect(reason.into())
             }
         };
         let moment = Moment { now, commit: number, jobs };
@@ -160,6 +164,12 @@ fn keep_timer(batch: &mut Batch, input: &Input, ordered: &Changes) {
     }
 }
 
+/// Whether the input is the one with which its run begins.
+fn begins(input: &Input) -> bool {
+    use wire::fact::kind::{IMPORT, START};
+    matches!(input, Input::Fact(fact) if fact.kind == START || fact.kind == IMPORT)
+}
+
 fn clear_timer(batch: &mut Batch, input: &Input) {
     if let Input::Timer(member) = input {
         batch.commit.timers_cleared.push(member.clone());
@@ -169,6 +179,10 @@ fn clear_timer(batch: &mut Batch, input: &Input) {
 /// What an input means to its run; nothing for a timer whose frame is closed.
 fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
     match input {
+        Input::Fact(fact) if fact.kind == wire::fact::kind::IMPORT => {
+            let read = wire::snapshot::parse_fact(run.id, &run.graph.0, &fact.body);
+            read.map(Some).map_err(|e| e.to_string())
+        }
         Input::Fact(fact) => {
             wire::fact::parse(&fact.kind, &fact.body, &run.graph).map(Some).map_err(|e| e.to_string())
         }

@@ -74,6 +74,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         retry_hint: failure.retry_after_ms,
         updates,
         pause: result.pause.map(Box::new),
+        rounds: Vec::new(),
     };
     Spilled { record, failed, blobs }
 }

@@ -2,7 +2,7 @@
 //! and passes over what it has seen of the next.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Response;
 use serde_json::Value as Json;
@@ -17,6 +17,9 @@ const BACK_OFF_FIRST: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 /// Tries in a row without a single event before it is given up: about half a minute.
 const TRIES_MAX: u32 = 10;
+
+/// A connection that held so long was no failure, even if nothing was told: a run may wait for somebody for days.
+const HELD_LONG: Duration = Duration::from_secs(60);
 
 /// The wait before the n-th further try, n from 1.
 pub(super) fn back_off(tries: u32) -> Duration {
@@ -68,6 +71,7 @@ struct Connection {
     response: Response,
     reader: SseReader,
     told_anything: bool,
+    opened: Instant,
 }
 
 impl<'a> Follow<'a> {
@@ -132,9 +136,11 @@ impl<'a> Follow<'a> {
                     response,
                     reader: SseReader::default(),
                     told_anything: false,
+                    opened: Instant::now(),
                 })
             }
         };
+        let held_long = connection.opened.elapsed() >= HELD_LONG;
         match connection.response.chunk().await {
             Ok(Some(bytes)) => {
                 self.read.extend(connection.reader.push(&bytes));
@@ -143,6 +149,9 @@ impl<'a> Follow<'a> {
             }
             Ok(None) => {
                 let told_anything = connection.told_anything;
+                if held_long {
+                    self.tries = 0;
+                }
                 self.connection = None;
                 // Nothing behind the place where we came in: the run may have ended there.
                 if !told_anything {

@@ -112,13 +112,16 @@ impl Client {
         self.json(self.get(&format!("/api/v1/runs/{}", segment(id)))).await
     }
 
-    /// Asks for a run to be stopped.
-    pub(crate) async fn stop(&self, id: &str, reason: Option<&str>) -> Result<(), ClientError> {
-        let mut body = json!({"command": "stop"});
-        if let Some(reason) = reason {
-            body["reason"] = reason.into();
-        }
-        self.json(self.post(&format!("/api/v1/runs/{}/commands", segment(id))).json(&body)).await?;
+    /// Sends a command to a run.
+    pub(crate) async fn command(&self, id: &str, body: &Json) -> Result<(), ClientError> {
+        self.json(self.post(&format!("/api/v1/runs/{}/commands", segment(id))).json(body)).await?;
+        Ok(())
+    }
+
+    /// Answers a pause of a run.
+    pub(crate) async fn answer(&self, id: &str, pause: &str, body: &Json) -> Result<(), ClientError> {
+        let path = format!("/api/v1/runs/{}/pauses/{}/answer", segment(id), segment(pause));
+        self.json(self.post(&path).json(body)).await?;
         Ok(())
     }
 

@@ -20,6 +20,9 @@ struct Seen {
     came_back_after: Vec<String>,
     inputs: Json,
     keys: Vec<String>,
+    /// Bodies of commands and answers, with the last part of their path.
+    posted: Vec<(String, Json)>,
+    answered: bool,
 }
 
 type Shared = Arc<Mutex<Seen>>;
@@ -49,7 +52,8 @@ impl FakeScheduler {
             .route("/api/v1/runs", get(runs).post(submit))
             .route("/api/v1/runs/{id}", get(run))
             .route("/api/v1/runs/{id}/events", get(events))
-            .route("/api/v1/runs/{id}/commands", post(run_ended))
+            .route("/api/v1/runs/{id}/commands", post(command))
+            .route("/api/v1/runs/{id}/pauses/{pause}/answer", post(answer))
             .layer(axum::middleware::from_fn(check_key))
             .with_state(seen.clone());
         let server = tokio::spawn(async move {
@@ -60,6 +64,10 @@ impl FakeScheduler {
     /// The `Last-Event-ID` of each connection to the events of the first run.
     pub(crate) fn came_back_after(&self) -> Vec<String> {
         self.seen.lock().expect("not poisoned").came_back_after.clone()
+    }
+    /// Bodies of commands and answers, with the last part of their path.
+    pub(crate) fn posted(&self) -> Vec<(String, Json)> {
+        self.seen.lock().expect("not poisoned").posted.clone()
     }
     /// The inputs of the last run.
     pub(crate) fn inputs(&self) -> Json {
@@ -116,10 +124,25 @@ async fn submit(State(seen): State<Shared>, headers: HeaderMap, body: Bytes) -> 
     }
     let body: Json = serde_json::from_slice(&body).expect("JSON");
     seen.inputs = body["inputs"].clone();
-    (StatusCode::CREATED, Body(json!({"id": "r1", "status": "scheduled", "version": "v"}))).into_response()
+    let id = if seen.inputs["name"] == "wait" { "w1" } else { "r1" };
+    (StatusCode::CREATED, Body(json!({"id": id, "status": "scheduled", "version": "v"}))).into_response()
 }
 
-async fn run(Path(id): Path<String>) -> Response {
+/// A run that waits at a form until it is answered.
+fn waiting_run(answered: bool) -> Json {
+    json!({"id": "w1", "status": if answered { "succeeded" } else { "paused" }, "workflow": "Hello",
+    "outputs": {}, "error": null, "nodes": [], "pauses": [{
+        "pause_id": "p", "node_id": "2", "node_title": "Review", "content": "Fine? {{#$output.note#}}",
+        "inputs": [{"type": "paragraph", "output_variable_name": "note"}],
+        "actions": [{"id": "yes", "title": "Yes"}, {"id": "no", "title": "No"}], "defaults": {},
+        "status": if answered { "answered" } else { "pending" }, "opened_at": 1.0,
+    }]})
+}
+
+async fn run(State(seen): State<Shared>, Path(id): Path<String>) -> Response {
+    if id == "w1" {
+        return Body(waiting_run(seen.lock().expect("not poisoned").answered)).into_response();
+    }
     if id != "r1" {
         return refusal(404, "not_found", "Workflow run not found.");
     }
@@ -130,8 +153,27 @@ async fn run(Path(id): Path<String>) -> Response {
     .into_response()
 }
 
-async fn run_ended() -> Response {
-    refusal(409, "run_ended", "the run has ended")
+async fn command(State(seen): State<Shared>, Path(id): Path<String>, Body(body): Body<Json>) -> Response {
+    if id == "r1" {
+        return refusal(409, "run_over", "the run is over: succeeded");
+    }
+    seen.lock().expect("not poisoned").posted.push(("commands".into(), body));
+    (StatusCode::ACCEPTED, Body(json!({"accepted": true}))).into_response()
+}
+
+/// Takes the answer when its note says that it is fine.
+async fn answer(
+    State(seen): State<Shared>,
+    Path((_, pause)): Path<(String, String)>,
+    Body(body): Body<Json>,
+) -> Response {
+    if body["inputs"]["note"] != "fine" {
+        return refusal(400, "pause_input_invalid", "say that it is fine");
+    }
+    let mut seen = seen.lock().expect("not poisoned");
+    seen.posted.push((pause, body));
+    seen.answered = true;
+    (StatusCode::ACCEPTED, Body(json!({"accepted": true}))).into_response()
 }
 
 fn entry(seq: u64, id: Option<&str>, kind: &str, data: Json) -> String {
@@ -140,8 +182,25 @@ fn entry(seq: u64, id: Option<&str>, kind: &str, data: Json) -> String {
     format!("{id}event: {kind}\ndata: {envelope}\n\n")
 }
 
-async fn events(State(seen): State<Shared>, headers: HeaderMap) -> Response {
+fn events_of_waiting_run(answered: bool, after: &str) -> Response {
+    let reason = json!({"TYPE": "hitl_required", "session_id": "p", "node_id": "2", "node_title": "Review"});
+    let text = match after {
+        "" => [
+            entry(1, None, "node_run_pause_requested", json!({"pause": {"node_title": "Review"}})),
+            entry(2, Some("1-0"), "graph_run_paused", json!({"reasons": [reason]})),
+        ]
+        .concat(),
+        _ if answered => entry(3, Some("2-0"), "graph_run_succeeded", json!({"outputs": {}})),
+        _ => ": ping\n\n".into(),
+    };
+    ([("content-type", "text/event-stream")], text).into_response()
+}
+
+async fn events(State(seen): State<Shared>, Path(id): Path<String>, headers: HeaderMap) -> Response {
     let after = headers.get("last-event-id").and_then(|value| value.to_str().ok()).unwrap_or("").to_string();
+    if id == "w1" {
+        return events_of_waiting_run(seen.lock().expect("not poisoned").answered, &after);
+    }
     let node = |id: &str, title: &str, kind: &str| json!({"id": id, "node_id": id, "node_title": title, "node_type": kind});
     let done = |node: Json, seconds: f64| {
         let mut data = node;

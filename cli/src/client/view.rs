@@ -24,6 +24,7 @@ pub(crate) struct RunView {
     pub(crate) total_tokens: Option<u64>,
     pub(crate) exceptions_count: Option<u64>,
     pub(crate) nodes: Vec<NodeView>,
+    pub(crate) pauses: Vec<PauseView>,
 }
 
 /// A node of a run.
@@ -41,6 +42,107 @@ pub(crate) struct NodeView {
     pub(crate) finished_at: Option<f64>,
     pub(crate) job: Option<String>,
     pub(crate) error: Option<String>,
+}
+
+/// Something that a run waits for, or did.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PauseView {
+    pub(crate) pause_id: String,
+    pub(crate) node_id: String,
+    pub(crate) node_title: String,
+    pub(crate) frame: Option<String>,
+    pub(crate) content: String,
+    pub(crate) message: String,
+    inputs: Json,
+    actions: Json,
+    defaults: Json,
+    pub(crate) status: String,
+    pub(crate) opened_at: Option<f64>,
+    pub(crate) expires_at: Option<f64>,
+    pub(crate) answer: Option<Json>,
+}
+
+/// A field of a form.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldView {
+    pub(crate) name: String,
+    /// `paragraph`, `select`, `file`, `file-list`.
+    pub(crate) kind: String,
+    /// What a select offers.
+    pub(crate) options: Vec<String>,
+    /// The type that files get.
+    file_type: String,
+    constant: Option<String>,
+}
+
+impl PauseView {
+    /// Reads what it can.
+    pub(crate) fn read(pause: &Json) -> Self {
+        Self::deserialize(pause).unwrap_or_else(|_| Self {
+            pause_id: pause["pause_id"].as_str().unwrap_or("").into(),
+            node_id: pause["node_id"].as_str().unwrap_or("").into(),
+            node_title: pause["node_title"].as_str().unwrap_or("").into(),
+            status: pause["status"].as_str().unwrap_or("").into(),
+            ..Self::default()
+        })
+    }
+    /// Whether it waits.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.status == "pending"
+    }
+    /// The node as people know it, and where in which container it waits.
+    pub(crate) fn name(&self) -> String {
+        let name = if self.node_title.is_empty() { &self.node_id } else { &self.node_title };
+        match self.frame.as_deref() {
+            None | Some("") => name.clone(),
+            Some(frame) => format!("{name} in {frame}"),
+        }
+    }
+    /// Its fields.
+    pub(crate) fn fields(&self) -> Vec<FieldView> {
+        let text = |field: &Json, key: &str| field[key].as_str().unwrap_or("").to_string();
+        let texts = |list: &Json| {
+            list.as_array().into_iter().flatten().filter_map(|t| Some(t.as_str()?.to_string())).collect()
+        };
+        let field = |field: &Json| {
+            let types: Vec<String> = texts(&field["allowed_file_types"]);
+            FieldView {
+                name: text(field, "output_variable_name"),
+                kind: text(field, "type"),
+                options: texts(&field["option_source"]["value"]),
+                file_type: match types.as_slice() {
+                    [only] => only.clone(),
+                    _ => "custom".to_string(),
+                },
+                constant: field["default"]["value"].as_str().filter(|t| !t.is_empty()).map(Into::into),
+            }
+        };
+        self.inputs.as_array().into_iter().flatten().map(field).collect()
+    }
+    /// Its actions: id and title.
+    pub(crate) fn actions(&self) -> Vec<(String, String)> {
+        let action = |action: &Json| {
+            let id = action["id"].as_str()?;
+            Some((id.to_string(), action["title"].as_str().unwrap_or(id).to_string()))
+        };
+        self.actions.as_array().into_iter().flatten().filter_map(action).collect()
+    }
+}
+
+impl FieldView {
+    /// What stands in the field at first.
+    pub(crate) fn default_in(&self, pause: &PauseView) -> Option<String> {
+        match &pause.defaults[&self.name] {
+            Json::Null => self.constant.clone(),
+            Json::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        }
+    }
+    /// A file by its URL, as the scheduler takes it.
+    pub(crate) fn file(&self, url: &str) -> Json {
+        serde_json::json!({"type": self.file_type, "transfer_method": "remote_url", "url": url})
+    }
 }
 
 impl RunView {

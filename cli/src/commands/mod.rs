@@ -1,14 +1,17 @@
 //! The table of verbs; each has its file. Exit codes: 0 it went well, 1 it or the run did not, 2 wrong use,
-//! 3 something it needs cannot be reached.
+//! 3 something it needs cannot be reached, 4 the run waits for somebody.
 
+mod answer;
 mod apps;
 mod check;
+mod command;
 mod dev;
 mod mock_llm;
+mod pairs;
 mod ps;
 mod run;
+mod set;
 mod show;
-mod stop;
 mod watch;
 
 use std::process::ExitCode;
@@ -19,9 +22,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
+/// What the exit codes mean, below the help.
+const EXIT_CODES: &str = "\
+Exit codes: 0 it went well, 1 it or the run did not, 2 wrong use, 3 something it needs cannot be reached,
+4 the run waits for somebody and nobody is there to ask";
+
 /// Runs Dify-format LLM workflows durably on Redis.
 #[derive(Debug, Parser)]
-#[command(name = "tidemill", version, arg_required_else_help = true)]
+#[command(name = "tidemill", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -42,7 +50,15 @@ enum Verb {
     /// Follow the events of a run
     Watch(watch::Arguments),
     /// Stop a run
-    Stop(stop::Arguments),
+    Stop(command::WithReason),
+    /// Pause a run: what runs ends, nothing begins until it is resumed
+    Pause(command::WithReason),
+    /// Go on with a run that was paused
+    Resume(command::Plain),
+    /// Write variables of a run that is under way
+    Set(set::Arguments),
+    /// Answer a form that a run waits for
+    Answer(answer::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -83,7 +99,11 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Ps(arguments) => ps::perform(&arguments, console).await,
         Verb::Show(arguments) => show::perform(&arguments, console).await,
         Verb::Watch(arguments) => watch::perform(&arguments, console).await,
-        Verb::Stop(arguments) => stop::perform(&arguments, console).await,
+        Verb::Stop(arguments) => command::stop(&arguments, console).await,
+        Verb::Pause(arguments) => command::pause(&arguments, console).await,
+        Verb::Resume(arguments) => command::resume(&arguments, console).await,
+        Verb::Set(arguments) => set::perform(&arguments, console).await,
+        Verb::Answer(arguments) => answer::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }

@@ -4,9 +4,10 @@ use clap::Args;
 use serde_json::Value as Json;
 
 use crate::client::Client;
-use crate::client::view::{NodeView, RunView};
+use crate::client::view::{NodeView, PauseView, RunView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
+use crate::form;
 use crate::output::{json, plain, table, text};
 use crate::target::{FolderArgs, TargetArgs};
 
@@ -68,12 +69,33 @@ fn render(run: &Json) -> String {
             &rows,
         ));
     }
+    if !run.pauses.is_empty() {
+        let rows: Vec<_> = run.pauses.iter().map(pause_row).collect();
+        shown.push('\n');
+        shown.push_str(&table::render(&["PAUSE", "WAITS AT", "STATUS", "SINCE", "UNTIL", "ACTION"], &rows));
+        for pause in run.pauses.iter().filter(|pause| pause.is_pending()) {
+            shown.push_str(&format!("{}\n", form::how_to_answer(&run.id, pause)));
+        }
+    }
     let outputs = plain::outputs(run.outputs.as_ref());
     if !outputs.is_empty() {
         shown.push('\n');
         shown.push_str(&outputs);
     }
     shown
+}
+
+fn pause_row(pause: &PauseView) -> Vec<String> {
+    let moment = |at: Option<f64>| at.map(text::moment).unwrap_or_default();
+    let action = pause.answer.as_ref().and_then(|answer| answer["action"].as_str());
+    vec![
+        pause.pause_id.clone(),
+        pause.name(),
+        pause.status.clone(),
+        moment(pause.opened_at),
+        moment(pause.expires_at),
+        action.unwrap_or("").to_string(),
+    ]
 }
 
 fn row(node: &NodeView) -> Vec<String> {
@@ -142,6 +164,27 @@ it#1/3  end    End    -          -    -     -     -
 reply:
   Hello
   Ada
+";
+        assert_eq!(render(&run), expected);
+    }
+
+    #[test]
+    fn a_run_that_waits_says_for_what_and_how_to_answer() {
+        let run = json!({"id": "r1", "status": "paused", "pauses": [
+            {"pause_id": "p", "node_id": "2", "node_title": "Review", "frame": "it#1", "status": "pending",
+             "opened_at": 1_754_339_718.6, "expires_at": null,
+             "inputs": [{"type": "paragraph", "output_variable_name": "note"}],
+             "actions": [{"id": "yes", "title": "Yes"}], "answer": null},
+            {"pause_id": "q", "node_id": "3", "status": "answered", "answer": {"action": "no"}},
+        ]});
+        let expected = "\
+run     r1
+status  paused
+
+PAUSE  WAITS AT        STATUS    SINCE                    UNTIL  ACTION
+p      Review in it#1  pending   2025-08-04 20:35:18 UTC  -      -
+q      3               answered  -                        -      no
+tidemill answer r1 p --action yes --input note=…
 ";
         assert_eq!(render(&run), expected);
     }

@@ -2,7 +2,8 @@ use clap::CommandFactory;
 
 use super::*;
 use crate::client::tests::FakeScheduler;
-use crate::console::tests::captured;
+use crate::console::Console;
+use crate::console::tests::{captured, captured_with};
 
 fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(std::iter::once("tidemill").chain(line.iter().copied()))
@@ -10,11 +11,14 @@ fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
 
 /// Performs a command line; gives exit code, standard output and standard error.
 async fn tidemill(line: &[&str]) -> (Exit, String, String) {
-    let arguments = parse(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
     let (mut console, out, err) = captured();
-    let outcome = perform(arguments.verb, &mut console).await;
-    let exit = conclude(outcome, &mut console);
-    (exit, out.text(), err.text())
+    (perform_line(line, &mut console).await, out.text(), err.text())
+}
+
+async fn perform_line(line: &[&str], console: &mut Console) -> Exit {
+    let arguments = parse(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+    let outcome = perform(arguments.verb, console).await;
+    conclude(outcome, console)
 }
 
 fn example(name: &str) -> String {
@@ -35,7 +39,7 @@ fn the_table_of_verbs_is_consistent() {
 
 #[test]
 fn arguments_are_read_as_people_write_them() {
-    let fine: [&[&str]; 14] = [
+    let fine: [&[&str]; 20] = [
         &["check", "a.yml", "b.yml", "--json"],
         &["dev"],
         &["dev", "--mock-llm", "a.yml", "b.yml", "--workers", "3", "--listen", "127.0.0.1:0"],
@@ -47,6 +51,12 @@ fn arguments_are_read_as_people_write_them() {
         &["show", "r1", "--json"],
         &["watch", "r1", "--after", "1-0", "--json"],
         &["stop", "r1", "--reason", "enough"],
+        &["pause", "r1", "--reason", "look", "--once", "k", "--url", "http://h", "--key", "admin"],
+        &["resume", "r1", "--once", "k"],
+        &["set", "r1", "a.x=1", "conversation.mood=glad"],
+        &["answer", "r1"],
+        &["answer", "r1", "--action", "yes", "--input", "note=ok", "-i", "tone=warm", "--by", "ann"],
+        &["answer", "r1", "p", "--action", "yes"],
         &["apps", "add", "a.yml"],
         &["apps", "ls", "--url", "http://h"],
         &["mock-llm", "rules.json", "--listen", "127.0.0.1:0"],
@@ -219,7 +229,7 @@ async fn the_remote_verbs_say_what_the_scheduler_says() {
     assert_eq!(err, "run r1 succeeded after 1.5s (2 steps)\n");
 
     let (exit, _, err) = tidemill(&with(&["stop", "r1", "--reason", "enough"])).await;
-    assert_eq!((exit, err.as_str()), (Exit::Failed, "tidemill: the run has ended (run_ended)\n"));
+    assert_eq!((exit, err.as_str()), (Exit::Failed, "tidemill: the run is over: succeeded (run_over)\n"));
 
     let (exit, out, _) = tidemill(&with(&["apps", "ls"])).await;
     assert_eq!((exit, out.lines().count()), (Exit::Succeeded, 2));
@@ -249,4 +259,84 @@ async fn a_stranger_at_the_address_is_told_from_tidemill() {
     let (exit, _, err) = tidemill(&["ps", "--url", &url]).await;
     assert_eq!(exit, Exit::Unreachable);
     assert!(err.contains("does not answer as Tidemill does: it answered with status 404"), "{err}");
+}
+
+#[tokio::test]
+async fn commands_reach_the_run_as_they_were_meant() {
+    let scheduler = FakeScheduler::start().await;
+    let target = ["--url", &scheduler.url, "--key", "key"];
+    let lines: [(&[&str], serde_json::Value, &str); 5] = [
+        (
+            &["stop", "w1", "--reason", "enough"],
+            serde_json::json!({"command": "stop", "reason": "enough"}),
+            "run w1 is asked to stop\n",
+        ),
+        (
+            &["pause", "w1", "--once", "k"],
+            serde_json::json!({"command": "pause", "key": "k"}),
+            "run w1 is asked to pause: what runs ends, nothing begins\n",
+        ),
+        (&["resume", "w1"], serde_json::json!({"command": "resume"}), "run w1 is asked to go on\n"),
+        (
+            &["set", "w1", "a.n=3", "conversation.mood=very glad"],
+            serde_json::json!({"command": "update_variables", "updates": [
+                {"selector": ["a", "n"], "value": 3},
+                {"selector": ["conversation", "mood"], "value": "very glad"},
+            ]}),
+            "run w1 gets its variables\n",
+        ),
+        (
+            &["answer", "w1", "--action", "yes", "--input", "note=fine", "--by", "ann"],
+            serde_json::json!({"action": "yes", "inputs": {"note": "fine"}, "answered_by": "ann"}),
+            "run w1 has its answer to Review\n",
+        ),
+    ];
+    for (at, (line, body, said)) in lines.into_iter().enumerate() {
+        let (exit, _, err) = tidemill(&[line, &target].concat()).await;
+        assert_eq!((exit, err.as_str()), (Exit::Succeeded, said), "{line:?}");
+        assert_eq!(scheduler.posted()[at].1, body, "{line:?}");
+    }
+    let refused: [(&[&str], Exit, &str); 4] = [
+        (&["answer", "w1"], Exit::Failed, "tidemill: run w1 waits for no answer; it is succeeded\n"),
+        (&["answer", "w1", "q"], Exit::Failed, "tidemill: run w1 has no pause q\n"),
+        (
+            &["answer", "w1", "p"],
+            Exit::Usage,
+            "tidemill: say how: tidemill answer w1 p --action yes|no --input note=…\n",
+        ),
+        (&["set", "w1", "x=1"], Exit::Usage, "tidemill: \"x\" names no variable: write NODE.NAME=VALUE\n"),
+    ];
+    for (line, exit, said) in refused {
+        let (is, _, err) = tidemill(&[line, &target].concat()).await;
+        assert_eq!((is, err.as_str()), (exit, said), "{line:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_left_when_nobody_can_be_asked() {
+    let scheduler = FakeScheduler::start().await;
+    let hello = example("hello.yml");
+    let line = ["run", &hello, "-i", "name=wait", "--url", &scheduler.url, "--key", "key"];
+    let (exit, _, err) = tidemill(&line).await;
+    let expected = "\
+waits      for Review
+paused     Review
+waits for Review: tidemill answer w1 p --action yes|no --input note=…
+run w1 paused
+";
+    assert_eq!((exit, err.as_str()), (Exit::Waiting, expected));
+}
+
+#[tokio::test]
+async fn a_run_that_waits_asks_at_the_terminal_until_its_answer_is_taken() {
+    let scheduler = FakeScheduler::start().await;
+    let hello = example("hello.yml");
+    let line = ["run", &hello, "-i", "name=wait", "--url", &scheduler.url, "--key", "key"];
+    let (mut console, _, err) = captured_with(&["bad", "2", "fine", "yes"]);
+    assert_eq!(perform_line(&line, &mut console).await, Exit::Succeeded, "{}", err.text());
+    let posted = scheduler.posted();
+    assert_eq!(posted, [("p".to_string(), serde_json::json!({"action": "yes", "inputs": {"note": "fine"}}))]);
+    let said = err.text();
+    assert!(said.contains("say that it is fine (pause_input_invalid)"), "{said}");
+    assert!(said.ends_with("run w1 succeeded\n"), "{said}");
 }

@@ -53,6 +53,22 @@ impl Report {
         Ok(())
     }
 
+    /// Takes what moves off the screen, to make room for questions.
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Self::Live(progress) => progress.clear(),
+            Self::Plain | Self::Events | Self::Json => {}
+        }
+    }
+
+    /// Whether a program reads what is shown.
+    pub(crate) fn is_for_programs(&self) -> bool {
+        match self {
+            Self::Json => true,
+            Self::Live(_) | Self::Plain | Self::Events => false,
+        }
+    }
+
     /// Shows a remark between events.
     pub(crate) fn note(&mut self, text: &str, console: &mut Console) {
         match self {
@@ -61,10 +77,14 @@ impl Report {
         }
     }
 
-    /// Shows how the run ended.
+    /// Shows how the run ended, or that it waits.
     pub(crate) fn result(&mut self, run: &Json, console: &mut Console) -> Result<Exit, Error> {
         let view = RunView::read(run);
-        let exit = if view::has_succeeded(&view.status) { Exit::Succeeded } else { Exit::Failed };
+        let exit = match view.status.as_str() {
+            status if view::has_succeeded(status) => Exit::Succeeded,
+            "paused" => Exit::Waiting,
+            _ => Exit::Failed,
+        };
         match self {
             Self::Json => console.line(run)?,
             Self::Live(_) | Self::Plain | Self::Events => {

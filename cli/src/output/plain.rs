@@ -5,7 +5,7 @@ use tidemill_common::wire::event::kind;
 
 use super::text::{duration, one_line, safe, shortened};
 use crate::client::Event;
-use crate::client::view::RunView;
+use crate::client::view::{PauseView, RunView};
 use crate::workflow_file::count;
 
 /// Longest piece of streamed text in the line of an event, in characters.
@@ -13,6 +13,9 @@ const CHUNK_CHARS_MAX: usize = 100;
 
 /// The line of a node that began or ended; none for other events.
 pub(crate) fn node_line(event: &Event) -> Option<String> {
+    if let Some(line) = pause_line(event) {
+        return Some(line);
+    }
     let word = word(&event.kind)?;
     let detail = detail(event);
     Some(format!(
@@ -20,6 +23,32 @@ pub(crate) fn node_line(event: &Event) -> Option<String> {
         node_name(event),
         if detail.is_empty() { detail } else { format!("  {detail}") }
     ))
+}
+
+/// The line of what a run waits for, or of what became of it; none for other events.
+pub(super) fn pause_line(event: &Event) -> Option<String> {
+    let (word, what) = match event.kind.as_str() {
+        "node_run_pause_requested" => {
+            ("waits", format!("for {}", PauseView::read(&event.data["pause"]).name()))
+        }
+        "node_run_human_input_form_filled" => {
+            ("answered", format!("{}  {}", node_name(event), event.text("action_text")))
+        }
+        "node_run_human_input_form_timeout" => ("expired", node_name(event)),
+        kind::GRAPH_RUN_PAUSED => ("paused", reasons(event)),
+        _ => return None,
+    };
+    Some(one_line(&format!("{word:<9}  {what}")).trim_end().to_string())
+}
+
+/// Why a run waits: the titles of nodes, and what was said with a command.
+fn reasons(event: &Event) -> String {
+    let reasons = event.data["reasons"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let reason = |reason: &Json| {
+        let text = |key: &str| reason[key].as_str().filter(|text| !text.is_empty());
+        text("message").or_else(|| text("node_title")).or_else(|| text("node_id")).unwrap_or("").to_string()
+    };
+    reasons.iter().map(reason).collect::<Vec<_>>().join(", ")
 }
 
 /// What has happened to a node, in a word; none for events of other kinds.
@@ -72,6 +101,11 @@ pub(crate) fn event_line(event: &Event) -> String {
         }
         kind::GRAPH_EDGE_SKIPPED => {
             format!("{} -> {}", event.text("source_node_id"), event.text("target_node_id"))
+        }
+        kind::GRAPH_RUN_PAUSED => reasons(event),
+        "node_run_pause_requested" => PauseView::read(&event.data["pause"]).name(),
+        "node_run_iteration_next" | "node_run_loop_next" => {
+            format!("{}  {}", node_name(event), event.data["index"])
         }
         kind if kind.starts_with("graph_run_") => {
             let why = ["error", "reason"].map(|key| event.text(key)).join("");
@@ -209,6 +243,35 @@ mod tests {
                 "   7  graph_run_failed             no",
             ),
             (event("graph_run_started", json!({})), None, "   7  graph_run_started"),
+            (
+                event(
+                    "graph_run_paused",
+                    json!({"reasons": [
+                        {"TYPE": "hitl_required", "node_title": "Review"},
+                        {"TYPE": "scheduled_pause", "message": "look"},
+                    ]}),
+                ),
+                Some("paused     Review, look"),
+                "   7  graph_run_paused             Review, look",
+            ),
+            (
+                event(
+                    "node_run_pause_requested",
+                    json!({"pause": {"node_title": "Review", "frame": "it#1"}}),
+                ),
+                Some("waits      for Review in it#1"),
+                "   7  node_run_pause_requested     Review in it#1",
+            ),
+            (
+                event("node_run_human_input_form_filled", with(json!({"action_text": "Yes"}))),
+                Some("answered   Ask (llm)  Yes"),
+                "   7  node_run_human_input_form_filled  Ask (llm)",
+            ),
+            (
+                event("node_run_iteration_next", json!({"node_id": "it", "index": 2})),
+                None,
+                "   7  node_run_iteration_next      it  2",
+            ),
         ];
         for (event, node, any) in cases {
             assert_eq!(node_line(&event).as_deref(), node);

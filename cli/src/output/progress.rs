@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde_json::Value as Json;
 use tidemill_common::wire::event::kind;
 
 use super::plain;
@@ -21,13 +22,21 @@ pub(crate) struct Progress {
     lines: MultiProgress,
     /// By the execution's id.
     at_work: HashMap<String, ProgressBar>,
+    /// How many items or rounds containers at work have, by the execution's id.
+    lengths: HashMap<String, u64>,
     text: Tail,
     text_line: Option<ProgressBar>,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
-        Self { lines: MultiProgress::new(), at_work: HashMap::new(), text: Tail::default(), text_line: None }
+        Self {
+            lines: MultiProgress::new(),
+            at_work: HashMap::new(),
+            lengths: HashMap::new(),
+            text: Tail::default(),
+            text_line: None,
+        }
     }
 
     pub(super) fn event(&mut self, event: &Event) {
@@ -36,7 +45,7 @@ impl Progress {
             kind::NODE_RUN_STARTED => {
                 let line = ProgressBar::new_spinner()
                     .with_style(style("{spinner:.cyan} {msg}  {elapsed:.dim}"))
-                    .with_message(plain::node_name(event));
+                    .with_message(indented(event));
                 let line = match &self.text_line {
                     Some(text) => self.lines.insert_before(text, line),
                     None => self.lines.add(line),
@@ -44,15 +53,39 @@ impl Progress {
                 line.enable_steady_tick(TICK);
                 self.at_work.insert(id, line);
             }
+            "node_run_iteration_started" => self.note_length(id, &event.data["metadata"]["iteration_length"]),
+            "node_run_loop_started" => self.note_length(id, &event.data["metadata"]["loop_length"]),
+            "node_run_iteration_next" | "node_run_loop_next" => {
+                let index = event.data["index"].as_u64().unwrap_or(0) + 1;
+                let of = self.lengths.get(&id).map(|length| format!(" of {length}")).unwrap_or_default();
+                if let Some(line) = self.at_work.get(&id) {
+                    line.set_message(format!("{}  {index}{of}", indented(event)));
+                }
+            }
             kind::NODE_RUN_STREAM_CHUNK => self.stream(event.text("chunk")),
             kind::NODE_RUN_RETRY => self.note(&standing(event)),
             kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_FAILED | kind::NODE_RUN_EXCEPTION => {
+                self.lengths.remove(&id);
                 if let Some(line) = self.at_work.remove(&id) {
                     line.finish_and_clear();
                 }
                 self.note(&standing(event));
             }
-            _ => {}
+            _ => {
+                if let Some(line) = plain::pause_line(event) {
+                    // A node that waits is not at work.
+                    if let Some(line) = self.at_work.remove(&id) {
+                        line.finish_and_clear();
+                    }
+                    self.note(&format!("⏸ {line}"));
+                }
+            }
+        }
+    }
+
+    fn note_length(&mut self, id: String, length: &Json) {
+        if let Some(length) = length.as_u64() {
+            self.lengths.insert(id, length);
         }
     }
 
@@ -64,6 +97,7 @@ impl Progress {
     /// Takes the moving lines away.
     pub(super) fn clear(&mut self) {
         self.at_work.clear();
+        self.lengths.clear();
         self.text_line = None;
         let _ = self.lines.clear();
     }
@@ -90,7 +124,17 @@ fn standing(event: &Event) -> String {
         kind::NODE_RUN_EXCEPTION => "!",
         _ => "✗",
     };
-    format!("{mark} {}  {}", plain::node_name(event), plain::detail(event)).trim_end().into()
+    format!("{}{mark} {}  {}", depth(event), plain::node_name(event), plain::detail(event)).trim_end().into()
+}
+
+/// A node's name, set in as deep as it lies in containers.
+fn indented(event: &Event) -> String {
+    format!("{}{}", depth(event), plain::node_name(event))
+}
+
+fn depth(event: &Event) -> String {
+    let frame = event.text("frame");
+    if frame.is_empty() { String::new() } else { "  ".repeat(frame.split('/').count()) }
 }
 
 /// The end of a text that grows.

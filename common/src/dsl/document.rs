@@ -113,7 +113,7 @@ impl Document {
 }
 
 /// The name of a version by its canonical text.
-pub(crate) fn hash_of(canonical: &str) -> GraphHash {
+pub fn hash_of(canonical: &str) -> GraphHash {
     let digest = Sha256::digest(canonical.as_bytes());
     GraphHash(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
 }

@@ -21,7 +21,7 @@ pub mod version;
 use serde_json::Value as Json;
 
 pub use diagnostic::{Diagnostic, Problems, Severity};
-pub(crate) use document::hash_of;
+pub use document::hash_of;
 pub use document::{Document, DocumentEdge, DocumentNode};
 pub use read::ParseLimits;
 pub use render::render_for_people;

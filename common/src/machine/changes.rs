@@ -39,6 +39,8 @@ pub struct Record {
     pub updates: Vec<(String, String, Stored)>,
     /// What it waits for, instead of an end.
     pub pause: Option<Box<PauseRequest>>,
+    /// Of a loop: its variables after each round, by the round's number (Dify: `loop_variable_map`).
+    pub rounds: Vec<(u32, NamedValues)>,
 }
 
 /// The outputs of a run. Answers of several nodes are one text, each part of which may lie apart.

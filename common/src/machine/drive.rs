@@ -2,11 +2,11 @@
 
 use super::changes::{EventKind, JobOrder};
 use super::run::{NodeStatus, Pool, RunStatus, json_size};
-use super::{Step, containers, end_of_run, pause, records, response, settle, timeouts};
+use super::{Step, containers, end_of_run, pause, records, response, settle, step_limits, timeouts};
 use crate::graph::{Node, NodeIx};
 use crate::ids::{EntryId, FramePath};
 use crate::limits;
-use crate::nodes::{EvaluationLimits, ExecutionType, NodeKind, NodeResult, Phase, evaluate};
+use crate::nodes::{ExecutionType, NodeKind, NodeResult, Phase, evaluate};
 use crate::value::{Lookup, Stored, Variables};
 
 /// Puts a node at the end of the ready queue.
@@ -82,7 +82,7 @@ fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
         _ => {}
     }
     if is_evaluated_here(cx, frame, node) {
-        let limits = EvaluationLimits::of_step(&cx.run.head.options);
+        let limits = step_limits(&cx.run.head.options);
         if let Ok(result) = evaluate(spec, &cx.run.pool(frame), &limits) {
             return ended_here(cx, frame, node, result);
         }

@@ -8,7 +8,7 @@ use crate::ids::{Delivery, EntryId, FramePath};
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::changes::Record;
-use super::run::RunHead;
+use super::run::{RunHead, RunState};
 
 /// One thing that happened, as an entry of the inbox says it.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub enum Fact {
     Update(UpdateVariables),
     /// Somebody has answered what a node waits for.
     Answer(Answer),
+    /// The run goes on where another one stood when it was exported.
+    Import(Box<RunState>),
 }
 
 /// Which attempt of which node a worker speaks of, and as whose holder.

@@ -22,6 +22,7 @@ mod edges;
 mod end_of_run;
 mod on_answer;
 mod on_chunk;
+mod on_import;
 mod on_job_failed;
 mod on_job_lost;
 mod on_job_started;
@@ -45,6 +46,8 @@ mod tests;
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
+use crate::limits;
+use crate::nodes::EvaluationLimits;
 
 use body::Sums;
 use changes::{About, Changes, Event, EventKind};
@@ -85,6 +88,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::Resume => on_resume::step(&mut cx),
         Fact::Update(it) => on_update::step(&mut cx, it),
         Fact::Answer(it) => on_answer::step(&mut cx, &it),
+        Fact::Import(it) => on_import::step(&mut cx, *it),
     }
     cx.close_entry();
     // What a bound has left over waits in the graph's order: the one that a run has after it was loaded. So what
@@ -92,6 +96,16 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
     cx.run.ready.make_contiguous().sort_unstable();
     debug_assert_eq!(invariants::broken(cx.run), Vec::<&str>::new());
     cx.out
+}
+
+/// What a pure node may do within a step; above it, it goes to a worker.
+const fn step_limits(options: &run::RunOptions) -> EvaluationLimits {
+    EvaluationLimits {
+        undefined: options.template_undefined,
+        template_chars_max: options.template_chars_max,
+        fuel: Some(limits::PURE_FUEL),
+        output_bytes: Some(limits::PURE_OUTPUT_BYTES_MAX),
+    }
 }
 
 /// A step under way: the state, the moment, and what has been ordered so far.

@@ -2,8 +2,8 @@
 
 use super::pause::{self, PauseStatus};
 use super::run::RunStatus;
-use super::{Step, drive, end_of_run, records, settle};
-use crate::nodes::{EvaluationLimits, PauseKind, evaluate};
+use super::{Step, drive, end_of_run, records, settle, step_limits};
+use crate::nodes::{PauseKind, evaluate};
 
 pub(super) fn step(cx: &mut Step<'_>) {
     if !cx.run.control.pausing.is_empty() {
@@ -23,7 +23,7 @@ fn look_again(cx: &mut Step<'_>) {
     let simple: Vec<_> = simple.map(|pause| (pause.id.clone(), pause.frame.clone(), pause.node)).collect();
     let graph = cx.run.graph.clone();
     for (id, frame, node) in simple {
-        let limits = EvaluationLimits::of_step(&cx.run.head.options);
+        let limits = step_limits(&cx.run.head.options);
         let Ok(result) = evaluate(graph.node(node), &cx.run.pool(&frame), &limits) else { continue };
         if result.pause.is_some() {
             continue;

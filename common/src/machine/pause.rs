@@ -101,6 +101,20 @@ pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
     cx.run.pauses.insert(pause.id.clone(), pause);
 }
 
+/// A pause of an exported run goes on in this one, under its id and with its times.
+pub(super) fn reopen(cx: &mut Step<'_>, mut pause: Pause) {
+    pause.execution = cx.run.execution(&pause.frame, pause.node);
+    if let Some(seconds) = pause.request.timeout_s {
+        let due = pause.opened_at.plus(Duration::from_secs(seconds));
+        cx.out.timers.push(TimerChange::Set(due, Timer::PauseExpires { pause: pause.id.clone() }));
+    }
+    if let Some(due) = limit_of(cx.run) {
+        cx.out.timers.push(TimerChange::Set(due, Timer::PauseLimit { pause: pause.id.clone() }));
+    }
+    cx.out.pauses.insert(pause.id.clone(), pause.clone());
+    cx.run.pauses.insert(pause.id.clone(), pause);
+}
+
 /// Until when any form of the run may wait (`human_input_timeout_s`); counted from the run's begin, as on Dify.
 fn limit_of(run: &RunState) -> Option<Timestamp> {
     let seconds = run.head.options.human_input_timeout_s;

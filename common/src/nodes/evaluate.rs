@@ -28,18 +28,6 @@ pub struct EvaluationLimits {
     pub output_bytes: Option<usize>,
 }
 
-impl EvaluationLimits {
-    /// What a node may do within a step of the scheduler, under the options of its run.
-    pub const fn of_step(options: &crate::machine::run::RunOptions) -> Self {
-        Self {
-            undefined: options.template_undefined,
-            template_chars_max: options.template_chars_max,
-            fuel: Some(crate::limits::PURE_FUEL),
-            output_bytes: Some(crate::limits::PURE_OUTPUT_BYTES_MAX),
-        }
-    }
-}
-
 /// The node needs more than the limits allow here; a worker runs it instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deferred;

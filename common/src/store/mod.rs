@@ -95,7 +95,9 @@ pub struct NewRun {
     pub graph: (String, Arc<str>),
     /// Fields of the run hash.
     pub fields: Vec<(&'static str, String)>,
-    /// Body of the `start` fact.
+    /// Kind of the fact that begins it: `start`, or `import` for one that goes on from a snapshot.
+    pub kind: &'static str,
+    /// Body of that fact.
     pub start: String,
     /// Names and sizes of the blobs that its inputs refer to; they belong to the run from then on.
     pub blobs: Vec<(BlobId, u64)>,

@@ -114,7 +114,11 @@ fn object(value: Json) -> Result<JsonMap, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Timestamp;
+    use crate::machine::compat::{ConversationWrites, NestedAnswers};
+    use crate::machine::run::{RunHead, RunOptions};
     use crate::value::Segment;
+    use crate::wire::state::{head_fields, head_from_fields, head_from_json, head_to_json};
 
     #[test]
     fn breakpoints_are_read_as_they_were_written() {
@@ -128,6 +132,38 @@ mod tests {
         ];
         assert_eq!(breakpoints_from_json(Some(breakpoints_json(&written))).unwrap(), written);
         assert_eq!(breakpoints_from_json(None).unwrap(), vec![]);
+    }
+
+    #[test]
+    fn a_run_keeps_its_breakpoints_conversation_and_choices_in_both_its_forms() {
+        let imported = crate::graph::import(
+            b"kind: app\napp: {mode: workflow, name: x}\nworkflow: {graph: {nodes: [{id: s, data: {type: start, title: s, variables: []}}], edges: []}}",
+        );
+        let graph = imported.graph.expect("a graph");
+        let stop = BreakpointCommand::Stop { reason: "enough".into() };
+        let head = RunHead {
+            graph: graph.hash.clone(),
+            app: None,
+            user: "u".into(),
+            inputs: Vec::new(),
+            sys: Vec::new(),
+            conversation: Vec::new(),
+            conversation_id: Some("c".into()),
+            commands: vec![Breakpoint { after: "s".into(), command: stop }],
+            options: RunOptions {
+                iteration_conversation_writes: ConversationWrites::Local,
+                nested_answer_stream: NestedAnswers::Segments,
+                iteration_failures_count: false,
+                loop_next_after_last: true,
+                human_input_timeout_s: 0,
+                ..RunOptions::default()
+            },
+            created_at: Timestamp::from_micros(7),
+        };
+        let Json::Object(map) = head_to_json(&head) else { panic!("a head is an object") };
+        assert_eq!(head_from_json(map).unwrap(), head);
+        let fields = head_fields(&head, &graph).into_iter().map(|(k, v)| (k.to_string(), v)).collect();
+        assert_eq!(head_from_fields(&fields).unwrap(), head);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! | `resume` | API | nothing |
 //! | `update` | API | `updates`: `[{"selector":["node","name"],"value":…}]` |
 //! | `answer` | API | `pause`, `action`, `inputs` |
+//! | `import` | API | a run to go on with, see [`super::snapshot`] |
 //!
 //! Commands may carry the `key` under which they were given.
 
@@ -57,9 +58,11 @@ pub mod kind {
     pub const UPDATE: &str = "update";
     /// A pause was answered.
     pub const ANSWER: &str = "answer";
+    /// A run goes on where another one stood.
+    pub const IMPORT: &str = "import";
     /// All of them.
-    pub const ALL: [&str; 11] =
-        [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER];
+    pub const ALL: [&str; 12] =
+        [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER, IMPORT];
 }
 
 /// A job as its worker names it.

@@ -12,6 +12,7 @@ pub mod job;
 pub mod open;
 pub mod pause;
 pub mod record;
+pub mod snapshot;
 pub mod state;
 pub mod value;
 

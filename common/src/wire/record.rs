@@ -20,7 +20,9 @@ pub(crate) fn write_record<M: SerializeMap>(map: &mut M, record: &Record) -> Res
     named("inputs", &record.inputs)?;
     named("process_data", &record.process_data)?;
     named("outputs", &record.outputs)?;
-    if !record.metadata.is_empty() {
+    if !record.rounds.is_empty() {
+        map.serialize_entry("metadata", &with_rounds(record))?;
+    } else if !record.metadata.is_empty() {
         map.serialize_entry("metadata", &record.metadata)?;
     }
     if !record.handle.is_empty() && record.handle != SOURCE_HANDLE {
@@ -45,6 +47,16 @@ pub(crate) fn write_record<M: SerializeMap>(map: &mut M, record: &Record) -> Res
         map.serialize_entry("pause", &pause.to_json())?;
     }
     Ok(())
+}
+
+/// Metadata of a loop, with its variables after each round.
+fn with_rounds(record: &Record) -> JsonMap {
+    let variables = |values| serde_json::to_value(NamedJson(values)).unwrap_or_default();
+    let rounds: JsonMap =
+        record.rounds.iter().map(|(at, values)| (at.to_string(), variables(values))).collect();
+    let mut metadata = record.metadata.clone();
+    metadata.insert("loop_variable_map".into(), Json::Object(rounds));
+    metadata
 }
 
 /// Reads the fields of a record out of an object.
@@ -80,6 +92,8 @@ pub(crate) fn read_record(map: &mut JsonMap) -> Result<Record, WireError> {
             updates => updates_from_json(updates)?,
         },
         pause: map.remove("pause").map(|pause| PauseRequest::from_json(&pause)).transpose()?.map(Box::new),
+        // Only the engine ends a loop, and it has them.
+        rounds: Vec::new(),
     })
 }
 

@@ -150,6 +150,7 @@ impl From<SubmitError> for ApiError {
             | SubmitError::Command { .. }
             | SubmitError::ConversationId
             | SubmitError::CallDepth(_)
+            | SubmitError::Snapshot(_)
             | SubmitError::User => Self::invalid_param(message),
             SubmitError::NotSupported(_) => Self::not_supported(message),
             SubmitError::ValueTooLarge { .. } => {

@@ -5,6 +5,7 @@ pub mod apart;
 pub mod commands;
 mod conversation;
 pub(crate) mod files;
+mod import;
 mod inputs;
 mod options;
 mod sys;
@@ -112,6 +113,9 @@ pub enum SubmitError {
     /// A value that was stored a moment ago is gone.
     #[error("the store lost a value of this submission; try again")]
     BlobGone,
+    /// A snapshot that cannot be taken up.
+    #[error("{0}")]
+    Snapshot(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -217,8 +221,7 @@ impl Submitter {
             return Err(SubmitError::CallDepth(depth_max));
         }
 
-        let (shard, conversation_id) = self.place(submission.conversation_id.as_deref()).await?;
-        let mut run = RunId::generate(shard);
+        let mut run = RunId::generate(self.place(submission.conversation_id.as_deref()).await?);
         if let Some(key) = &submission.idempotency {
             match self.store.reserve(&key.key_hash, &key.request_hash, run).await? {
                 Reserved::Ours => {}
@@ -240,6 +243,8 @@ impl Submitter {
             }
         }
 
+        let new_id = |id: String| if id.is_empty() { conversation::new_id(run.shard()) } else { id };
+        let conversation_id = submission.conversation_id.map(new_id);
         let created_at = self.store.time().await?;
         let about = sys::About {
             run,
@@ -274,6 +279,7 @@ impl Submitter {
             id: run,
             graph: (graph.hash.to_string(), known.document.clone()),
             fields: wire::state::head_fields(&head, graph),
+            kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             blobs: apart.into_blobs(),
             created_at,
@@ -299,17 +305,13 @@ impl Submitter {
         }
     }
 
-    /// Where a run of this conversation lives, and the conversation's id.
-    async fn place(&self, conversation: Option<&str>) -> Result<(ShardId, Option<String>), SubmitError> {
+    /// Where a run of this conversation lives; an empty id is that of a new one.
+    async fn place(&self, conversation: Option<&str>) -> Result<ShardId, SubmitError> {
         match conversation {
-            None => Ok((self.some_shard().await?, None)),
-            Some("") => {
-                let shard = self.some_shard().await?;
-                Ok((shard, Some(conversation::new_id(shard))))
-            }
+            None | Some("") => Ok(self.some_shard().await?),
             Some(id) => {
                 conversation::check(id)?;
-                Ok((conversation::shard_of(id, *self.meta().await?), Some(id.to_string())))
+                Ok(conversation::shard_of(id, *self.meta().await?))
             }
         }
     }

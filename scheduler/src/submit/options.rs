@@ -10,7 +10,7 @@ use tidemill_common::value::JsonMap;
 use super::{SubmitError, unknown_option};
 
 /// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
-const INLINE_BYTES_CEILING: u64 = 32 * 1024;
+pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
 const KEYS: [&str; 10] = [
     "max_steps",
     "max_execution_time_s",
@@ -92,7 +92,7 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     if let Some(chars) = size("template_chars_max", u64::MAX)? {
         options.template_chars_max = chars;
     }
-    if let Some(bytes) = size("inline_bytes_max", INLINE_BYTES_CEILING)? {
+    if let Some(bytes) = size("inline_bytes_max", INLINE_BYTES_CEILING as u64)? {
         options.inline_bytes_max = bytes;
     }
     if let Some(seconds) = from("human_input_timeout_s", 0, u64::MAX)? {

@@ -115,7 +115,7 @@ async fn a_stopped_run_stops_at_once_and_says_why() {
     let again = client.post(&commands, &json!({"command": "stop"})).await;
     assert_eq!((again.status, &again.body["code"]), (409, &json!("run_over")), "{}", again.text);
     let other = client.post(&commands, &json!({"command": "dance"})).await;
-    assert_eq!((other.status, &other.body["code"]), (400, &json!("not_supported")), "{}", other.text);
+    assert_eq!((other.status, &other.body["code"]), (400, &json!("invalid_param")), "{}", other.text);
 
     // The worker has room again at once, although the model would talk for another half minute.
     until("the job to be gone", LONG, async || {

@@ -2,10 +2,14 @@
 
 mod api_refusals;
 mod api_runs;
+mod containers;
+mod control;
 mod events;
 mod layering;
+mod pauses;
 mod redis_page;
 mod secrets;
+mod snapshots;
 mod store_contract;
 
 use tidemill_tests::client::Client;

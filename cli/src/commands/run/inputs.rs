@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::start::InputKind;
 
+use crate::commands::pairs::pair;
 use crate::error::Error;
 use crate::workflow_file::Workflow;
 
@@ -23,13 +24,6 @@ pub(super) struct InputArgs {
     /// On whose behalf
     #[arg(long, default_value = "tidemill")]
     user: String,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        _ => Err("write NAME=VALUE".into()),
-    }
 }
 
 impl InputArgs {

@@ -2,11 +2,13 @@
 //! own, on a Redis in a temporary folder, and leaves nothing behind.
 
 mod inputs;
+mod waiting;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+use tidemill_common::wire::event::kind;
 
 use super::Interrupts;
 use crate::client::{Client, Follow};
@@ -18,6 +20,7 @@ use crate::stack::{ModelArgs, Stack, StackSettings};
 use crate::target::TargetArgs;
 use crate::workflow_file::{Workflow, WorkflowFile};
 use inputs::InputArgs;
+use waiting::Then;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -46,7 +49,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                 let text = "--mock-llm and --provider-url are for runs on this machine; a scheduler that was named uses the models of its workers";
                 return Err(Error::Usage(text.into()));
             }
-            drive(&Client::new(&target)?, &request, arguments, console, &mut Interrupts::new()).await
+            let client = Client::new(&target)?;
+            drive(&client, &request, arguments, false, console, &mut Interrupts::new()).await
         }
         None => locally(&workflow, &request, arguments, console).await,
     }
@@ -72,29 +76,42 @@ async fn locally(
     tracing::debug!(workflow = workflow.name(), "running locally");
     let stack = Stack::start(&folder, &settings).await?;
     let outcome = match Client::new(stack.target()) {
-        Ok(client) => drive(&client, request, arguments, console, &mut interrupts).await,
+        Ok(client) => drive(&client, request, arguments, true, console, &mut interrupts).await,
         Err(error) => Err(error.into()),
     };
     stack.stop(async { interrupts.next().await }).await;
     outcome
 }
 
-/// Submits a run and stays with it. The first interrupt stops the run, the second leaves it.
+/// Submits a run and stays with it; asks when it waits for somebody. The first interrupt stops the run, the second
+/// leaves it.
 async fn drive(
     client: &Client,
     request: &Json,
     arguments: &Arguments,
+    is_local: bool,
     console: &mut Console,
     interrupts: &mut Interrupts,
 ) -> Result<Exit, Error> {
     let mut report = Report::new(arguments.json, arguments.events, console);
     let run = client.submit(request).await?;
     let mut follow = Follow::new(client, &run, None);
-    let mut stopping = false;
+    let (mut stopping, mut is_waiting) = (false, false);
     loop {
         tokio::select! {
-            event = follow.next() => match event? {
-                Some(event) => report.event(&event, console)?,
+            then = waiting::perform(client, &run, is_local, &mut report, console),
+                if is_waiting && !stopping =>
+            {
+                is_waiting = false;
+                if then? == Then::Leave {
+                    break;
+                }
+            }
+            event = follow.next(), if !is_waiting || stopping => match event? {
+                Some(event) => {
+                    report.event(&event, console)?;
+                    is_waiting = event.kind == kind::GRAPH_RUN_PAUSED;
+                }
                 None => break,
             },
             () = interrupts.next() => {
@@ -105,7 +122,8 @@ async fn drive(
                 stopping = true;
                 report.note(&format!("stopping run {run}; Ctrl-C again leaves it"), console);
                 // A run that has just ended cannot be stopped, and its end is on the way.
-                if let Err(error) = client.stop(&run, Some("Stopped by user.")).await {
+                let stop = json!({"command": "stop", "reason": "Stopped by user."});
+                if let Err(error) = client.command(&run, &stop).await {
                     tracing::debug!(%error, "the run was not stopped");
                 }
             }

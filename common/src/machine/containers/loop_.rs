@@ -167,7 +167,7 @@ fn record(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Record {
         (cx.run.node(frame, node), cx.run.containers.get(&(frame.clone(), node)))
     {
         record.metadata = metadata::of(state, container, "loop_duration_map");
-        record.metadata.insert("loop_variable_map".into(), metadata::rounds(container));
+        record.rounds = container.collected.iter().map(|(at, left)| (*at, left.variables.clone())).collect();
     }
     record.inputs = let_go(cx, frame, node);
     record

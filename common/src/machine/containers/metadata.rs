@@ -1,5 +1,4 @@
-//! What the record of a container says beside its outputs: cost and duration of its frames, and of a loop the variables
-//! after each round. Dify's names.
+//! What the record of a container says beside its outputs: cost and duration of its frames. Dify's names.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +6,6 @@ use crate::machine::body::OpenContainer;
 use crate::machine::run::NodeState;
 use crate::nodes::llm::decimal::Decimal;
 use crate::value::JsonMap;
-use crate::wire::value::NamedJson;
 
 /// `total_tokens`, `total_price`, `currency` and the durations under `durations` (`iteration_duration_map`, …).
 pub(super) fn of(state: &NodeState, open: &OpenContainer, durations: &str) -> JsonMap {
@@ -24,12 +22,4 @@ pub(super) fn of(state: &NodeState, open: &OpenContainer, durations: &str) -> Js
     map.insert("currency".into(), currency.into());
     map.insert(durations.into(), Json::Object(seconds));
     map
-}
-
-/// `loop_variable_map`: by round, the variables after it.
-pub(super) fn rounds(open: &OpenContainer) -> Json {
-    let variables = |values| serde_json::to_value(NamedJson(values)).unwrap_or_default();
-    let rounds: JsonMap =
-        open.collected.iter().map(|(at, left)| (at.to_string(), variables(&left.variables))).collect();
-    Json::Object(rounds)
 }

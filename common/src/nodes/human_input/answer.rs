@@ -11,7 +11,6 @@ use serde_json::Value as Json;
 use super::field::{FieldKind, FileRules, FormField};
 use super::simple::HANDLE_KEY;
 use super::{PauseKind, PauseRequest, TIMEOUT_HANDLE};
-use crate::dsl::Problems;
 use crate::nodes::{NodeResult, SOURCE_HANDLE};
 use crate::value::pyrepr::str_of;
 use crate::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType};
@@ -68,7 +67,7 @@ pub fn check_answer(pause: &PauseRequest, action: &str, inputs: &JsonMap) -> Res
         PauseKind::Simple => return Ok(JsonMap::new()),
         PauseKind::Form => {}
     }
-    let fields = fields(pause);
+    let fields = pause.fields();
     let mut problems = Vec::new();
     let without_actions = actions(pause).next().is_none();
     if title_of(pause, action).is_none() && !(without_actions && action.is_empty()) {
@@ -97,7 +96,7 @@ pub fn answered(pause: &PauseRequest, action: &str, submitted: &JsonMap) -> Node
         }
         PauseKind::Form => {}
     }
-    let fields = fields(pause);
+    let fields = pause.fields();
     let values: Vec<(String, Segment)> = fields
         .iter()
         .filter_map(|field| Some((field.name.clone(), segment_of(&field.kind, submitted.get(&field.name)?))))
@@ -113,12 +112,6 @@ pub fn answered(pause: &PauseRequest, action: &str, submitted: &JsonMap) -> Node
 pub fn expired(pause: &PauseRequest) -> NodeResult {
     let outputs = special("", "", pause.content.clone()).into();
     NodeResult { handle: TIMEOUT_HANDLE.to_owned(), ..NodeResult::outputs(outputs) }
-}
-
-/// The fields of a pause. What cannot be read is left out; the node wrote them.
-fn fields(pause: &PauseRequest) -> Vec<FormField> {
-    let items = pause.inputs.as_array().into_iter().flatten().filter_map(Json::as_object);
-    items.filter_map(|item| FormField::parse(item, &mut Problems::new())).collect()
 }
 
 /// Ids and titles of the buttons.

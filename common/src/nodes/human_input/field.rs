@@ -73,7 +73,7 @@ impl FormField {
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let fields = Fields::new(data, BUILD_FAILED);
         let name = fields.text("output_variable_name", problems);
-        let kind = FieldKind::parse(data, &fields, problems);
+        let kind = FieldKind::parse(&fields, problems);
         Some(Self { name: name?.to_owned(), kind: kind? })
     }
 
@@ -162,7 +162,7 @@ impl FieldKind {
     }
 
     /// A field that does not say its kind asks for text: the first forms knew nothing else.
-    fn parse(data: &JsonMap, fields: &Fields<'_>, problems: &mut Problems) -> Option<Self> {
+    fn parse(fields: &Fields<'_>, problems: &mut Problems) -> Option<Self> {
         const KINDS: [&str; 5] = ["paragraph", "select", "file", "file-list", "text_input"];
         let kind = match fields.given("type") {
             Some(_) => fields.one_of("type", &KINDS, problems)?,
@@ -170,11 +170,7 @@ impl FieldKind {
         };
         match kind {
             "select" => {
-                let source = fields.given("option_source");
-                if source.is_none() {
-                    fields.wrong("option_source", "a mapping", problems);
-                }
-                let options = Source::parse("option_source", source?, "a list of texts", texts, problems)?;
+                let options = Source::parse(fields, "option_source", "a list of texts", texts, problems)?;
                 Some(Self::Select { options })
             }
             "file" => FileRules::parse(fields, problems).map(Self::File),
@@ -184,10 +180,14 @@ impl FieldKind {
                 Some(Self::FileList { rules: rules?, files_max: files_max?.unsigned_abs() })
             }
             _ => {
-                let key = if data.contains_key("default") { "default" } else { "placeholder" };
-                let Some(source) = fields.given(key) else { return Some(Self::Paragraph { default: None }) };
+                // `placeholder` is the older name.
+                let Some(key) =
+                    ["default", "placeholder"].into_iter().find(|key| fields.given(key).is_some())
+                else {
+                    return Some(Self::Paragraph { default: None });
+                };
                 let read = |value: &Json| value.as_str().map(str::to_owned);
-                let default = Source::parse(key, source, "a text", read, problems)?;
+                let default = Source::parse(fields, key, "a text", read, problems)?;
                 Some(Self::Paragraph { default: Some(default) })
             }
         }
@@ -195,16 +195,16 @@ impl FieldKind {
 }
 
 impl<T: Default> Source<T> {
+    /// Reads a source that must be there.
     fn parse(
+        fields: &Fields<'_>,
         key: &str,
-        data: &Json,
         wanted: &str,
         read: impl FnOnce(&Json) -> Option<T>,
         problems: &mut Problems,
     ) -> Option<Self> {
-        let outer = JsonMap::from_iter([(key.to_owned(), data.clone())]);
-        let Some(data) = data.as_object() else {
-            Fields::new(&outer, BUILD_FAILED).wrong(key, "a mapping", problems);
+        let Some(data) = fields.given(key).and_then(Json::as_object) else {
+            fields.wrong(key, "a mapping", problems);
             return None;
         };
         problems.within(key, |problems| {

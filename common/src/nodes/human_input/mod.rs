@@ -2,8 +2,8 @@
 //!
 //! Two versions share the type's name. The *form* ([`FormData`], [`field`]) shows text, asks for values and offers
 //! buttons, each with a handle of its own. The *simple* pause ([`SimpleData`]) waits for variables that a command
-//! writes.
-//! Neither holds a worker: the node evaluates to a [`PauseRequest`], and what becomes of the answer is in [`answer`].
+//! writes. Neither holds a worker: the node evaluates to a [`PauseRequest`], and what becomes of the answer is in
+//! [`answer`].
 //! The forms that Dify sends to contacts (version `"2"`) are refused when a file comes in.
 
 pub mod answer;
@@ -57,6 +57,14 @@ pub struct PauseRequest {
     pub timeout_s: Option<u64>,
     /// Why the simple version waits, for people; may be empty.
     pub message: String,
+}
+
+impl PauseRequest {
+    /// The form's fields, in its order. What cannot be read is left out: the node itself wrote them.
+    pub fn fields(&self) -> Vec<FormField> {
+        let items = self.inputs.as_array().into_iter().flatten().filter_map(Json::as_object);
+        items.filter_map(|item| FormField::parse(item, &mut Problems::new())).collect()
+    }
 }
 
 /// Configuration of `human-input`.

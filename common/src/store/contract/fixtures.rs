@@ -43,6 +43,7 @@ pub(super) fn new_run(n: u8) -> NewRun {
             ("version", GRAPH.to_string()),
             ("created_at", created_at(n).micros().to_string()),
         ],
+        kind: "start",
         start: format!("{{\"graph\":\"{GRAPH}\",\"user\":\"u{n}\"}}"),
         blobs: Vec::new(),
         created_at: created_at(n),

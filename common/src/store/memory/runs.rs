@@ -16,7 +16,6 @@ use crate::store::{
     ServerReport, StoreError,
 };
 use crate::wire::event::EventRecord;
-use crate::wire::fact::kind;
 use crate::wire::state::AtRest;
 
 fn create(shard: &mut Shard, new: &NewRun, inbox_max: u64, now: Timestamp) -> Created {
@@ -37,7 +36,7 @@ fn create(shard: &mut Shard, new: &NewRun, inbox_max: u64, now: Timestamp) -> Cr
     let run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
     shard.runs.insert(new.id, run);
     shard.accept_blobs(new.id, &new.blobs);
-    shard.add_fact(now, new.id.to_string(), kind::START, &new.start);
+    shard.add_fact(now, new.id.to_string(), new.kind, &new.start);
     Created::Created
 }
 

@@ -298,6 +298,7 @@ impl RedisStore {
             hash,
             document,
             &new.start,
+            new.kind,
             new.fields.len(),
         ]);
         for (field, value) in &new.fields {

@@ -5,4 +5,5 @@ pub mod commands;
 pub mod events;
 pub mod pauses;
 pub mod runs;
+pub mod snapshot;
 pub mod submit;

@@ -1,8 +1,10 @@
 use serde_json::{Value as Json, json};
-use tidemill_common::ids::EntryId;
+use tidemill_common::ids::{EntryId, RunId, ShardId};
+use tidemill_common::nodes::NodeKind;
 use tidemill_common::wire::event::EventRecord;
 
-use super::{Projection, RunFacts, Totals};
+use super::{FormsOfRun, Projection, RunFacts, Totals};
+use crate::api::forms::FormTokens;
 use crate::api::tests::fixtures;
 
 fn record(kind: &str, ts: i64, data: Json) -> EventRecord {
@@ -27,6 +29,29 @@ fn told(projection: &mut Projection, events: &[(&str, i64, Json)]) -> Vec<String
     let payloads =
         events.iter().flat_map(|(kind, ts, data)| projection.project(&record(kind, *ts, data.clone())));
     payloads.map(|payload| payload.to_string()).collect()
+}
+
+/// A graph with an iteration and a loop in it; as far as the projection looks.
+fn with_containers() -> Projection {
+    let text = fixtures::GREETER.replace(
+        "    - {id: end,",
+        "    - {id: it, data: {type: template-transform, title: Each, template: x, variables: []}}
+    - {id: its, data: {type: template-transform, title: Begin, template: x, variables: []}}
+    - {id: lp, data: {type: template-transform, title: Again, template: x, variables: []}}
+    - {id: say, data: {type: template-transform, title: Say, template: x, variables: []}}
+    - {id: end,",
+    );
+    let imported = tidemill_common::graph::import(text.as_bytes());
+    let mut graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+    for node in &mut graph.nodes {
+        node.kind = match node.id.as_str() {
+            "it" => NodeKind::Iteration,
+            "its" => NodeKind::IterationStart,
+            "lp" => NodeKind::Loop,
+            _ => node.kind,
+        };
+    }
+    Projection { graph: graph.into(), ..projection() }
 }
 
 fn line(event: &str, data: &str) -> String {
@@ -159,4 +184,121 @@ fn what_dify_does_not_tell_is_not_told() {
         told(&mut projection, &[("graph_edge_skipped", 1, json!({})), ("of_a_newer_version", 1, json!({}))])
             .is_empty()
     );
+}
+
+#[test]
+fn a_container_has_events_of_its_own_and_its_nodes_say_where_they_run() {
+    let about = |id: &str, node: &str, frame: &str| json!({"id": id, "node_id": node, "frame": frame});
+    let with = |mut data: Json, more: Json| {
+        data.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        data
+    };
+    let it = || about("e1", "it", "");
+    let (second, ms) = (1_700_000_001, 1_700_000_001_000);
+    let mut projection = with_containers();
+    let lines = told(
+        &mut projection,
+        &[
+            ("node_run_started", ms, it()),
+            (
+                "node_run_iteration_started",
+                ms,
+                with(
+                    it(),
+                    json!({"inputs": {"iterator_selector": [1]}, "metadata": {"iteration_length": 1}}),
+                ),
+            ),
+            ("node_run_iteration_next", ms, with(it(), json!({"index": 0}))),
+            ("node_run_started", ms, about("e2", "its", "it#0")),
+            ("node_run_succeeded", ms, about("e2", "its", "it#0")),
+            (
+                "node_run_iteration_succeeded",
+                ms + 500,
+                with(
+                    it(),
+                    json!({"start_at": 1_700_000_001.0, "finished_at": 1_700_000_001.5, "inputs": {},
+                    "outputs": {"output": ["x"]}, "metadata": {"total_tokens": 9}, "steps": 1}),
+                ),
+            ),
+            ("node_run_succeeded", ms, it()),
+        ],
+    );
+    let head = r#""id":"it","node_id":"it","node_type":"iteration","title":"Each""#;
+    let expected = [
+        line(
+            "iteration_started",
+            &format!(
+                r#"{{{head},"created_at":{second},"extras":{{}},"metadata":{{"iteration_length":1}},"inputs":{{"iterator_selector":[1]}},"inputs_truncated":false}}"#
+            ),
+        ),
+        line("iteration_next", &format!(r#"{{{head},"index":0,"created_at":{second},"extras":{{}}}}"#)),
+        line(
+            "iteration_completed",
+            &format!(
+                r#"{{{head},"outputs":{{"output":["x"]}},"outputs_truncated":false,"created_at":{second},"extras":{{}},"inputs":{{}},"inputs_truncated":false,"status":"succeeded","error":null,"elapsed_time":0.5,"total_tokens":9,"execution_metadata":{{"total_tokens":9}},"finished_at":{second},"steps":1}}"#
+            ),
+        ),
+    ];
+    assert_eq!(lines, expected);
+
+    let frame = "it#3/lp#0";
+    for (kind, data) in [
+        ("node_run_started", about("e3", "say", frame)),
+        ("node_run_succeeded", with(about("e3", "say", frame), json!({"metadata": {"total_price": "1"}}))),
+    ] {
+        let payload = projection.project(&record(kind, ms, data))[0]["data"].clone();
+        assert_eq!((&payload["iteration_id"], &payload["loop_id"]), (&json!("it"), &json!("lp")));
+        if kind == "node_run_succeeded" {
+            let metadata = json!({"total_price": "1", "iteration_id": "it", "iteration_index": 3,
+                "loop_id": "lp", "loop_index": 0});
+            assert_eq!(payload["execution_metadata"], metadata);
+        }
+    }
+    let failed = with(about("e4", "lp", "it#3"), json!({"error": "no", "steps": 2}));
+    let payload = projection.project(&record("node_run_loop_failed", ms, failed))[0].clone();
+    assert_eq!((&payload["event"], &payload["data"]["error"]), (&json!("loop_completed"), &json!("no")));
+    let next = with(about("e4", "lp", ""), json!({"index": 1, "pre_loop_output": {"n": 1}}));
+    let payload = projection.project(&record("node_run_loop_next", ms, next))[0]["data"].clone();
+    let keys: Vec<&String> = payload.as_object().unwrap().keys().collect();
+    assert_eq!(keys[4..], ["index", "created_at", "pre_loop_output", "extras"]);
+    // Whoever comes later sees containers as nodes, too.
+    let old = projection.project_old(&record("node_run_started", ms, it()));
+    assert_eq!(old[0]["event"], "node_started");
+}
+
+#[test]
+fn a_pause_is_told_with_its_forms_in_full() {
+    let run = RunId::new(1, 2, ShardId(0));
+    let tokens = FormTokens::of_secret("secret");
+    let mut projection = projection();
+    projection.run.forms = Some(FormsOfRun { run, tokens: tokens.clone() });
+    projection.set_totals(Totals { steps: 2, tokens: 5, elapsed: None });
+    let pause = json!({"pause_id": "p", "node_id": "end", "node_title": "Finish", "content": "c",
+        "inputs": [], "actions": [], "defaults": {}, "expires_at": "1700000100000000", "status": "pending"});
+    let asked = json!({"id": "e", "node_id": "end", "pause": pause});
+    let paused = json!({"outputs": {}, "pauses": [pause], "reasons": [
+        {"TYPE": "hitl_required", "session_id": "p", "node_id": "end", "node_title": "Finish"},
+        {"TYPE": "scheduled_pause", "message": "look"},
+    ]});
+    let lines = told(
+        &mut projection,
+        &[
+            ("graph_run_started", 1_000, json!({})),
+            ("node_run_pause_requested", 2_000, asked),
+            ("graph_run_paused", 3_500, paused),
+        ],
+    );
+    let form = format!(
+        r#""form_id":"p","node_id":"end","node_title":"Finish","form_content":"c","inputs":[],"actions":[],"display_in_ui":true,"form_token":"{}","resolved_default_values":{{}},"expiration_time":1700000100"#,
+        tokens.token(run, "p")
+    );
+    assert_eq!(lines[1], line("human_input_required", &format!("{{{form}}}")));
+    let expected = format!(
+        r#"{{"workflow_run_id":"run-1","paused_nodes":["end"],"outputs":{{}},"reasons":[{{"TYPE":"human_input_required",{form}}},{{"TYPE":"scheduled_pause","message":"look"}}],"status":"paused","created_at":1700000000,"elapsed_time":2.5,"total_tokens":5,"total_steps":2}}"#
+    );
+    assert_eq!(lines[2], line("workflow_paused", &expected));
+    let timeout = json!({"id": "e", "node_id": "end", "expiration_time": 1_700_000_100});
+    let lines = told(&mut projection, &[("node_run_human_input_form_timeout", 4_000, timeout)]);
+    let expected = r#"{"node_id":"end","node_title":"Finish","expiration_time":1700000100}"#;
+    assert_eq!(lines, [line("human_input_form_timeout", expected)]);
 }

@@ -1,10 +1,12 @@
 //! The API in-process over a fake store; in [`whole`] over a real one in memory.
 
+mod controlling;
 mod errors;
 mod fake;
 pub(crate) mod fixtures;
 mod following;
 mod health;
+mod pausing;
 mod rendering;
 mod running;
 mod submitting;

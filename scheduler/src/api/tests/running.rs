@@ -1,7 +1,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
 
-use super::fixtures::{Server, frames, request, resume};
+use super::fixtures::{Server, config, frames, request, resume};
 
 /// Tells a whole run of the greeter: four entries.
 fn tell_all(server: &Server, run: RunId) {
@@ -114,6 +114,21 @@ async fn inputs_that_do_not_fit_are_an_event_in_streaming_mode() {
     let error = r#"{"event":"error","message":"name is required in input form","status":500}"#;
     assert_eq!((answer.status.as_u16(), answer.text), (200, format!("event: ping\n\ndata: {error}\n\n")));
     assert!(server.store.lock().created.is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_can_be_kept_open_behind_an_error_as_on_dify() {
+    let mut config = config();
+    config.compat.error_event_closes_stream = false;
+    let server = Server::with(config);
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {}, "user": "u", "response_mode": "streaming"});
+    let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        // Only the end of the process, or long silence, ends it.
+        server.shutdown.send_replace(true);
+    });
+    assert_eq!(names(&answer.text), expected(&[("", "ping"), ("", "error")]));
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 -- create_run: a scheduled run with its start fact, or nothing. May be repeated: the run's id decides.
 -- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8… its blobs
 -- ARGV     1 bound of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when it is
---          known to be there   6 start fact   7 number of fields   8… field, value   then a blob each: name, size
+--          known to be there   6 start fact   7 its kind   8 number of fields   9… field, value   then a blob each:
+--          name, size
 -- RETURNS  "CREATED" | "EXISTS" | "BUSY" | "NOGRAPH" | "NOBLOB"
 -- CALLER   store/redis/runs.rs, create_run
 local call, K, A = redis.call, KEYS, ARGV
@@ -11,8 +12,8 @@ if A[5] == '' and call('EXISTS', K[5]) == 0 then return 'NOGRAPH' end
 for i = 8, #K do
   if call('EXISTS', K[i]) == 0 then return 'NOBLOB' end
 end
-local last = 7 + tonumber(A[7]) * 2
-call('HSET', K[1], unpack(A, 8, last))
+local last = 8 + tonumber(A[8]) * 2
+call('HSET', K[1], unpack(A, 9, last))
 if A[5] ~= '' then call('SET', K[5], A[5], 'NX') end
 call('HINCRBY', K[6], A[4], 1)
 call('ZADD', K[3], A[3], A[2])
@@ -22,5 +23,5 @@ for i = 8, #K do
   call('PERSIST', K[i])
   call('HSET', K[7], A[at], A[at + 1])
 end
-call('XADD', K[2], '*', 'kind', 'start', 'run', A[2], 'fact', A[6])
+call('XADD', K[2], '*', 'kind', A[7], 'run', A[2], 'fact', A[6])
 return 'CREATED'

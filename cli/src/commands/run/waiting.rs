@@ -1,0 +1,94 @@
+//! What `run` does when its run waits for somebody: it asks at the terminal, or says how to go on and leaves.
+
+use serde_json::json;
+
+use crate::client::view::{PauseView, RunView};
+use crate::client::{Client, ClientError};
+use crate::console::Console;
+use crate::error::Error;
+use crate::form;
+use crate::output::Report;
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The run goes on, or will.
+    Follow,
+    /// It waits for somebody else.
+    Leave,
+}
+
+/// Deals with a run that has told that it waits.
+///
+/// # Errors
+/// The scheduler cannot be reached or refuses, the terminal cannot be read.
+pub(super) async fn perform(
+    client: &Client,
+    run: &str,
+    is_local: bool,
+    report: &mut Report,
+    console: &mut Console,
+) -> Result<Then, Error> {
+    let view = RunView::read(&client.run(run).await?);
+    // Events may be old: somebody may have answered by now.
+    if view.status != "paused" {
+        return Ok(Then::Follow);
+    }
+    let pending: Vec<&PauseView> = view.pauses.iter().filter(|pause| pause.is_pending()).collect();
+    report.clear();
+    if !console.can_ask() || report.is_for_programs() {
+        say_how(run, &pending, is_local, console);
+        return Ok(Then::Leave);
+    }
+    if pending.is_empty() {
+        return resume(client, run, console).await;
+    }
+    for pause in pending {
+        if !answer(client, run, pause, console).await? {
+            say_how(run, &[pause], is_local, console);
+            return Ok(Then::Leave);
+        }
+    }
+    Ok(Then::Follow)
+}
+
+/// Asks until the answer is taken; false when nobody answers.
+async fn answer(client: &Client, run: &str, pause: &PauseView, console: &mut Console) -> Result<bool, Error> {
+    loop {
+        let Some(body) = form::ask(pause, console).await? else { return Ok(false) };
+        match client.answer(run, &pause.pause_id, &body).await {
+            Ok(()) => return Ok(true),
+            Err(error @ ClientError::Refused { status: 400, .. }) => console.note(error),
+            // Somebody else was faster, or the time was over: the run has gone on.
+            Err(error @ ClientError::Refused { status: 404 | 409 | 410, .. }) => {
+                console.note(error);
+                return Ok(true);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+async fn resume(client: &Client, run: &str, console: &mut Console) -> Result<Then, Error> {
+    if console.ask("the run is paused; Enter to resume it: ").await?.is_none() {
+        say_how(run, &[], false, console);
+        return Ok(Then::Leave);
+    }
+    client.command(run, &json!({"command": "resume"})).await?;
+    Ok(Then::Follow)
+}
+
+fn say_how(run: &str, pending: &[&PauseView], is_local: bool, console: &mut Console) {
+    if is_local {
+        console.note(
+            "the run waits, and ends with this command, whose Redis it lives on; to answer later, run it under `tidemill dev` and with --url",
+        );
+        return;
+    }
+    for pause in pending {
+        console.note(format_args!("waits for {}: {}", pause.name(), form::how_to_answer(run, pause)));
+    }
+    if pending.is_empty() {
+        console.note(format_args!("the run is paused: tidemill resume {run}"));
+    }
+}

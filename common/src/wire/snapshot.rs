@@ -1,0 +1,342 @@
+//! A run as one document, to be taken elsewhere and to go on there.
+//!
+//! | field | holds |
+//! | --- | --- |
+//! | `tidemill_snapshot` | the version of this form, 1 |
+//! | `run_id`, `exported_at` (µs) | where it comes from |
+//! | `version`, `workflow` | hash and text of the stored workflow, secrets sealed |
+//! | `head` | what was submitted, as in a `start` fact |
+//! | `status`, `started_at` (µs) | where it stood |
+//! | `variable_pool` | the variables of the root frame, in Dify's form |
+//! | `frames` | those of other frames: `{path: {"variable_dictionary", "hidden"}}` |
+//! | `state` | the other fields of the state hash |
+//! | `collected`, `pauses`, `held` | as in their keys |
+//! | `blobs` | values that lie apart and are not in a pool, by name |
+//!
+//! In a pool every value stands whole, also a large one; secrets are named and never shown.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::{Value as Json, json};
+use uuid::Uuid;
+
+use super::WireError;
+use super::fact::start_body;
+use super::state::{AtRest, head_from_json, load};
+use super::value::{MARK, StoredJson};
+use crate::clock::Timestamp;
+use crate::graph::Graph;
+use crate::ids::{BlobId, FramePath, RunId};
+use crate::machine::Fact;
+use crate::machine::run::{RunHead, RunState};
+use crate::value::{JsonMap, Segment, SegmentType, Stored, Variables};
+
+const WHAT: &str = "a snapshot";
+
+/// The version of the form that is written, and the newest that is read.
+pub const VERSION: u64 = 1;
+
+/// A variable of a frame on its way out or in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolVariable {
+    /// The frame; the root's is empty.
+    pub frame: FramePath,
+    /// The node, or `sys`, `env`, `conversation`.
+    pub node: String,
+    /// Its name.
+    pub name: String,
+    /// Its value: whole, or a secret's name.
+    pub value: PoolValue,
+}
+
+/// The value of a variable in a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PoolValue {
+    /// A value.
+    Whole(Segment),
+    /// A secret of the environment, by its name.
+    Secret(String),
+}
+
+/// A snapshot that was read.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The run that was exported.
+    pub run_id: String,
+    /// The hash of its workflow.
+    pub version: String,
+    /// The text of the stored workflow.
+    pub workflow: String,
+    /// What was submitted.
+    pub head: RunHead,
+    /// Variables to be kept again, by whoever may put large ones apart.
+    pub variables: Vec<PoolVariable>,
+    /// Values that lie apart: name and JSON text.
+    pub blobs: Vec<(BlobId, String)>,
+    rest: JsonMap,
+}
+
+/// The variables that a snapshot of a run shows: those of the root frame, given ones included, and what other frames
+/// wrote. Values apart are for the caller to load.
+pub fn variables(run: &RunState) -> Vec<(FramePath, String, String, Stored)> {
+    let root = FramePath::root();
+    let pool = run.pool(&root);
+    let mut found: Vec<_> = pool
+        .names()
+        .into_iter()
+        .filter_map(|(node, name)| {
+            let stored = pool.stored(&node, &name)?.into_owned();
+            Some((root.clone(), node, name, stored))
+        })
+        .collect();
+    for (path, frame) in run.frames.iter().filter(|(path, _)| !path.is_root()) {
+        for (node, values) in &frame.variables {
+            found.extend(values.iter().map(|(name, value)| (path.clone(), node.clone(), name.clone(), value.clone())));
+        }
+    }
+    found
+}
+
+/// Names of the blobs that a snapshot must hold besides its pools.
+pub fn blobs(run: &RunState, rest: &AtRest) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let texts = other_state(rest).map(|(_, text)| text).chain(rest.collected.iter().map(|(_, text)| text));
+    for value in texts.filter_map(|text| serde_json::from_str::<Json>(text).ok()) {
+        blob_names(&value, &mut names);
+    }
+    if let Ok(head) = serde_json::from_str(&start_body(&run.head)) {
+        blob_names(&head, &mut names);
+    }
+    names
+}
+
+/// State fields that are not variables.
+fn other_state(rest: &AtRest) -> impl Iterator<Item = (&String, &String)> {
+    rest.state.iter().filter(|(field, _)| !field.starts_with("v:")).map(|(field, text)| (field, text))
+}
+
+fn blob_names(value: &Json, into: &mut BTreeSet<String>) {
+    match value {
+        Json::Object(map) => match map.get(MARK).and_then(Json::as_str) {
+            Some("blob" | "item") => {
+                into.extend(map.get("id").and_then(Json::as_str).map(str::to_string));
+            }
+            // What a user's own value looks like is nobody's business.
+            Some("value") => {}
+            Some(_) | None => map.values().for_each(|inner| blob_names(inner, into)),
+        },
+        Json::Array(items) => items.iter().for_each(|inner| blob_names(inner, into)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+    }
+}
+
+/// Writes a snapshot.
+pub fn write(
+    run: &RunState,
+    rest: &AtRest,
+    workflow: &str,
+    variables: &[PoolVariable],
+    blobs: Vec<(String, Json)>,
+    now: Timestamp,
+) -> Json {
+    let json = |text: &String| serde_json::from_str(text).unwrap_or(Json::Null);
+    let fields = |fields: &mut dyn Iterator<Item = (&String, &String)>| -> JsonMap {
+        fields.map(|(field, text)| (field.clone(), json(text))).collect()
+    };
+    let mut frames = JsonMap::new();
+    for (path, frame) in run.frames.iter().filter(|(path, _)| !path.is_root()) {
+        let mut shown = dictionary(run, variables, path);
+        shown.insert("hidden".into(), frame.hidden.iter().map(|(node, name)| json!([node, name])).collect());
+        frames.insert(path.to_string(), Json::Object(shown));
+    }
+    json!({
+        "tidemill_snapshot": VERSION,
+        "run_id": run.id.to_string(),
+        "exported_at": now.micros(),
+        "version": run.graph.hash.to_string(),
+        "workflow": workflow,
+        "head": serde_json::from_str::<Json>(&start_body(&run.head)).unwrap_or_default(),
+        "status": run.status.name(),
+        "started_at": run.started_at.map(Timestamp::micros),
+        "variable_pool": dictionary(run, variables, &FramePath::root()),
+        "frames": frames,
+        "state": fields(&mut other_state(rest)),
+        "collected": fields(&mut rest.collected.iter().map(|(field, text)| (field, text))),
+        "pauses": fields(&mut rest.pauses.iter().map(|(field, text)| (field, text))),
+        "held": rest.held.iter().map(json).collect::<Vec<Json>>(),
+        "blobs": blobs.into_iter().collect::<JsonMap>(),
+    })
+}
+
+/// A frame's variables in Dify's form.
+fn dictionary(run: &RunState, variables: &[PoolVariable], frame: &FramePath) -> JsonMap {
+    let mut nodes = JsonMap::new();
+    for variable in variables.iter().filter(|variable| variable.frame == *frame) {
+        let selector = [variable.node.as_str(), variable.name.as_str()];
+        let id = Uuid::new_v5(&run.id.uuid(), selector.join(".").as_bytes());
+        let mut shown = JsonMap::new();
+        match &variable.value {
+            PoolValue::Whole(segment) => {
+                shown.insert("value_type".into(), segment.ty.name().into());
+                shown.insert("value".into(), segment.value.clone());
+            }
+            PoolValue::Secret(name) => {
+                shown.insert("value_type".into(), SegmentType::Secret.name().into());
+                shown.insert("value".into(), Json::Null);
+                shown.insert("secret".into(), name.as_str().into());
+            }
+        }
+        shown.insert("id".into(), id.to_string().into());
+        shown.insert("name".into(), variable.name.as_str().into());
+        shown.insert("description".into(), "".into());
+        shown.insert("selector".into(), json!(selector));
+        let of_node = nodes.entry(variable.node.clone()).or_insert_with(|| json!({}));
+        of_node[variable.name.as_str()] = Json::Object(shown);
+    }
+    JsonMap::from_iter([("variable_dictionary".to_string(), Json::Object(nodes))])
+}
+
+/// Reads a snapshot. Its blobs get names of their own: those of the other run go when it goes.
+///
+/// # Errors
+/// No snapshot, one of a newer version, or fields that are missing or do not fit.
+pub fn read(text: &str) -> Result<Snapshot, WireError> {
+    let mut map = object(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?)?;
+    match map.get("tidemill_snapshot").and_then(Json::as_u64) {
+        Some(version) if version <= VERSION => {}
+        Some(version) => return Err(WireError::Version { what: WHAT, version }),
+        None => return Err(WireError::malformed(WHAT, "tidemill_snapshot is missing")),
+    }
+    let blobs = object(map.remove("blobs").unwrap_or_else(|| json!({})))?;
+    let (mut map, blobs) = renamed(map, blobs)?;
+    let text = |map: &JsonMap, key: &str| {
+        let found = map.get(key).and_then(Json::as_str).map(str::to_string);
+        found.ok_or_else(|| WireError::malformed(WHAT, format!("{key} is missing")))
+    };
+    let mut variables = pool(&FramePath::root(), map.remove("variable_pool"))?;
+    if let Some(Json::Object(frames)) = map.get("frames") {
+        for (path, frame) in frames {
+            variables.extend(pool(&FramePath::from(path.as_str()), Some(frame.clone()))?);
+        }
+    }
+    Ok(Snapshot {
+        run_id: text(&map, "run_id")?,
+        version: text(&map, "version")?,
+        workflow: text(&map, "workflow")?,
+        head: head_from_json(object(map.remove("head").unwrap_or_default())?)?,
+        variables,
+        blobs,
+        rest: map,
+    })
+}
+
+/// Gives every blob a new name, wherever it is referred to. Names are drawn by chance, so no other text looks like one.
+fn renamed(map: JsonMap, blobs: JsonMap) -> Result<(JsonMap, Vec<(BlobId, String)>), WireError> {
+    if blobs.is_empty() {
+        return Ok((map, Vec::new()));
+    }
+    let mut text = Json::Object(map).to_string();
+    let mut fresh = Vec::with_capacity(blobs.len());
+    for (old, value) in blobs {
+        let id = BlobId::generate();
+        text = text.replace(&old, id.as_str());
+        fresh.push((id, value.to_string()));
+    }
+    Ok((object(serde_json::from_str(&text).map_err(|e| WireError::malformed(WHAT, e))?)?, fresh))
+}
+
+fn pool(frame: &FramePath, value: Option<Json>) -> Result<Vec<PoolVariable>, WireError> {
+    let Some(Json::Object(mut pool)) = value else { return Ok(Vec::new()) };
+    let nodes = object(pool.remove("variable_dictionary").unwrap_or_else(|| json!({})))?;
+    let mut found = Vec::new();
+    for (node, names) in nodes {
+        for (name, variable) in object(names)? {
+            let mut variable = object(variable)?;
+            let ty = variable.get("value_type").and_then(Json::as_str).unwrap_or("");
+            let ty: SegmentType = ty.parse().map_err(|e| WireError::malformed(WHAT, e))?;
+            let secret = variable.get("secret").and_then(Json::as_str).map(str::to_string);
+            let value = match secret {
+                Some(secret) => PoolValue::Secret(secret),
+                None => PoolValue::Whole(Segment::new(ty, variable.remove("value").unwrap_or_default())),
+            };
+            found.push(PoolVariable { frame: frame.clone(), node: node.clone(), name, value });
+        }
+    }
+    Ok(found)
+}
+
+impl Snapshot {
+    /// The body of the fact that begins a run where this one stood, with its variables as they are kept here.
+    pub fn fact(&self, head: &RunHead, kept: &[(PoolVariable, Stored)]) -> String {
+        let mut state = match self.rest.get("state") {
+            Some(Json::Object(state)) => state.clone(),
+            _ => JsonMap::new(),
+        };
+        for (variable, stored) in kept {
+            let field = super::state::variable_field(&variable.frame, &variable.node, &variable.name);
+            state.insert(field, serde_json::to_value(StoredJson(stored)).unwrap_or_default());
+        }
+        if let Some(Json::Object(frames)) = self.rest.get("frames") {
+            for (path, frame) in frames {
+                hide(&mut state, &FramePath::from(path.as_str()), frame);
+            }
+        }
+        let part = |key: &str| self.rest.get(key).cloned().unwrap_or_default();
+        json!({
+            "head": serde_json::from_str::<Json>(&start_body(head)).unwrap_or_default(),
+            "status": part("status"), "started_at": part("started_at"),
+            "state": state, "collected": part("collected"), "pauses": part("pauses"), "held": part("held"),
+        })
+        .to_string()
+    }
+}
+
+fn hide(state: &mut JsonMap, path: &FramePath, frame: &Json) {
+    for pair in frame.get("hidden").and_then(Json::as_array).into_iter().flatten() {
+        if let (Some(node), Some(name)) = (pair[0].as_str(), pair[1].as_str()) {
+            state.insert(super::state::variable_field(path, node, name), json!({MARK: "hidden"}));
+        }
+    }
+}
+
+/// Reads the fact that [`Snapshot::fact`] wrote, for the run that begins with it.
+///
+/// # Errors
+/// Fields that are missing or do not fit.
+pub fn parse_fact(run: RunId, graph: &std::sync::Arc<Graph>, body: &str) -> Result<Fact, WireError> {
+    let Json::Object(mut map) = super::read(WHAT, body)? else {
+        return Err(WireError::malformed(WHAT, "its body is no object"));
+    };
+    let head = head_from_json(object(map.remove("head").unwrap_or_default())?)?;
+    let mut fields: HashMap<String, String> =
+        super::state::head_fields(&head, graph).into_iter().map(|(k, v)| (k.to_string(), v)).collect();
+    let text = |value: Option<&Json>| value.and_then(Json::as_str).unwrap_or("running").to_string();
+    fields.insert("status".into(), text(map.get("status")));
+    if let Some(at) = map.get("started_at").and_then(Json::as_i64) {
+        fields.insert("started_at".into(), at.to_string());
+    }
+    let mut parts = |key: &str| -> Vec<(String, String)> {
+        let Some(Json::Object(map)) = map.remove(key) else { return Vec::new() };
+        map.into_iter().map(|(field, value)| (field, value.to_string())).collect()
+    };
+    let (state, collected, pauses) = (parts("state"), parts("collected"), parts("pauses"));
+    let held = map.remove("held").and_then(|held| held.as_array().cloned()).unwrap_or_default();
+    let rest = AtRest {
+        run: fields,
+        state,
+        held: held.iter().map(Json::to_string).collect(),
+        collected,
+        pauses,
+        seq: 0,
+    };
+    Ok(Fact::Import(Box::new(load(run, graph.clone(), rest)?)))
+}
+
+fn object(value: Json) -> Result<JsonMap, WireError> {
+    match value {
+        Json::Object(map) => Ok(map),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+            Err(WireError::malformed(WHAT, "a part of it is no object"))
+        }
+    }
+}

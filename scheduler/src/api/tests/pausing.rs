@@ -1,0 +1,225 @@
+//! Runs that wait for somebody, as Dify's clients meet them.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
+
+use super::fixtures::{ADMIN, Server, frames};
+
+const FORM: &str = r#"{"pause_id":"p","kind":"human_input","node_id":"end","node_execution_id":"e2","node_title":"Finish","content":"Fine? {{#$output.note#}}","inputs":[{"type":"paragraph","output_variable_name":"note"}],"actions":[{"id":"yes","title":"Yes","button_style":"default"}],"defaults":{"note":7},"opened_at":"1700000000000000","expires_at":"9999999999000000","status":"pending"}"#;
+
+/// Tells the greeter's run up to a pause.
+fn tell_pause(server: &Server, run: RunId) {
+    let store = &server.store;
+    let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
+    let form: Json = serde_json::from_str(FORM).unwrap();
+    store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    store.tell(
+        run,
+        "1-1",
+        2,
+        &[("node_run_started", about("e1", "start")), ("node_run_succeeded", about("e1", "start"))],
+    );
+    let mut asks = about("e2", "end");
+    asks["pause"] = form.clone();
+    store.tell(
+        run,
+        "1-2",
+        4,
+        &[("node_run_started", about("e2", "end")), ("node_run_pause_requested", asks)],
+    );
+    store.lock().pauses.entry(run).or_default().insert("p".into(), FORM.into());
+    store.set(run, &[("status", "paused"), ("started_at", "1700000000000000")]);
+    let reason =
+        json!({"TYPE": "hitl_required", "session_id": "p", "node_id": "end", "node_title": "Finish"});
+    store.tell(
+        run,
+        "1-3",
+        6,
+        &[("graph_run_paused", json!({"reasons": [reason], "pauses": [form], "outputs": {}}))],
+    );
+}
+
+fn tell_rest(server: &Server, run: RunId) {
+    let filled = json!({"id": "e2", "node_id": "end", "rendered_content": "Fine? ok", "action_id": "yes",
+        "action_text": "Yes", "submitted_data": {"note": "ok"}});
+    let store = &server.store;
+    store.set(run, &[("status", "running")]);
+    store.tell(
+        run,
+        "2-0",
+        7,
+        &[
+            ("graph_run_started", json!({"reason": "resumption"})),
+            ("node_run_human_input_form_filled", filled),
+        ],
+    );
+    store.set(run, &[("status", "succeeded")]);
+    store.tell(run, "2-1", 9, &[("graph_run_succeeded", json!({"outputs": {}}))]);
+}
+
+async fn submitted(server: &Server) -> RunId {
+    loop {
+        if let Some(new) = server.store.lock().created.last() {
+            return new.id;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn names(text: &str) -> Vec<String> {
+    frames(text).iter().skip(1).map(|(_, _, data)| data["event"].as_str().unwrap().to_string()).collect()
+}
+
+const TO_THE_PAUSE: [&str; 6] = [
+    "workflow_started",
+    "node_started",
+    "node_finished",
+    "node_started",
+    "human_input_required",
+    "workflow_paused",
+];
+
+#[tokio::test]
+async fn a_blocking_run_that_waits_says_for_what() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
+    let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        tell_pause(&server, submitted(&server).await);
+    });
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let data = answer.json()["data"].clone();
+    assert_eq!((&data["status"], &data["paused_nodes"]), (&json!("paused"), &json!(["end"])));
+    assert_eq!(
+        (&data["outputs"], &data["error"], &data["finished_at"]),
+        (&json!({}), &Json::Null, &Json::Null)
+    );
+    let reason = &data["reasons"][0];
+    assert_eq!((&reason["TYPE"], &reason["form_id"]), (&json!("human_input_required"), &json!("p")));
+    assert_eq!(reason["form_token"].as_str().map(str::len), Some(64));
+    assert_eq!(reason["expiration_time"], 9_999_999_999_i64);
+}
+
+#[tokio::test]
+async fn a_stream_ends_where_the_run_waits() {
+    let server = Server::start();
+    let (_, key) = server.app().await;
+    let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
+    let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
+        tell_pause(&server, submitted(&server).await);
+    });
+    assert_eq!(names(&answer.text), TO_THE_PAUSE);
+}
+
+#[tokio::test]
+async fn whoever_takes_a_waiting_run_up_is_told_what_it_waits_for() {
+    let query = "user=u&include_state_snapshot=true";
+    for (query, goes_on) in [(query.to_string(), false), (format!("{query}&continue_on_pause=true"), true)] {
+        let server = Server::start();
+        let (id, key) = server.app().await;
+        let run = server.run(&id).await;
+        tell_pause(&server, run);
+        let path = format!("/v1/workflow/{run}/events?{query}");
+        let (answer, ()) = tokio::join!(server.get(&key, &path), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if goes_on {
+                tell_rest(&server, run);
+            }
+        });
+        let mut expected = vec![
+            "workflow_started",
+            "node_started",
+            "node_finished",
+            "node_started",
+            "node_finished",
+            "human_input_required",
+            "workflow_paused",
+        ];
+        if goes_on {
+            expected.extend(["workflow_started", "human_input_form_filled", "workflow_finished"]);
+        }
+        assert_eq!(names(&answer.text), expected, "{query}");
+        let told = frames(&answer.text);
+        assert_eq!(told[5].2["data"]["status"], "paused", "a node that waits");
+        if goes_on {
+            assert_eq!(told[8].2["data"]["reason"], "resumption");
+            assert_eq!(told[9].2["data"]["submitted_data"], json!({"note": "ok"}));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_went_on_is_told_beyond_its_pause() {
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let run = server.run(&id).await;
+    tell_pause(&server, run);
+    tell_rest(&server, run);
+    let path = format!("/v1/workflow/{run}/events?user=u");
+    let answer = server.ask(super::fixtures::resume(&key, &path, "0")).await;
+    assert_eq!(names(&answer.text).last().map(String::as_str), Some("workflow_finished"));
+}
+
+#[tokio::test]
+async fn a_form_is_shown_and_answered_once() {
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let (_, stranger) = server.app().await;
+    let run = server.run(&id).await;
+    tell_pause(&server, run);
+    let listed = server.get(ADMIN, &format!("/api/v1/runs/{run}/pauses")).await.json();
+    let token = listed["data"][0]["form_token"].as_str().unwrap().to_string();
+    let path = format!("/v1/form/human_input/{token}");
+    let shown = server.get(&key, &path).await;
+    let expected = json!({
+        "form_content": "Fine? {{#$output.note#}}",
+        "inputs": [{"type": "paragraph", "output_variable_name": "note"}],
+        "resolved_default_values": {"note": "7"},
+        "user_actions": [{"id": "yes", "title": "Yes", "button_style": "default"}],
+        "expiration_time": 9_999_999_999_i64,
+    });
+    assert_eq!((shown.status.as_u16(), shown.json()), (200, expected));
+    let wrong_token = format!("{path}0").replace("/human_input/", "/human_input/0");
+    for (key, path) in [(&stranger, &path), (&key, &wrong_token)] {
+        let answer = server.get(key, path).await;
+        let code = json!("human_input_form_not_found");
+        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (404, &code), "{path}");
+    }
+    let good = json!({"action": "yes", "inputs": {"note": "ok"}, "user": "v"});
+    for (body, status, code, message) in [
+        (json!({"action": "yes", "inputs": {}}), 400, "invalid_param", "Arg user"),
+        (json!({"action": "no", "inputs": {}, "user": "v"}), 400, "invalid_form_data", "Invalid action: no"),
+        (
+            json!({"action": "yes", "inputs": {}, "user": "v"}),
+            400,
+            "invalid_form_data",
+            "Missing required inputs: note",
+        ),
+    ] {
+        let answer = server.post(&key, &path, &body).await;
+        let said = answer.json();
+        assert_eq!((answer.status.as_u16(), &said["code"]), (status, &json!(code)), "{said}");
+        assert!(said["message"].as_str().unwrap().starts_with(message), "{said}");
+    }
+    let answer = server.post(&key, &path, &good).await;
+    assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({})));
+    for answer in [server.post(&key, &path, &good).await, server.get(&key, &path).await] {
+        let code = json!("human_input_form_submitted");
+        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (412, &code));
+    }
+    assert_eq!(server.store.lock().sent.len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_stopped_like_any_other() {
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let run = server.run(&id).await;
+    tell_pause(&server, run);
+    let path = format!("/v1/workflows/tasks/{run}/stop");
+    assert_eq!(server.post(&key, &path, &json!({"user": "u"})).await.status, 200);
+    let kinds: Vec<String> = server.store.lock().sent.iter().map(|(_, kind, _)| kind.clone()).collect();
+    assert_eq!(kinds, ["stop"]);
+}

@@ -1,0 +1,88 @@
+//! From a snapshot to a run that goes on where the exported one stood.
+
+use tidemill_common::dsl;
+use tidemill_common::ids::RunId;
+use tidemill_common::machine::run::{RunHead, RunStatus};
+use tidemill_common::store::{Created, NewRun};
+use tidemill_common::value::Stored;
+use tidemill_common::wire;
+use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
+
+use super::apart::Apart;
+use super::options::INLINE_BYTES_CEILING;
+use super::{SubmitError, Submitted, Submitter};
+
+impl Submitter {
+    /// Creates a run with an id of its own, which begins where the exported one stood.
+    ///
+    /// # Errors
+    /// [`SubmitError::Snapshot`] for what is no snapshot or does not fit together, else as [`Submitter::submit`].
+    pub async fn import(&self, text: &str) -> Result<Submitted, SubmitError> {
+        let snapshot = wire::snapshot::read(text).map_err(|e| SubmitError::Snapshot(e.to_string()))?;
+        if dsl::hash_of(&snapshot.workflow).to_string() != snapshot.version {
+            let message = "the workflow in the snapshot is not the version that the run was exported with";
+            return Err(SubmitError::Snapshot(message.into()));
+        }
+        let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
+        let conversation_id = snapshot.head.conversation_id.clone();
+        let shard = self.place(conversation_id.as_deref()).await?;
+        let run = RunId::generate(shard);
+        let mut options = snapshot.head.options.clone();
+        options.inline_bytes_max = options.inline_bytes_max.min(INLINE_BYTES_CEILING);
+        let value_bytes_max = self.config.run.value_bytes_max;
+        let mut apart = Apart::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
+        let mut kept = Vec::with_capacity(snapshot.variables.len());
+        for variable in snapshot.variables.iter().filter(|variable| is_written(&snapshot, variable)) {
+            let stored = match &variable.value {
+                PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
+                PoolValue::Whole(segment) => apart.value(&variable.name, segment.clone()).await?,
+            };
+            kept.push((variable.clone(), stored));
+        }
+        let mut blobs = apart.into_blobs();
+        for (id, text) in &snapshot.blobs {
+            self.store.put_blob(shard, id, text).await?;
+            blobs.push((id.clone(), text.len() as u64));
+        }
+        let created_at = self.store.time().await?;
+        let head = RunHead { created_at, conversation_id, options, ..snapshot.head.clone() };
+        let new = NewRun {
+            id: run,
+            graph: (known.graph.hash.to_string(), known.document.clone()),
+            fields: wire::state::head_fields(&head, &known.graph),
+            kind: wire::fact::kind::IMPORT,
+            start: snapshot.fact(&head, &kept),
+            blobs,
+            created_at,
+        };
+        match self.store.create_run(&new).await? {
+            Created::Created | Created::Exists => {}
+            Created::Busy => return Err(SubmitError::Busy),
+            Created::BlobMissing => return Err(SubmitError::BlobGone),
+        }
+        tracing::info!(%run, from = snapshot.run_id, "run imported");
+        let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);
+        Ok(Submitted { run, is_new: true, status, known, conversation_id, warnings: Vec::new() })
+    }
+}
+
+/// What the run was given stands in its head, and the environment in its workflow: the pool shows them all the same.
+fn is_written(snapshot: &Snapshot, variable: &PoolVariable) -> bool {
+    if !variable.frame.is_root() {
+        return true;
+    }
+    let same = |values: &[(String, Stored)]| {
+        let given = values.iter().find(|(name, _)| *name == variable.name);
+        given.is_some_and(|(_, stored)| match (stored, &variable.value) {
+            (Stored::Inline(given), PoolValue::Whole(shown)) => given == shown,
+            // Large ones are not compared; they are written again.
+            _ => false,
+        })
+    };
+    match variable.node.as_str() {
+        "env" => false,
+        "sys" => !same(&snapshot.head.sys),
+        "conversation" => !same(&snapshot.head.conversation),
+        _ => !same(&snapshot.head.inputs),
+    }
+}
