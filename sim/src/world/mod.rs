@@ -183,6 +183,7 @@ impl World {
             id,
             graph: (graph.hash.to_string(), document.into()),
             fields: wire::state::head_fields(&head, &graph),
+            kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             blobs: Vec::new(),
             created_at,
