@@ -60,7 +60,9 @@ impl Ground {
 
     /// Answers the pending forms of a run; answers how many are pending.
     fn answer_forms(&mut self, run: RunId) -> usize {
-        let pauses = at_once(self.store.pauses(run)).unwrap_or_default();
+        let mut pauses = at_once(self.store.pauses(run)).unwrap_or_default();
+        // The fields of a hash come in no particular order, and a story in one.
+        pauses.sort();
         let mut pending = 0;
         for (id, text) in pauses.into_iter().filter(|(id, _)| !id.ends_with(":answer")) {
             let pause: Json = serde_json::from_str(&text).unwrap_or_default();
