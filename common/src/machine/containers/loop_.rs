@@ -61,7 +61,9 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
         state.body = Some(Box::new(BodyState::new(count)));
     });
     let key = (frame.clone(), node);
-    cx.run.containers.insert(key.clone(), OpenContainer { inputs: record.inputs, ..OpenContainer::default() });
+    cx.run
+        .containers
+        .insert(key.clone(), OpenContainer { inputs: record.inputs, ..OpenContainer::default() });
     cx.out.containers.insert(key);
     cx.close_entry();
     open_round(cx, frame, node, 0);
