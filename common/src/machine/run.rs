@@ -366,7 +366,7 @@ pub struct RunHead {
     pub conversation: NamedValues,
     /// The conversation it belongs to, if any: its conversation variables are stored there.
     pub conversation_id: Option<String>,
-    /// Commands that wait for a node of the root frame.
+    /// Commands that wait for a node.
     pub commands: Vec<Breakpoint>,
     /// Its options.
     pub options: RunOptions,

@@ -59,7 +59,9 @@ pub(super) fn is_part(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
 /// A worker has evaluated a part.
 pub(super) fn part_done(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: Record) {
     let Some(state) = cx.run.node(frame, node) else { return };
-    let (attempt, Some(phase)) = (state.attempt, state.body.as_ref().and_then(|body| body.phase)) else { return };
+    let (attempt, Some(phase)) = (state.attempt, state.body.as_ref().and_then(|body| body.phase)) else {
+        return;
+    };
     cx.close_entry();
     // The next part of the same attempt has time limits of its own.
     timeouts::over(cx, frame, node, attempt);
