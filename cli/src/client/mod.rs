@@ -130,7 +130,8 @@ impl Client {
 
     /// Creates a run from a snapshot; gives its id.
     pub(crate) async fn import(&self, snapshot: String) -> Result<String, ClientError> {
-        let request = self.post("/api/v1/runs/import").header("Content-Type", "application/json").body(snapshot);
+        let request =
+            self.post("/api/v1/runs/import").header("Content-Type", "application/json").body(snapshot);
         let answer = self.json(request).await?;
         self.id_in(&answer, "an import")
     }

@@ -32,6 +32,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     std::fs::write(path, format!("{snapshot}\n"))
         .map_err(|error| Error::Failed(format!("cannot write {}: {error}", path.display())))?;
     let (run, path) = (&arguments.run, path.display());
-    console.note(format_args!("run {run} is in {path} as it stood, and goes on as well: stop it if it shall not"));
+    console.note(format_args!(
+        "run {run} is in {path} as it stood, and goes on as well: stop it if it shall not"
+    ));
     Ok(Exit::Succeeded)
 }
