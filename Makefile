@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults bench up down
+.PHONY: help setup build run test lint fix check conformance faults sim bench up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,8 @@ run: setup ## Start Redis, a scheduler, two workers and a mock model, and run an
 test: setup ## Run all tests: unit, store, whole processes, faults, and the conformance cases that pass
 	$(CARGO) test --workspace --locked
 	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --locked -p tidemill-tests --test conformance
+	@# Once more with every value stored apart: what the scheduler did before, workers do now.
+	CONFORMANCE_APART=1 CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --locked -p tidemill-tests --test conformance
 
 lint: ## Check formatting, lints, documentation, and that the pure half builds alone
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
@@ -44,6 +46,10 @@ conformance: setup ## Run every conformance case, also those that do not pass ye
 
 faults: setup ## Run the fault tests alone: processes killed, frozen and cut off in the middle of runs
 	$(CARGO) test --locked -p tidemill-tests --test faults
+
+SEEDS ?= 10000
+sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n alone with its last lines (WITHOUT=guard)
+	$(CARGO) run --locked -p tidemill-sim -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WITHOUT),--without $(WITHOUT))
 
 bench: setup ## Measure on this machine, beside its own floor (release build; see bench/README.md)
 	$(CARGO) run --locked --release -p tidemill-bench

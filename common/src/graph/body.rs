@@ -127,10 +127,10 @@ edges:
     }
 
     #[test]
-    fn nodes_know_the_loop_they_name_at_any_depth() {
+    fn nodes_know_the_loop_around_them_at_any_depth_whatever_they_name() {
         let graph = nested();
         let lp = graph.find("lp");
-        for (node, loop_id) in [("s", None), ("lp", None), ("lps", lp), ("it", lp), ("t", lp), ("x", None)] {
+        for (node, loop_id) in [("s", None), ("lp", None), ("lps", lp), ("it", lp), ("its", lp), ("t", lp), ("x", lp)] {
             assert_eq!(graph.node(graph.find(node).unwrap()).loop_id, loop_id, "{node}");
         }
     }

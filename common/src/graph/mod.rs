@@ -167,8 +167,8 @@ pub struct Node {
     pub outs: Vec<EdgeIx>,
     /// The container it lies in.
     pub parent: Option<NodeIx>,
-    /// The loop that its `data.loop_id` names, whether it lies in it or deeper: what a round of that loop forgets of the
-    /// round before, and which loop a loop-end ends.
+    /// The nearest loop that it lies in, however deep in iterations: whose rounds forget its outputs, and which loop a
+    /// loop-end ends.
     pub loop_id: Option<NodeIx>,
     /// The variables its configuration mentions, as `(node, name)`, each once: what a job must carry.
     pub mentions: Vec<(String, String)>,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fact::NamedValues;
-use super::run::{NodeState, NodeStatus, RunState};
+use super::run::{NodeState, NodeStatus, RunState, started_attempts};
 use crate::nodes::llm::decimal::Decimal;
 use crate::nodes::{Phase, Usage};
 use crate::value::Stored;
@@ -153,13 +153,12 @@ impl Sums {
     }
     /// What one node counts for; its own failures only when they count for the run.
     pub fn of_node(node: &NodeState, failures_count: bool) -> Self {
-        let tally = node.tally();
-        let own = if failures_count { 0 } else { u64::from(node.failures) };
         let is = |status: NodeStatus| u64::from(node.status == status);
+        let own_failures = if failures_count { u64::from(node.failures) } else { 0 };
         Self {
-            steps: tally.steps,
-            failures: tally.failures - own,
-            tokens: tally.spent.tokens,
+            steps: started_attempts(node) + node.inside.steps,
+            failures: own_failures + node.inside.failures,
+            tokens: node.spent.tokens + node.inside.spent.tokens,
             jobs: u64::from(node.status.has_job()),
             retrying: is(NodeStatus::Retrying),
             waiting: is(NodeStatus::Waiting),

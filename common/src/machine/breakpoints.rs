@@ -1,7 +1,7 @@
 //! Commands that were given at submit: each takes effect in the step in which its node first ends.
 
-use super::fact::{PauseCommand, UpdateVariables};
 use super::breakpoint::BreakpointCommand;
+use super::fact::{PauseCommand, UpdateVariables};
 use super::{Step, end_of_run, on_pause, on_update};
 use crate::graph::NodeIx;
 

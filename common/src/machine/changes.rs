@@ -57,7 +57,8 @@ pub enum Output {
 pub enum ChunkText {
     /// Here.
     Inline(String),
-    /// The markdown of a blob, from this byte on; put in by whoever tells it.
+    /// The markdown of a blob, or of what the chunk's selector names in it, from this byte on; put in by whoever tells
+    /// it.
     Blob(crate::value::BlobRef, u64),
 }
 

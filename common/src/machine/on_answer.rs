@@ -37,7 +37,13 @@ fn taken(cx: &mut Step<'_>, pause: &Pause, it: &Answer, submitted: JsonMap) -> N
     let (rendered_content, action_text) = (text("__rendered_content"), text("__action_value"));
     let about = cx.about(&pause.frame, pause.node);
     let action = it.action.clone();
-    cx.tell(EventKind::NodeRunHumanInputFormFilled { about, rendered_content, action, action_text, submitted });
+    cx.tell(EventKind::NodeRunHumanInputFormFilled {
+        about,
+        rendered_content,
+        action,
+        action_text,
+        submitted,
+    });
     result
 }
 

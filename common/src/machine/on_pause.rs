@@ -29,7 +29,8 @@ pub(super) fn hold(cx: &mut Step<'_>, it: PauseCommand) {
 fn queued(cx: &Step<'_>) -> Vec<(FramePath, NodeIx)> {
     let of_frame = |(path, frame): (&FramePath, &super::run::Frame)| {
         let waits = |(at, node): (usize, &super::run::NodeState)| {
-            (node.status == NodeStatus::Queued).then(|| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX))))
+            (node.status == NodeStatus::Queued)
+                .then(|| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX))))
         };
         frame.nodes.iter().enumerate().filter_map(waits).collect::<Vec<_>>()
     };
@@ -43,7 +44,6 @@ fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.job = None;
-        state.delivery = 0;
         // Between its frames a container's attempt goes on.
         if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {
             state.attempt = state.attempt.saturating_sub(1);

@@ -25,7 +25,8 @@ pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
         // A run that waits has no time limit.
         Timer::RunDeadline if cx.run.status == RunStatus::Paused => {}
         Timer::RunDeadline => {
-            let reason = end_of_run::time_exceeded(end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
+            let reason =
+                end_of_run::time_exceeded(end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
             end_of_run::abort(cx, &reason);
         }
     }

@@ -92,7 +92,8 @@ impl Variables for Pool<'_> {
         run.graph.0.environment.iter().for_each(|v| add("env", &v.name));
         run.graph.0.conversation.iter().for_each(|v| add("conversation", &v.name));
         run.head.conversation.iter().for_each(|(name, _)| add("conversation", name));
-        for frame in self.frame.outwards().chain([FramePath::root()]).filter_map(|path| run.frames.get(&path)) {
+        for frame in self.frame.outwards().chain([FramePath::root()]).filter_map(|path| run.frames.get(&path))
+        {
             let mut written: Vec<_> = frame.variables.iter().collect();
             written.sort_by_key(|(node, _)| node.as_str());
             for (node, values) in written {
@@ -109,4 +110,3 @@ fn open_secret<'a>(graph: &'a Graph, name: &str) -> Lookup<'a> {
         .environment_variable(name)
         .map_or(Lookup::Missing, |variable| Lookup::Found(Cow::Borrowed::<Segment>(&variable.value)))
 }
-

@@ -91,7 +91,6 @@ fn secret_name(graph: &crate::graph::Graph, segment: &Segment) -> Option<std::sy
     graph.environment.iter().find(same).map(|v| v.name.clone())
 }
 
-
 /// The environment's secret whose text a written value is: assigned to a text variable it still must not lie in the clear.
 fn secret_text(graph: &crate::graph::Graph, segment: &Segment) -> Option<std::sync::Arc<str>> {
     let text = segment.value.as_str().filter(|text| !text.is_empty())?;

@@ -12,9 +12,9 @@ use crate::nodes::evaluate::UndefinedNames;
 use crate::value::Stored;
 
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
-use super::control::Control;
 use super::breakpoint::Breakpoint;
 use super::compat::{ConversationWrites, NestedAnswers};
+use super::control::Control;
 use super::fact::NamedValues;
 use super::pause::Pause;
 use super::response::ResponseState;
@@ -145,12 +145,7 @@ impl NodeStatus {
     /// True while something is still to come of it.
     pub const fn is_open(self) -> bool {
         match self {
-            Self::Ready
-            | Self::Queued
-            | Self::Running
-            | Self::Retrying
-            | Self::Body
-            | Self::Waiting => true,
+            Self::Ready | Self::Queued | Self::Running | Self::Retrying | Self::Body | Self::Waiting => true,
             Self::Unknown
             | Self::Succeeded
             | Self::Failed
@@ -552,8 +547,12 @@ impl RunState {
             .flatten()
             .map(|(name, value)| name.len() + values(value))
             .sum();
-        let collected: usize =
-            self.containers.values().flat_map(|c| c.collected.values()).map(|c| 96 + c.output.as_ref().map_or(0, |(v, _)| values(v))).sum();
+        let collected: usize = self
+            .containers
+            .values()
+            .flat_map(|c| c.collected.values())
+            .map(|c| 96 + c.output.as_ref().map_or(0, |(v, _)| values(v)))
+            .sum();
         fixed + written + given + collected + self.pauses.len() * 1024 + self.response.held_bytes()
     }
 }

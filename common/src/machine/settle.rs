@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::changes::{EventKind, NodeEnd, Record};
 use super::body::Spent;
+use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
 use super::{Step, breakpoints, containers, edges, end_of_run, response, retry, timeouts, variables};
 use crate::clock::Timestamp;

@@ -60,7 +60,9 @@ fn preserve(cx: &mut Step<'_>, pool: &FramePath, node: &str, name: &str) {
         .run
         .frames
         .keys()
-        .filter(|path| pool.encloses(path) && cx.run.is_item(path) && cx.run.pool_frame(&path.parent()) == *pool)
+        .filter(|path| {
+            pool.encloses(path) && cx.run.is_item(path) && cx.run.pool_frame(&path.parent()) == *pool
+        })
         .cloned()
         .collect();
     if below.is_empty() {
@@ -76,9 +78,8 @@ fn preserve(cx: &mut Step<'_>, pool: &FramePath, node: &str, name: &str) {
 
 fn may_ask(cx: &Step<'_>, item: &FramePath, node: &str, name: &str) -> bool {
     let container = item.last().and_then(|(id, _)| cx.run.graph.find(&id));
-    let mentioned = |ix: NodeIx| {
-        cx.run.graph.body(ix).mentions.contains(&(node.to_string(), name.to_string()))
-    };
+    let mentioned =
+        |ix: NodeIx| cx.run.graph.body(ix).mentions.contains(&(node.to_string(), name.to_string()));
     container.is_some_and(mentioned)
 }
 

@@ -423,7 +423,8 @@ pub trait Shards: Send + Sync {
     async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError>;
     /// Cuts the inbox below the stored cursor; only for the owner of this epoch.
     async fn trim_inbox(&self, shard: ShardId, epoch: u64) -> Result<(), StoreError>;
-    /// Runs that are not over, from a place in the index on, and the place to go on from (none at the end).
+    /// Runs that are under way or about to be, from a place in the index on, and the place to go on from (none at the
+    /// end). Those that wait for somebody have no jobs, and nobody needs to look at them.
     async fn open_runs(
         &self,
         shard: ShardId,

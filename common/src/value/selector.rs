@@ -54,7 +54,7 @@ pub const FILE_ATTRIBUTES: [&str; 8] =
     ["type", "size", "name", "mime_type", "transfer_method", "url", "extension", "related_id"];
 
 /// Walks into a value as Dify does: attributes of a file, keys of an object; lists have no path.
-pub(crate) fn descend(segment: &Segment, path: &[String]) -> Option<Segment> {
+pub fn descend(segment: &Segment, path: &[String]) -> Option<Segment> {
     if segment.ty == SegmentType::File {
         // Only the first part counts, whatever follows.
         let key = path.first()?;

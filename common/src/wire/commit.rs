@@ -4,11 +4,11 @@
 use super::WireError;
 use super::event;
 use super::job;
-use super::state::AtRest;
 use super::open;
+use super::state::AtRest;
 use super::state::{
-    RESPONSE_FIELD, container_field, held_json, node_field, node_json, response_json, stream_field, stream_json,
-    variable_field, variable_json,
+    RESPONSE_FIELD, container_field, held_json, node_field, node_json, response_json, stream_field,
+    stream_json, variable_field, variable_json,
 };
 use super::value::{NamedJson, OutputsJson, StoredJson};
 use crate::clock::Timestamp;
@@ -400,7 +400,9 @@ pub fn timer_from_member(run: &RunState, member: &str) -> TimerRead {
         ("form", Some(pause)) => TimerRead::Timer(Timer::PauseExpires { pause: pause.into() }),
         ("form_limit", Some(pause)) => TimerRead::Timer(Timer::PauseLimit { pause: pause.into() }),
         ("retry" | "queue" | "execution", Some(attempt)) => {
-            let (Ok(attempt), Some(place)) = (attempt.parse(), words.next()) else { return TimerRead::Unknown };
+            let (Ok(attempt), Some(place)) = (attempt.parse(), words.next()) else {
+                return TimerRead::Unknown;
+            };
             // The node's id may hold a slash; a frame path of the root is empty.
             let found = run.frames.keys().find_map(|path| {
                 let node = place.strip_prefix(path.as_str())?.strip_prefix('/')?;

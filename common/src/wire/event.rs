@@ -7,8 +7,8 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use super::WireError;
-use super::record::write_record;
 use super::open::pause_json;
+use super::record::write_record;
 use super::value::{NamedJson, OutputsJson, StoredJson};
 use crate::graph::Graph;
 use crate::ids::EntryId;

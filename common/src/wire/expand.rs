@@ -109,10 +109,9 @@ impl Around {
 
     /// Writes what Dify's metadata say of it: `iteration_id`, `iteration_index`, `loop_id`, `loop_index`.
     pub fn write(&self, metadata: &mut JsonMap) {
-        for (place, id_key, index_key) in [
-            (&self.iteration, "iteration_id", "iteration_index"),
-            (&self.round, "loop_id", "loop_index"),
-        ] {
+        for (place, id_key, index_key) in
+            [(&self.iteration, "iteration_id", "iteration_index"), (&self.round, "loop_id", "loop_index")]
+        {
             if let Some((id, index)) = place {
                 metadata.insert(id_key.into(), id.as_str().into());
                 metadata.insert(index_key.into(), (*index).into());
@@ -135,7 +134,10 @@ fn metadata(stored: &JsonMap, graph: &Graph) -> Json {
 fn of_container(record: &EventRecord, graph: &Graph) -> Json {
     let stored = &record.data;
     let mut data = about(stored, graph);
-    data.insert("start_at".into(), stored.get("start_at").cloned().unwrap_or_else(|| json!(record.ts as f64 / 1000.0)));
+    data.insert(
+        "start_at".into(),
+        stored.get("start_at").cloned().unwrap_or_else(|| json!(record.ts as f64 / 1000.0)),
+    );
     for (key, value) in stored {
         data.entry(key.clone()).or_insert_with(|| value.clone());
     }

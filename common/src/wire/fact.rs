@@ -240,7 +240,8 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
 /// A fact that is about the run and not about a job.
 fn command(kind: &str, map: &mut JsonMap) -> Result<Option<Fact>, WireError> {
     let text = |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_str).map(str::to_string);
-    let reason = |map: &JsonMap, default: &str| text(map, "reason").unwrap_or_else(|| default.to_string()).into();
+    let reason =
+        |map: &JsonMap, default: &str| text(map, "reason").unwrap_or_else(|| default.to_string()).into();
     Ok(Some(match kind {
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),

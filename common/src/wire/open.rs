@@ -65,7 +65,8 @@ pub fn frame_json(frame: &Frame) -> String {
 /// Reads what [`frame_json`] wrote into a frame.
 pub(super) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError> {
     let map = object(text)?;
-    let texts = |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
+    let texts =
+        |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
     frame.opened_at = Timestamp::from_micros(map.get("opened_at").and_then(Json::as_i64).unwrap_or(0));
     frame.error = map.get("error").and_then(Json::as_str).map(Arc::from);
     frame.loop_end = map.get("loop_end").and_then(Json::as_bool).unwrap_or(false);

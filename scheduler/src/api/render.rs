@@ -8,6 +8,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::nodes::iteration::item;
+use tidemill_common::value::selector::descend;
 use tidemill_common::value::{BlobRef, JsonMap, Segment, SegmentType, Stored};
 use tidemill_common::wire::event::EventRecord;
 use tidemill_common::wire::value::{MARK, stored_from_json};
@@ -58,8 +59,12 @@ impl Renderer {
     /// The store's.
     pub async fn chunk(&self, record: &mut EventRecord) -> Result<(), StoreError> {
         let from = record.data.get("from").and_then(Json::as_u64).unwrap_or(0);
+        let path = path_within(record.data.get("selector"));
         let Some(chunk @ Json::Object(_)) = record.data.get_mut("chunk") else { return Ok(()) };
-        let whole = self.segment(chunk.take()).await?;
+        let mut whole = self.segment(chunk.take()).await?;
+        if !path.is_empty() {
+            whole = descend(&whole, &path).unwrap_or_else(Segment::none);
+        }
         // Offsets count the bytes that were told before, so they fall between characters.
         let shown = shown_text(&whole);
         let rest = usize::try_from(from).ok().and_then(|from| shown.get(from..)).unwrap_or_default();
@@ -138,6 +143,12 @@ impl Renderer {
         let known = self.graph.environment_variable(name).map(|variable| variable.value.value.clone());
         Segment::new(SegmentType::Secret, known.unwrap_or_else(|| "".into()))
     }
+}
+
+/// What a selector names within its variable.
+fn path_within(selector: Option<&Json>) -> Vec<String> {
+    let parts = selector.and_then(Json::as_array).into_iter().flatten();
+    parts.filter_map(Json::as_str).skip(2).map(String::from).collect()
 }
 
 fn joined_parts(value: &Json) -> Option<&Vec<Json>> {

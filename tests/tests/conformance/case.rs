@@ -47,8 +47,8 @@ impl Case {
             body["commands"] = commands.iter().map(|command| filled(command_of(command), base_url)).collect();
         }
         // A conversation variable that is written must have a conversation to go to.
-        if let Some(id) = self.content.get("sys").and_then(|sys| sys.get("conversation_id")) {
-            body["conversation_id"] = id.clone();
+        if let Some(id) = self.conversation() {
+            body["conversation_id"] = json!(id);
         }
         for key in ["inputs", "sys", "conversation", "memory"] {
             if let Some(value) = self.content.get(key) {
@@ -63,6 +63,11 @@ impl Case {
             }
         }
         body
+    }
+
+    /// The conversation that it belongs to, if any.
+    pub(crate) fn conversation(&self) -> Option<&str> {
+        self.content.get("sys")?.get("conversation_id")?.as_str()
     }
 
     /// What must come out, up to the first stop.

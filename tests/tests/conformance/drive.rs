@@ -15,6 +15,12 @@ use crate::forwarder::Forwarder;
 use crate::mock::Mock;
 use crate::observed::Observed;
 
+/// Shards of the system.
+const SHARDS: u16 = 2;
+
+/// Set: every value is stored apart, however small, so that what reads one goes to a worker.
+const APART: &str = "CONFORMANCE_APART";
+
 /// One system for all cases.
 pub(crate) struct System {
     scheduler: Scheduler,
@@ -34,8 +40,11 @@ impl System {
         let file = folder.path().join("conformance.toml");
         std::fs::write(&file, settings.replace("${FORWARDER}", &forwarder.base_url))
             .expect("it can be written");
-        let cluster =
-            Cluster::start(&[("scheduler.secret_key", "seals the secrets of the cases")], None).await;
+        let mut own = vec![("scheduler.secret_key", "seals the secrets of the cases")];
+        if std::env::var_os(APART).is_some() {
+            own.push(("run.inline_bytes_max", "1"));
+        }
+        let cluster = Cluster::start(&own, None).await;
         let config = ["--config", file.to_str().expect("temporary paths are text")];
         let scheduler = cluster.scheduler_with(&config).await;
         let worker = cluster.worker_with(&config).await;
@@ -46,11 +55,18 @@ impl System {
     async fn expire(&mut self, run: &str, pause: &str) {
         self.scheduler.process.kill();
         let member = format!("{run} form {pause}");
-        for shard in 0..2 {
+        for shard in 0..SHARDS {
             let key = format!("tm:{{{shard}}}:timers");
             self.cluster.redis.cli(&["ZADD", &key, "XX", "1", &member]);
         }
         self.look_after().await;
+    }
+
+    /// Lets nothing remain of a conversation: cases share ids, and none begins with what another left.
+    fn forget(&self, conversation: &str) {
+        for shard in 0..SHARDS {
+            self.cluster.redis.cli(&["DEL", &format!("tm:{{{shard}}}:conversation:{conversation}")]);
+        }
     }
 
     /// Starts anew what a case has brought down.
@@ -73,6 +89,9 @@ impl System {
 pub(crate) async fn run(system: &mut System, case: &Case, details: &mut String) -> Result<(), String> {
     let mock = Mock::start(&case.file)?;
     system.forwarder.lead_to(&mock.base_url);
+    if let Some(conversation) = case.conversation() {
+        system.forget(conversation);
+    }
     let client = system.scheduler.client();
     let expected = case.expected(&mock.base_url);
     let answer = client.post("/api/v1/runs", &case.submission(&mock.base_url)).await;

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use super::containers::Parent;
 use super::draft::Draft;
-use super::wrapper::owner;
 use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, body, response, validate};
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
 use crate::nodes::{NodeKind, mentions_of};
@@ -81,7 +80,7 @@ pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
 fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let document = draft.document;
     let root = NodeIx(u32::try_from(*draft.roots().first()?).ok()?);
-    let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_of(&draft, at)).collect();
+    let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_around(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
@@ -140,11 +139,19 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     })
 }
 
-/// The loop that a node names as its own.
-fn loop_of(draft: &Draft<'_>, at: usize) -> Option<NodeIx> {
-    let named = *draft.index.get(owner(&draft.nodes[at].source.data, "loop_id")?)?;
-    let is_loop = draft.nodes[named].kind == Some(NodeKind::Loop);
-    is_loop.then_some(NodeIx(u32::try_from(named).ok()?))
+/// The nearest loop around a node, through iterations; what `data.loop_id` says does not count (Dify: the owners are
+/// walked).
+fn loop_around(draft: &Draft<'_>, at: usize) -> Option<NodeIx> {
+    let mut inner = at;
+    // Nobody lies deeper than there are nodes.
+    for _ in 0..draft.nodes.len() {
+        let Parent::In(outer) = draft.parents[inner] else { return None };
+        if draft.nodes[outer].kind == Some(NodeKind::Loop) {
+            return u32::try_from(outer).ok().map(NodeIx);
+        }
+        inner = outer;
+    }
+    None
 }
 
 /// The same list, each entry at its first place only.

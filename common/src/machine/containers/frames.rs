@@ -44,7 +44,12 @@ pub(in crate::machine) fn settled(cx: &mut Step<'_>, path: &FramePath) {
 }
 
 /// Takes a frame away. Its counters go to its container; its outputs too, when they count.
-pub(super) fn close(cx: &mut Step<'_>, path: &FramePath, container: NodeIx, outputs_count: bool) -> Option<Frame> {
+pub(super) fn close(
+    cx: &mut Step<'_>,
+    path: &FramePath,
+    container: NodeIx,
+    outputs_count: bool,
+) -> Option<Frame> {
     let failures_count = cx.run.failures_count(path);
     let frame = cx.run.frames.remove(path)?;
     let parent = path.parent();
@@ -59,7 +64,9 @@ pub(super) fn close(cx: &mut Step<'_>, path: &FramePath, container: NodeIx, outp
     for (node, values) in &frame.variables {
         cx.out.variables.extend(values.iter().map(|(name, _)| (path.clone(), node.clone(), name.clone())));
     }
-    cx.out.variables.extend(frame.hidden.iter().map(|(node, name)| (path.clone(), node.clone(), name.clone())));
+    cx.out
+        .variables
+        .extend(frame.hidden.iter().map(|(node, name)| (path.clone(), node.clone(), name.clone())));
     cx.out.frames.insert(path.clone());
     let mut tally = frame.tally();
     if !failures_count {

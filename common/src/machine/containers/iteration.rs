@@ -12,7 +12,9 @@ use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::limits;
 use crate::machine::body::{BodyState, Collected, OpenContainer};
-use crate::nodes::iteration::{APART_PREFIX, ErrorMode, IterationData, Outcome, PAGE_PREFIX, empty_output, item};
+use crate::nodes::iteration::{
+    APART_PREFIX, ErrorMode, IterationData, Outcome, PAGE_PREFIX, empty_output, item,
+};
 use crate::nodes::{NodeData, NodeResult, Phase};
 use crate::value::{Lookup, Segment, SegmentType, Stored, Variables};
 
@@ -46,10 +48,10 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut rec
         let now = cx.at.now;
         return settle::failed(cx, frame, node, now, record);
     }
-    let items = record.outputs.pop().map_or_else(
-        || Stored::Inline(Segment::new(SegmentType::ArrayAny, json!([]))),
-        |(_, items)| items,
-    );
+    let items = record
+        .outputs
+        .pop()
+        .map_or_else(|| Stored::Inline(Segment::new(SegmentType::ArrayAny, json!([]))), |(_, items)| items);
     let count = u32::try_from(len_of(&items)).unwrap_or(u32::MAX);
     let about = cx.about(frame, node);
     cx.tell(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
@@ -143,7 +145,8 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
     });
     open_more(cx, frame, node);
     cx.close_entry();
-    let is_through = cx.run.node(frame, node).and_then(|state| state.body.as_ref()).is_some_and(|b| b.open() == 0);
+    let is_through =
+        cx.run.node(frame, node).and_then(|state| state.body.as_ref()).is_some_and(|b| b.open() == 0);
     if is_through {
         collect(cx, frame, node);
     }

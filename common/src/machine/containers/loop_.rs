@@ -61,18 +61,27 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
         state.body = Some(Box::new(BodyState::new(count)));
     });
     let key = (frame.clone(), node);
-    cx.run.containers.insert(key.clone(), OpenContainer { inputs: record.inputs, ..OpenContainer::default() });
+    cx.run
+        .containers
+        .insert(key.clone(), OpenContainer { inputs: record.inputs, ..OpenContainer::default() });
     cx.out.containers.insert(key);
     cx.close_entry();
     open_round(cx, frame, node, 0);
 }
 
-/// A round begins without what the nodes of the last one left.
-fn open_round(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, index: u32) {
+/// Removes what the nodes of a round left. No other round sees it, nor do the nodes behind the loop: what is to outlive
+/// a round is a loop variable.
+fn clear_body(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let graph = cx.run.graph.clone();
     for inner in graph.nodes.iter().filter(|inner| inner.loop_id == Some(node)) {
         variables::clear_node(cx, frame, inner.id.as_str());
     }
+}
+
+/// A round begins without what the nodes of the last one left.
+fn open_round(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, index: u32) {
+    clear_body(cx, frame, node);
+    let graph = cx.run.graph.clone();
     cx.update(frame, node, |state| {
         if let Some(body) = &mut state.body {
             body.next = index + 1;
@@ -159,7 +168,9 @@ fn tell_next(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, rounds: u32) {
     cx.close_entry();
 }
 
+/// The loop's record as far as it is the same however it ends; lets go of what its rounds left.
 fn record(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Record {
+    clear_body(cx, frame, node);
     let mut record = Record::default();
     if let (Some(state), Some(container)) =
         (cx.run.node(frame, node), cx.run.containers.get(&(frame.clone(), node)))

@@ -147,9 +147,8 @@ fn value_chunk(cx: &Step<'_>, frame: &FramePath, selector: &Selector, is_output:
             Some(ChunkText::Inline(segment.log().into_owned()))
         }
         Lookup::Found(segment) => Some(ChunkText::Inline(segment.markdown().into_owned())),
-        Lookup::Blob(blob) if selector.len() == 2 => Some(ChunkText::Blob(blob.clone(), 0)),
-        // A key inside a value that lies apart: whoever tells it cannot reach inside, so it is left to the output.
-        Lookup::Blob(_) => Some(ChunkText::Inline(String::new())),
+        // Whoever tells it follows the selector into the value.
+        Lookup::Blob(blob) => Some(ChunkText::Blob(blob.clone(), 0)),
     }
 }
 

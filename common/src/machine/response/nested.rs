@@ -30,7 +30,8 @@ pub(in crate::machine) fn ended(cx: &mut Step<'_>, frame: &FramePath, node: Node
 fn may_count(run: &RunState, frame: &FramePath) -> bool {
     frame.outwards().filter(|path| run.is_item(path)).all(|path| {
         let container = path.last().and_then(|(id, index)| Some((run.graph.find(&id)?, index)));
-        let body = container.and_then(|(ix, index)| Some((run.node(&path.parent(), ix)?.body.as_ref()?, index)));
+        let body =
+            container.and_then(|(ix, index)| Some((run.node(&path.parent(), ix)?.body.as_ref()?, index)));
         body.is_some_and(|(body, index)| index + 1 == body.count)
     })
 }

@@ -116,7 +116,8 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
         compare("variables", &variables(frame), &variables(other));
         compare("hidden", &frame.hidden, &other.hidden);
         compare("responded", &frame.responded, &other.responded);
-        let of = |f: &Frame| (f.opened_at, f.error.clone(), f.loop_end, f.conversation_written.clone(), f.open);
+        let of =
+            |f: &Frame| (f.opened_at, f.error.clone(), f.loop_end, f.conversation_written.clone(), f.open);
         compare("frame", &of(frame), &of(other));
     }
     compare("outputs", &end_of_run::outputs(memory), &end_of_run::outputs(loaded));

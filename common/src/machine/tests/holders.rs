@@ -2,6 +2,7 @@
 
 use super::play::Play;
 use crate::machine::Fact;
+use crate::machine::fact::PauseCommand;
 use crate::machine::run::NodeStatus;
 
 const LINE: &str = "start s\njob a\njob b\ns > a > b";
@@ -137,4 +138,14 @@ fn a_silent_holder_of_a_lost_job_does_not_deafen_the_machine_to_its_successor() 
         nothing_follows(&mut play, fact);
     }
     play.skim().done("a", "1").tells(&["a starts", "a ok"]);
+}
+
+#[test]
+fn a_lost_job_that_a_pause_takes_back_counts_its_deliveries_on() {
+    let mut play = Play::of("start s\nllm m\nend e m.text\ns > m > e");
+    play.start().chunk("m", 1, 0, "abc").lost("m");
+    assert_eq!(play.job_of("m").delivered, 1);
+    play.feed(vec![Fact::Pause(PauseCommand { reason: "wait".into() })]).feed(vec![Fact::Resume]);
+    // Else its new holder would be taken for the one whose text was shown, and what it streams for the rest of that.
+    assert_eq!(play.job_of("m").delivered, 1);
 }

@@ -9,6 +9,7 @@ mod draw;
 mod durable;
 mod failures;
 mod holders;
+mod loops;
 mod play;
 mod properties;
 mod tell;

@@ -21,7 +21,9 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
             format!("set {}", names.join(" "))
         }
         EventKind::NodeRunPauseRequested { about, .. } => format!("{} waits", id(about)),
-        EventKind::NodeRunHumanInputFormFilled { about, action, .. } => format!("{} filled {action}", id(about)),
+        EventKind::NodeRunHumanInputFormFilled { about, action, .. } => {
+            format!("{} filled {action}", id(about))
+        }
         EventKind::NodeRunHumanInputFormTimeout { about, .. } => format!("{} expired", id(about)),
         EventKind::NodeRunVariableUpdated { variable: (node, name), value, .. } => {
             format!("{node}.{name} := {}", value_of(value))
@@ -31,8 +33,12 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
         EventKind::NodeRunBodyEnded { end, steps, reason } => {
             let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
             let ended = if end.record.error.is_empty() { "through" } else { "broken" };
-            let outputs: Vec<String> =
-                end.record.outputs.iter().map(|(name, value)| format!("{name}={}", value_of(value))).collect();
+            let outputs: Vec<String> = end
+                .record
+                .outputs
+                .iter()
+                .map(|(name, value)| format!("{name}={}", value_of(value)))
+                .collect();
             format!("{} {ended} {steps}{reason} [{}]", id(&end.about), outputs.join(" "))
         }
         EventKind::GraphRunSucceeded { outputs } => format!("succeeded {}", outputs_of(outputs)),

@@ -132,7 +132,9 @@ fn outcome_apart(node: &str, name: &str, variables: &dyn Variables) -> Result<Se
             }
             Ok(crate::value::selector::descend(&whole, &way).unwrap_or_else(Segment::none))
         }
-        Lookup::Missing | Lookup::Blob(_) => Err(format!("outcome {name:?} of iteration {node:?} is not loaded")),
+        Lookup::Missing | Lookup::Blob(_) => {
+            Err(format!("outcome {name:?} of iteration {node:?} is not loaded"))
+        }
     }
 }
 

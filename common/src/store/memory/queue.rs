@@ -69,6 +69,11 @@ impl Queue {
         self.jobs.put(entry, job);
     }
 
+    /// Every job with its run, waiting or held.
+    pub(super) fn all(&self) -> impl Iterator<Item = (EntryId, &str)> {
+        self.jobs.after(EntryId::ZERO).map(|(entry, job)| (entry, job.run.as_str()))
+    }
+
     /// Removes an entry, whoever holds it.
     pub(super) fn remove(&mut self, entry: EntryId) {
         self.jobs.remove(entry);

@@ -83,8 +83,9 @@ impl Run {
         self.fields.get("status").and_then(|name| RunStatus::from_name(name))
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.status().is_some_and(RunStatus::is_over)
+    /// Neither over nor waiting for somebody.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.status().is_some_and(|status| matches!(status, RunStatus::Scheduled | RunStatus::Running))
     }
 
     /// As [`crate::wire::state::load`] wants it. The state's fields come in no particular order, as from Redis.

@@ -185,7 +185,7 @@ impl Shards for MemoryStore {
         let mut space = self.inner.lock();
         let runs = &space.shard(shard).runs;
         let mut open: Vec<(Timestamp, RunId)> =
-            runs.iter().filter(|(_, run)| !run.is_over()).map(|(id, run)| (run.created_at, *id)).collect();
+            runs.iter().filter(|(_, run)| run.is_under_way()).map(|(id, run)| (run.created_at, *id)).collect();
         open.sort_unstable();
         let next = from.saturating_add(count);
         let page = open.iter().skip(from).take(count).map(|(_, id)| *id).collect();

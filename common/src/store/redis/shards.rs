@@ -153,7 +153,7 @@ impl Shards for RedisStore {
         count: usize,
     ) -> Result<(Vec<RunId>, Option<usize>), StoreError> {
         const DOING: &str = "listing open runs";
-        let open = [RunStatus::Running, RunStatus::Paused, RunStatus::Scheduled];
+        let open = [RunStatus::Running, RunStatus::Scheduled];
         let keys = open.map(|status| self.keys.runs_of(shard, status));
         let mut pipe = redis::pipe();
         keys.iter().for_each(|key| {

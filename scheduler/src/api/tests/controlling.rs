@@ -181,7 +181,7 @@ async fn a_run_takes_up_what_its_conversation_remembers() {
 
 fn form(id: &str, status: &str) -> (String, String) {
     let pause = json!({
-        "pause_id": id, "kind": "human_input", "node_id": "end", "node_execution_id": "e", "node_title": "Ask",
+        "pause_id": id, "kind": "human_input", "node_id": "end", "node_execution_id": "8b6f3a52-1c1f-5c11-9c2e-0a64d1a6f1e1", "node_title": "Ask",
         "content": "Fine? {{#$output.note#}}", "status": status, "opened_at": "1000000",
         "inputs": [{"type": "paragraph", "output_variable_name": "note"}],
         "actions": [{"id": "yes", "title": "Yes", "button_style": "default"}], "defaults": {"note": "so"},

@@ -7,7 +7,7 @@ use tidemill_common::ids::RunId;
 
 use super::fixtures::{ADMIN, Server, frames};
 
-const FORM: &str = r#"{"pause_id":"p","kind":"human_input","node_id":"end","node_execution_id":"e2","node_title":"Finish","content":"Fine? {{#$output.note#}}","inputs":[{"type":"paragraph","output_variable_name":"note"}],"actions":[{"id":"yes","title":"Yes","button_style":"default"}],"defaults":{"note":7},"opened_at":"1700000000000000","expires_at":"9999999999000000","status":"pending"}"#;
+const FORM: &str = r#"{"pause_id":"p","kind":"human_input","node_id":"end","node_execution_id":"8b6f3a52-1c1f-5c11-9c2e-0a64d1a6f1e2","node_title":"Finish","content":"Fine? {{#$output.note#}}","inputs":[{"type":"paragraph","output_variable_name":"note"}],"actions":[{"id":"yes","title":"Yes","button_style":"default"}],"defaults":{"note":7},"opened_at":"1700000000000000","expires_at":"9999999999000000","status":"pending"}"#;
 
 /// Tells the greeter's run up to a pause.
 fn tell_pause(server: &Server, run: RunId) {

@@ -1,0 +1,82 @@
+//! What came of a run beside what the reference says must come of it.
+//!
+//! Left out, since it depends on an order that nobody promises: which of several failures ends a run, and how far other
+//! nodes were by then; what parallel items did beside the one that ended their iteration; and all that a stop cut off.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+use tidemill_common::machine::run::{NodeStatus, RunStatus};
+use tidemill_common::wire::event::kind;
+
+use super::at_end::{Told, Where, is_node_end, place};
+use crate::script::plain;
+
+pub(super) fn is_the_references(it: &Told<'_>) -> Option<String> {
+    let (status, expected) = (it.rest.status, it.expected);
+    if let Some(wrong) = nodes_differ(it) {
+        return Some(wrong);
+    }
+    if status == RunStatus::Stopped && it.was_stopped {
+        return None;
+    }
+    if status != expected.status {
+        let error = it.fields.get("error").map_or("", String::as_str);
+        return Some(format!("it is {} ({error}), and should be {}", status.name(), expected.status.name()));
+    }
+    if status == RunStatus::Failed {
+        return None;
+    }
+    let exceptions = it.fields.get("exceptions").cloned().unwrap_or_default();
+    if !expected.is_loose && exceptions != expected.exceptions.to_string() {
+        return Some(format!("{exceptions} attempts failed, and {} should have", expected.exceptions));
+    }
+    let outputs = it.events.last().and_then(|end| end.data.get("outputs")).cloned().unwrap_or_default();
+    let (outputs, wanted) = (unmarked(&outputs), unmarked(&Json::Object(expected.outputs.clone())));
+    (outputs != wanted).then(|| format!("its outputs are {outputs}, and should be {wanted}"))
+}
+
+fn nodes_differ(it: &Told<'_>) -> Option<String> {
+    let mut attempts: BTreeMap<Where, u32> = BTreeMap::new();
+    let mut ended: BTreeMap<Where, (NodeStatus, u32)> = BTreeMap::new();
+    for event in it.events {
+        let place = place(event);
+        if event.kind == kind::NODE_RUN_RETRY {
+            *attempts.entry(place).or_default() += 1;
+        } else if is_node_end(event) {
+            let status = match event.kind.as_str() {
+                kind::NODE_RUN_SUCCEEDED => NodeStatus::Succeeded,
+                kind::NODE_RUN_FAILED => NodeStatus::Failed,
+                _ => NodeStatus::Exception,
+            };
+            let tries = attempts.get(&place).copied().unwrap_or(0) + 1;
+            ended.insert(place, (status, tries));
+        }
+    }
+    if it.expected.is_loose {
+        return None;
+    }
+    let wrong = ended.iter().find(|(place, end)| it.expected.nodes.get(*place) != Some(end));
+    if let Some((place, (status, tries))) = wrong {
+        let wanted = it.expected.nodes.get(place);
+        return Some(format!(
+            "{place:?} is {} after {tries} attempts, and should be {wanted:?}",
+            status.name()
+        ));
+    }
+    let is_whole = matches!(it.rest.status, RunStatus::Succeeded | RunStatus::PartialSucceeded);
+    let missing = it.expected.nodes.keys().find(|place| is_whole && !ended.contains_key(*place));
+    missing.map(|place| format!("{place:?} never ended"))
+}
+
+/// A value in which no text says any more who made it.
+fn unmarked(value: &Json) -> Json {
+    match value {
+        Json::String(text) => plain(text).into(),
+        Json::Array(items) => items.iter().map(unmarked).collect(),
+        Json::Object(map) => map.iter().map(|(key, value)| (key.clone(), unmarked(value))).collect(),
+        // One number may be written in two ways.
+        Json::Number(number) => number.as_f64().into(),
+        Json::Null | Json::Bool(_) => value.clone(),
+    }
+}

@@ -1,0 +1,93 @@
+//! The `data` of each node type, as a workflow file has it.
+
+use serde_json::{Value as Json, json};
+
+/// A selector: node and name.
+pub(super) type Place = (String, String);
+
+fn selector((node, name): &Place) -> Json {
+    json!([node, name])
+}
+
+pub(super) fn start() -> Json {
+    json!({"type": "start", "variables": []})
+}
+
+/// A model call: what it answers is in the script. It mentions a value, so that its job carries one.
+pub(super) fn llm(reads: &Place) -> Json {
+    let (node, name) = reads;
+    json!({"type": "llm", "prompt_template": [{"role": "user", "text": format!("{{{{#{node}.{name}#}}}}")}],
+        "model": {"provider": "p", "name": "m", "mode": "chat", "completion_params": {}},
+        "context": {"enabled": false, "variable_selector": []}})
+}
+
+/// Joins values; a missing or null one shows as a dash. `template` has `[[0]]`, `[[1]]` in the reference's eyes: the
+/// conditional expression around each name is what this writes and [`crate::reference`] reads back.
+pub(super) fn template(reads: &[Place], on_worker: bool) -> Json {
+    let names = ["a", "b", "c"];
+    let variables: Vec<Json> = reads
+        .iter()
+        .zip(names)
+        .map(|(place, name)| json!({"variable": name, "value_selector": selector(place)}))
+        .collect();
+    let text: Vec<String> =
+        names.iter().take(reads.len()).map(|name| format!("{{{{ {name} if {name} else '-' }}}}")).collect();
+    let mut data = json!({"type": "template-transform", "template": text.join("|"), "variables": variables});
+    if on_worker {
+        data["tidemill"] = json!({"runs_on": "worker"});
+    }
+    data
+}
+
+pub(super) fn if_else(reads: &Place, operator: &str) -> Json {
+    json!({"type": "if-else", "cases": [{"case_id": "true", "logical_operator": "and", "conditions":
+        [{"comparison_operator": operator, "variable_selector": selector(reads), "value": "+"}]}]})
+}
+
+pub(super) fn aggregator(reads: &[Place]) -> Json {
+    let variables: Vec<Json> = reads.iter().map(selector).collect();
+    json!({"type": "variable-aggregator", "output_type": "string", "variables": variables})
+}
+
+/// Output names are the node's own, so that no two ends write one key and their order does not matter.
+pub(super) fn end(id: &str, reads: &[Place]) -> Json {
+    let output = |(at, place): (usize, &Place)| json!({"variable": format!("{id}_{at}"), "value_selector": selector(place)});
+    json!({"type": "end", "outputs": reads.iter().enumerate().map(output).collect::<Vec<_>>()})
+}
+
+pub(super) fn answer(reads: &[Place]) -> Json {
+    let text: String = reads.iter().map(|(node, name)| format!("says {{{{#{node}.{name}#}}}};")).collect();
+    json!({"type": "answer", "answer": text, "variables": []})
+}
+
+pub(super) fn iteration(id: &str, output: &Place, window: u64, errors: &str) -> Json {
+    json!({"type": "iteration", "start_node_id": format!("{id}start"), "iterator_selector": ["s", "items"],
+        "output_selector": selector(output), "is_parallel": window > 1, "parallel_nums": window,
+        "error_handle_mode": errors, "flatten_output": true})
+}
+
+pub(super) fn loop_(id: &str, rounds: u64, conditions: &[Json]) -> Json {
+    json!({"type": "loop", "start_node_id": format!("{id}start"), "loop_count": rounds, "logical_operator": "or",
+        "break_conditions": conditions, "loop_variables":
+        [{"label": "n", "var_type": "number", "value_type": "constant", "value": 0}]})
+}
+
+/// Adds one to the loop's counter.
+pub(super) fn count_up(of_loop: &str) -> Json {
+    json!({"type": "assigner", "version": "2", "items": [{"variable_selector": [of_loop, "n"],
+        "input_type": "constant", "operation": "+=", "value": 1}]})
+}
+
+pub(super) fn form(reads: &Place) -> Json {
+    let (node, name) = reads;
+    let input = json!({"type": "paragraph", "output_variable_name": "comment",
+        "default": {"type": "constant", "selector": [], "value": ""}});
+    let action = |id: &str| json!({"id": id, "title": id.to_uppercase(), "button_style": "default"});
+    json!({"type": "human-input", "delivery_methods": [], "inputs": [input],
+        "form_content": format!("{{{{#{node}.{name}#}}}}: {{{{#$output.comment#}}}}"),
+        "user_actions": [action("approve"), action("reject")], "timeout": 1, "timeout_unit": "hour"})
+}
+
+pub(super) fn bare(kind: &str) -> Json {
+    json!({ "type": kind })
+}

@@ -1,0 +1,137 @@
+//! The root graph: edges lead from earlier nodes to later ones, in any shape.
+
+use std::collections::BTreeSet;
+
+use super::Sketch;
+use super::data::{self, Place};
+
+/// A node that is drawn.
+struct Placed {
+    id: String,
+    /// Nodes before it, by place.
+    before: BTreeSet<usize>,
+    /// Handles that its edges may have.
+    handles: Vec<&'static str>,
+    /// Texts it makes.
+    texts: Vec<Place>,
+    /// Other values it makes; for ends alone.
+    others: Vec<Place>,
+}
+
+impl Sketch<'_> {
+    pub(super) fn root(&mut self) {
+        self.node("s", data::start(), None);
+        let mut placed = vec![Placed {
+            id: "s".into(),
+            before: BTreeSet::new(),
+            handles: vec!["source"],
+            texts: vec![place("s", "x")],
+            others: vec![place("s", "items")],
+        }];
+        let count = 2 + self.dice.below(12);
+        for at in 0..count {
+            let last = at + 1 == count;
+            self.next(&mut placed, last);
+        }
+        if self.dice.percent(8) {
+            self.unreachable(&placed);
+        }
+    }
+
+    /// One more node behind one to three that are there.
+    fn next(&mut self, placed: &mut Vec<Placed>, last: bool) {
+        let id = format!("n{}", placed.len());
+        let mut before = BTreeSet::new();
+        for _ in 0..=self.dice.below(3) {
+            let leading: Vec<usize> =
+                (0..placed.len()).filter(|at| !placed[*at].handles.is_empty()).collect();
+            // New nodes rather than old ones: chains are what workflows are mostly made of.
+            let newest = leading.len().saturating_sub(3);
+            let from = if self.dice.percent(70) {
+                self.dice.pick(&leading[newest..])
+            } else {
+                self.dice.pick(&leading)
+            };
+            let Some(&from) = from else { continue };
+            let source = &placed[from];
+            let Some(handle) = self.dice.pick(&source.handles) else { continue };
+            let (source, handle) = (source.id.clone(), *handle);
+            self.edge(&source, handle, &id);
+            before.extend(placed[from].before.iter().copied().chain([from]));
+        }
+        let texts: Vec<Place> = before.iter().flat_map(|at| placed[*at].texts.clone()).collect();
+        let mut values = texts.clone();
+        values.extend(before.iter().flat_map(|at| placed[*at].others.clone()));
+        let (handles, texts, others) = self.kind(&id, &texts, &values, last);
+        placed.push(Placed { id, before, handles, texts, others });
+    }
+
+    /// Chooses what a node is and draws it; answers its handles, its texts and its other values.
+    fn kind(
+        &mut self,
+        id: &str,
+        texts: &[Place],
+        values: &[Place],
+        last: bool,
+    ) -> (Vec<&'static str>, Vec<Place>, Vec<Place>) {
+        let nothing = Vec::new;
+        let one = self.some(texts, 1).pop().unwrap_or_else(|| place("s", "x"));
+        match if last { 12 } else { self.dice.below(19) } {
+            0..=4 => {
+                let (data, handles) = self.llm(&one);
+                self.node(id, data, None);
+                (handles, vec![place(id, "text")], nothing())
+            }
+            5..=7 => {
+                let (reads, on_worker) = (self.some(texts, 3), self.dice.percent(40));
+                self.node(id, data::template(&reads, on_worker), None);
+                (vec!["source"], vec![place(id, "output")], nothing())
+            }
+            8 | 9 => {
+                let operator = ["contains", "not contains"][self.dice.below(2)];
+                self.node(id, data::if_else(&one, operator), None);
+                (vec!["true", "false", "true", "false", "nowhere"], nothing(), nothing())
+            }
+            10 => {
+                let reads = self.some(texts, 3);
+                self.node(id, data::aggregator(&reads), None);
+                (vec!["source"], vec![place(id, "output")], nothing())
+            }
+            11 if self.answers == 0 => {
+                self.answers += 1;
+                let reads = self.some(texts, 2);
+                self.node(id, data::answer(&reads), None);
+                (vec!["source"], nothing(), nothing())
+            }
+            11 | 12 | 18 => {
+                let reads = self.some(values, 3);
+                self.node(id, data::end(id, &reads), None);
+                (Vec::new(), nothing(), nothing())
+            }
+            13 | 14 if self.features.containers => self.iteration(id, texts, None, 0),
+            15 | 16 if self.features.containers => self.loop_(id, texts, None, 0),
+            17 if self.features.forms => {
+                self.node(id, data::form(&one), None);
+                (vec!["approve", "reject", "__timeout"], vec![place(id, "comment")], nothing())
+            }
+            _ => {
+                let (data, handles) = self.llm(&one);
+                self.node(id, data, None);
+                (handles, vec![place(id, "text")], nothing())
+            }
+        }
+    }
+
+    /// A node that nothing leads to, and an edge from it: the join behind it never comes to its turn.
+    fn unreachable(&mut self, placed: &[Placed]) {
+        self.node("u", data::template(&[place("s", "x")], false), None);
+        if let Some(target) = self.dice.pick(&placed[1..]) {
+            let id = target.id.clone();
+            self.edge("u", "source", &id);
+        }
+    }
+}
+
+pub(super) fn place(node: &str, name: &str) -> Place {
+    (node.to_string(), name.to_string())
+}

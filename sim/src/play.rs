@@ -1,0 +1,47 @@
+//! Many stories, on all cores: each is of its own thread alone, so which of them runs where changes nothing.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::{Settings, simulate};
+
+/// What became of many stories.
+#[derive(Debug, Default)]
+pub struct Played {
+    /// A seed whose story goes wrong; the smallest of those that were found.
+    pub wrong: Option<u64>,
+    /// How often what happened in all of them.
+    pub tally: BTreeMap<String, u64>,
+}
+
+/// Plays these seeds, or as many as it takes to find one whose story goes wrong.
+pub fn play(seeds: Range<u64>, settings: Settings) -> Played {
+    let next = AtomicU64::new(seeds.start);
+    let played: Mutex<Played> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let verdict = simulate(seed, settings);
+                    let mut played = played.lock().unwrap_or_else(PoisonError::into_inner);
+                    for (what, count) in verdict.tally {
+                        *played.tally.entry(what).or_default() += count;
+                    }
+                    if verdict.violation.is_some() {
+                        played.wrong = Some(played.wrong.map_or(seed, |known| known.min(seed)));
+                        // What lies ahead is of no interest any more.
+                        next.store(seeds.end, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    played.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

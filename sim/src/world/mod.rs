@@ -1,0 +1,351 @@
+//! A fleet in one thread: schedulers, workers, a network and a store, moved one small step at a time by chance from one
+//! seed. First everything goes wrong that may; then nothing does any more, and all runs must end.
+
+mod desk;
+mod execute;
+mod faults;
+mod ground;
+mod network;
+mod people;
+mod sabotage;
+mod scheduler;
+mod wheel;
+mod worker;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tidemill_common::clock::ManualClock;
+use tidemill_common::graph;
+use tidemill_common::ids::{EntryId, RunId, ShardId};
+use tidemill_common::store::memory::MemoryStore;
+use tidemill_common::store::{Commit, NewRun, Runs, Shards};
+use tidemill_common::wire;
+use tidemill_scheduler::cache::Graphs;
+
+use crate::checks::{Violation, Watch};
+use crate::dice::Dice;
+use crate::draw::{Plan, draw};
+use crate::features::Features;
+use crate::guards::Guard;
+use desk::SharedOwner;
+use faults::Faults;
+use ground::{BEGIN, QUEUE};
+pub(crate) use ground::{Ground, at_once};
+use network::Network;
+use scheduler::Scheduler;
+use worker::Worker;
+
+/// Rounds without faults within which every run must end; a round is a third of a second.
+const QUIET_ROUNDS: u64 = 1_500;
+/// How long a form waits; see `draw`.
+const FORM_WAIT: Duration = Duration::from_secs(3600);
+/// The longest step of the clock: shorter than what leases are renewed in.
+const TICK: Duration = Duration::from_millis(900);
+
+/// What became of a story.
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    /// Its seed.
+    pub seed: u64,
+    /// The invariant that broke, if one did.
+    pub violation: Option<Violation>,
+    /// A number that two stories share when they went the same way.
+    pub digest: u64,
+    /// How often what happened.
+    pub tally: BTreeMap<String, u64>,
+    /// Its last lines, when it was told.
+    pub story: Vec<String>,
+}
+
+/// How to simulate.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// What is drawn and done.
+    pub features: Features,
+    /// The guard that is taken away.
+    pub off: Option<Guard>,
+    /// Whether the story is told.
+    pub tells: bool,
+}
+
+impl Settings {
+    /// Plain graphs without this guard: what it is there for shows soonest where little else happens.
+    pub fn without(guard: Guard) -> Self {
+        Self { features: Features::PLAIN, off: Some(guard), tells: false }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { features: Features::ALL, off: None, tells: false }
+    }
+}
+
+/// Plays the story of a seed: the same one every time.
+pub fn simulate(seed: u64, settings: Settings) -> Verdict {
+    let mut world = World::new(seed, settings);
+    world.submit();
+    let steps = world.ground.dice.between(50, 1_200);
+    for _ in 0..steps {
+        world.step();
+        if world.ground.watch.violation.is_some() {
+            break;
+        }
+    }
+    world.come_to_rest();
+    let Ground { watch, mut tally, story, .. } = world.ground;
+    tally.insert("commits".into(), watch.commits);
+    let story = story.unwrap_or_default().into();
+    Verdict { seed, violation: watch.violation, digest: watch.digest, tally, story }
+}
+
+struct World {
+    ground: Ground,
+    features: Features,
+    schedulers: Vec<Scheduler>,
+    workers: Vec<Worker>,
+    runs: Vec<RunId>,
+    /// Runs that are still to be submitted.
+    to_come: usize,
+}
+
+impl World {
+    fn new(seed: u64, settings: Settings) -> Self {
+        let clock = Arc::new(ManualClock::new(BEGIN));
+        let mut dice = Dice::new(seed);
+        let shards = 1 + u16::from(dice.percent(40));
+        let store = MemoryStore::with(clock.clone(), shards, 100_000);
+        let faults = Faults::draw(&mut dice);
+        // A cache that holds nothing: every run is loaded anew for every batch.
+        let cache_bytes = if dice.percent(25) { 1 } else { 1 << 20 };
+        let (schedulers, workers, to_come) = (1 + dice.below(3), 1 + dice.below(3), 1 + dice.below(5));
+        let ground = Ground {
+            clock,
+            store,
+            desk: Default::default(),
+            graphs: Graphs::new(None),
+            dice,
+            faults,
+            off: settings.off,
+            network: Network::default(),
+            watch: Watch::default(),
+            plans: HashMap::new(),
+            shards,
+            cache_bytes,
+            handed_out: 0,
+            tally: BTreeMap::new(),
+            limbo: Vec::new(),
+            step: 0,
+            story: settings.tells.then(VecDeque::new),
+        };
+        Self {
+            schedulers: (0..schedulers).map(Scheduler::new).collect(),
+            workers: (0..workers).map(|number| Worker::new(number, BEGIN)).collect(),
+            features: settings.features,
+            runs: Vec::new(),
+            to_come,
+            ground,
+        }
+    }
+
+    /// Somebody submits one more of the story's runs.
+    fn submit(&mut self) {
+        if self.to_come == 0 {
+            return;
+        }
+        self.to_come -= 1;
+        let number = self.runs.len() as u64;
+        let plan = draw(&mut self.ground.dice, self.features);
+        self.create(number, plan);
+    }
+
+    fn create(&mut self, number: u64, plan: Plan) {
+        let ground = &mut self.ground;
+        let mut imported = graph::import(plan.document.to_string().as_bytes());
+        let sealed = imported.seal(None).ok().flatten();
+        let (Some(document), Some(graph)) = (sealed, imported.graph) else {
+            let problems: Vec<String> = imported.diagnostics.iter().map(ToString::to_string).collect();
+            return ground.watch.found("SIM-13", format!("{}: {}", problems.join("; "), plan.document));
+        };
+        let shard = ShardId(u16::try_from(number).unwrap_or(0) % ground.shards);
+        let created_at = ground.now();
+        let id = RunId::new(created_at.millis().unsigned_abs(), u128::from(number) << 20, shard);
+        let head = json!({"graph": &*graph.hash.0, "user": "u", "created_at": created_at.micros(), "inputs": plan.inputs,
+            "options": {"max_execution_time_s": 1_000_000, "inline_bytes_max": plan.inline_bytes_max}});
+        let head = match wire::fact::parse_start(&head.to_string()) {
+            Ok(tidemill_common::machine::Fact::Start(head)) => *head,
+            Ok(_) | Err(_) => return ground.watch.found("SIM-13", "the head of a run cannot be read".into()),
+        };
+        let new = NewRun {
+            id,
+            graph: (graph.hash.to_string(), document.into()),
+            fields: wire::state::head_fields(&head, &graph),
+            kind: wire::fact::kind::START,
+            start: wire::fact::start_body(&head),
+            blobs: Vec::new(),
+            created_at,
+        };
+        at_once(ground.store.create_run(&new)).ok();
+        ground.tell(|| format!("run {id} on shard {shard}, given {}, of {}", plan.inputs, plan.document));
+        ground.plans.insert(id, plan);
+        self.runs.push(id);
+    }
+
+    /// One small step of somebody.
+    fn step(&mut self) {
+        self.ground.step += 1;
+        match self.ground.dice.below(100) {
+            0..=39 => {
+                let at = self.ground.dice.below(self.schedulers.len());
+                self.schedulers[at].turn(&mut self.ground);
+            }
+            40..=69 => {
+                let at = self.ground.dice.below(self.workers.len());
+                self.workers[at].turn(&mut self.ground);
+            }
+            70..=84 => self.deliver(),
+            85..=92 => self.meddle(),
+            93 => self.submit(),
+            _ => {}
+        }
+        let ms = match self.ground.dice.below(100) {
+            0..=7 => self.ground.dice.between(1, 600),
+            8 | 9 => self.ground.dice.between(1_000, 6_000),
+            _ => self.ground.dice.between(0, 3),
+        };
+        self.pass(Duration::from_millis(ms));
+    }
+
+    /// Somebody from outside does something, or something breaks.
+    fn meddle(&mut self) {
+        if self.ground.strikes(|f| f.echo) {
+            self.ground.echo();
+        }
+        if self.ground.strikes(|f| f.job_lost) {
+            self.lose_a_job();
+        }
+        self.ground.arrive_late();
+        self.ground.somebody_acts(&self.runs, self.features);
+    }
+
+    fn lose_a_job(&mut self) {
+        let jobs: Vec<(ShardId, EntryId)> = self
+            .ground
+            .shards()
+            .flat_map(|shard| {
+                self.ground.store.jobs(shard).into_iter().map(move |(_, entry, _)| (shard, entry))
+            })
+            .collect();
+        if let Some((shard, entry)) = self.ground.dice.pick(&jobs).copied() {
+            self.ground.tell(|| format!("job {entry} of shard {shard} is deleted"));
+            self.ground.count("jobs deleted");
+            self.ground.store.lose_job(shard, QUEUE, entry);
+        }
+    }
+
+    fn deliver(&mut self) {
+        if let Some(((worker, life, slot), accepted)) = self.ground.deliver() {
+            self.workers[worker].answered(life, slot, accepted);
+        }
+    }
+
+    /// Time passes, in steps short enough for whoever is awake to show a sign of life.
+    fn pass(&mut self, time: Duration) {
+        let mut left = time;
+        while !left.is_zero() {
+            let now = left.min(TICK);
+            self.ground.clock.advance(now);
+            left -= now;
+            self.schedulers.iter_mut().for_each(|scheduler| scheduler.tick(&mut self.ground));
+            self.workers.iter_mut().for_each(|worker| worker.tick(&mut self.ground));
+        }
+    }
+
+    /// From now on nothing goes wrong. Everything must come to its end within a bound.
+    fn come_to_rest(&mut self) {
+        self.ground.faults = Faults::default();
+        while self.to_come > 0 {
+            self.submit();
+        }
+        self.ground.tell(|| "from now on nothing goes wrong".to_string());
+        for round in 0..QUIET_ROUNDS {
+            if self.ground.watch.violation.is_some() {
+                return;
+            }
+            if self.is_at_rest() {
+                return self.look_around();
+            }
+            self.ground.step += 1;
+            self.schedulers.iter_mut().for_each(|scheduler| scheduler.settle(&mut self.ground));
+            self.workers.iter_mut().for_each(|worker| worker.settle(&mut self.ground));
+            for _ in 0..16 {
+                self.deliver();
+            }
+            self.ground.arrive_late();
+            self.ground.everybody_acts(&self.runs);
+            // Forms that nobody answers wait for an hour.
+            let is_long = self.features.forms && round % 50 == 49;
+            self.pass(if is_long { FORM_WAIT / 2 } else { Duration::from_millis(333) });
+        }
+        let waiting: Vec<&RunId> = self.runs.iter().filter(|run| !self.ground.watch.is_over(run)).collect();
+        let found = format!("still under way: {waiting:?}; {}", self.ground.leftovers());
+        self.ground.watch.found("SIM-14", found);
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.runs.iter().all(|run| self.ground.watch.is_over(run))
+            && self.ground.network.is_empty()
+            && self.ground.limbo.is_empty()
+            && self.ground.leftovers().is_empty()
+    }
+
+    /// Nothing is given up that nobody was told of.
+    fn look_around(&mut self) {
+        for shard in self.ground.shards() {
+            for dead in self.ground.store.dead(shard) {
+                if dead.what != "job" {
+                    self.ground.watch.found("SIM-15", format!("given up: {dead:?}"));
+                }
+            }
+        }
+    }
+}
+
+impl Ground {
+    /// A commit whose sender has given up on it may still arrive.
+    fn hold_up(&mut self, owner: SharedOwner, commit: Commit, facts: Vec<EntryId>) {
+        self.limbo.push((owner, commit, facts));
+    }
+
+    /// One of the commits that were held up arrives.
+    fn arrive_late(&mut self) {
+        if self.limbo.is_empty() {
+            return;
+        }
+        let at = self.dice.below(self.limbo.len());
+        let (owner, mut commit, facts) = self.limbo.swap_remove(at);
+        let shard = owner.borrow().claim().shard;
+        let done = self.desk.commit(&owner, &mut commit, self.off);
+        self.tell(|| format!("commit {} arrives late at shard {shard}: {done:?}", commit.number));
+        match done {
+            Ok(()) => self.committed(shard, &commit, &facts),
+            Err(_) => self.count("late commits refused"),
+        }
+    }
+
+    /// What is there that should not be when everything has ended; empty when nothing is.
+    fn leftovers(&self) -> String {
+        let mut left = String::new();
+        for shard in self.shards() {
+            let jobs = self.store.jobs(shard);
+            let timers = at_once(self.store.next_timer(shard)).ok().flatten();
+            if !jobs.is_empty() || timers.is_some() {
+                left.push_str(&format!("on shard {shard} jobs {jobs:?}, next timer {timers:?} "));
+            }
+        }
+        left
+    }
+}

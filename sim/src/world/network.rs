@@ -1,0 +1,147 @@
+//! Messages on their way from workers to the store: lost, late, out of order, twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::clock::Timestamp;
+use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::store::{Accepted, Completion, Jobs};
+
+use super::ground::{Ground, at_once};
+use crate::script::AttemptName;
+
+/// Facts that are remembered, to come again.
+const ECHOES_MAX: usize = 32;
+
+/// Something a worker sends.
+#[derive(Debug, Clone)]
+pub(crate) enum Message {
+    /// A sign of life or a piece of text.
+    Report(RunId, &'static str, String),
+    /// A result.
+    Result(Box<HandIn>),
+}
+
+/// A result on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct HandIn {
+    /// Where it belongs.
+    pub(crate) shard: ShardId,
+    /// The job's queue.
+    pub(crate) queue: Arc<str>,
+    /// Which worker waits for the answer, in which of its lives, and for which of its jobs.
+    pub(crate) sender: (usize, u32, u64),
+    /// The worker's name as a consumer.
+    pub(crate) consumer: String,
+    /// The result.
+    pub(crate) completion: Completion,
+    /// The attempt, when this says that nobody could bring a result of it.
+    pub(crate) gives_up: Option<AttemptName>,
+}
+
+/// Messages under way.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    due: BTreeMap<(Timestamp, u64), Message>,
+    count: u64,
+    past: Vec<(RunId, &'static str, String)>,
+}
+
+impl Network {
+    /// True when nothing is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+}
+
+impl Ground {
+    /// Puts a message on its way. True when it will arrive.
+    pub(crate) fn send(&mut self, message: Message) {
+        if self.strikes(|f| f.message_lost) {
+            self.count("messages lost");
+            return;
+        }
+        let copies = if self.strikes(|f| f.message_twice) { 2 } else { 1 };
+        for _ in 0..copies {
+            // Some are passed by a few others, some come when their sender has long lost the job.
+            let late =
+                if self.strikes(|f| f.message_late) { [300, 3_000, 15_000][self.dice.below(3)] } else { 0 };
+            let late = self.dice.between(0, late);
+            let due = self.now().plus(Duration::from_millis(late));
+            self.network.count += 1;
+            self.network.due.insert((due, self.network.count), message.clone());
+        }
+    }
+
+    /// Delivers one of the messages that are due, any of them; answers what became of a result.
+    pub(crate) fn deliver(&mut self) -> Option<((usize, u32, u64), Accepted)> {
+        let now = self.now();
+        let due: Vec<(Timestamp, u64)> =
+            self.network.due.range(..=(now, u64::MAX)).map(|(key, _)| *key).take(8).collect();
+        let key = *self.dice.pick(&due)?;
+        match self.network.due.remove(&key)? {
+            Message::Report(run, kind, body) => {
+                self.arrive(run, kind, body);
+                None
+            }
+            Message::Result(it) => {
+                let accepted = self.take_result(&it);
+                if self.strikes(|f| f.message_lost) {
+                    self.count("answers to results lost");
+                    return None;
+                }
+                Some((it.sender, accepted))
+            }
+        }
+    }
+
+    fn take_result(&mut self, it: &HandIn) -> Accepted {
+        let off = self.off;
+        let accepted =
+            self.desk.complete(&self.store, it.shard, &it.queue, &it.consumer, &it.completion, off);
+        let (run, kind, entry) = (it.completion.run, it.completion.kind, it.completion.entry);
+        self.tell(|| format!("result of {entry} from {}: {kind}, {accepted:?}", it.consumer));
+        match accepted {
+            Accepted::Stored => {
+                self.watch.result_taken(it.shard, entry);
+                self.remember(run, kind, it.completion.body.clone());
+                if let (Some(attempt), Some(plan)) = (&it.gives_up, self.plans.get_mut(&run)) {
+                    plan.script.given_up.insert(attempt.clone());
+                    self.count("jobs given up");
+                }
+            }
+            Accepted::NotYours => self.count("results refused"),
+            Accepted::BlobMissing => {}
+        }
+        accepted
+    }
+
+    /// Puts a fact into its inbox.
+    fn arrive(&mut self, run: RunId, kind: &'static str, body: String) {
+        self.tell(|| format!("fact {kind} of {run} {body}"));
+        at_once(self.store.report(run.shard(), &[(run, kind, body.clone())])).ok();
+        self.remember(run, kind, body);
+    }
+
+    /// Keeps a fact, to come again.
+    pub(crate) fn remember(&mut self, run: RunId, kind: &'static str, body: String) {
+        if self.network.past.len() >= ECHOES_MAX {
+            let at = self.dice.below(ECHOES_MAX);
+            self.network.past.swap_remove(at);
+        }
+        self.network.past.push((run, kind, body));
+    }
+
+    /// A fact of the past comes again.
+    pub(crate) fn echo(&mut self) {
+        // Rather what is said of runs that go on; a run that is over listens to nothing.
+        let is_open = |it: &&(RunId, &'static str, String)| !self.watch.is_over(&it.0);
+        let open: Vec<_> = self.network.past.iter().filter(is_open).cloned().collect();
+        let past = if self.dice.percent(90) { &open } else { &self.network.past };
+        if let Some((run, kind, body)) = self.dice.pick(past).cloned() {
+            self.count("facts repeated");
+            self.arrive(run, kind, body);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Taking away guards that sit in the engine's step: what they would have compared is made equal before it gets there,
+//! which is the same as not comparing, and leaves the production code alone.
+
+use serde_json::Value as Json;
+use tidemill_common::ids::FramePath;
+use tidemill_common::machine::run::NodeState;
+use tidemill_scheduler::batch::Input;
+use tidemill_scheduler::cache::RunCache;
+
+use crate::guards::Guard;
+
+/// Rewrites workers' reports so that the guard that is off finds nothing wrong with them.
+pub(crate) fn twist(inputs: &mut [Input], cache: &RunCache, off: Option<Guard>) {
+    if !matches!(off, Some(Guard::Job | Guard::Delivery)) {
+        return;
+    }
+    for input in inputs {
+        let run = input.run();
+        let Input::Fact(fact) = input else { continue };
+        let Ok(mut body) = serde_json::from_str::<Json>(&fact.body) else { continue };
+        let Some(node) = run.and_then(|run| node_of(cache, &run, &body)) else { continue };
+        if off == Some(Guard::Job)
+            && let Some(entry) = node.job
+        {
+            body["job"] = entry.to_string().into();
+            body["attempt"] = node.attempt.into();
+        }
+        if body["delivery"].as_u64().is_some_and(|number| number < u64::from(node.delivery)) {
+            body["delivery"] = node.delivery.into();
+        }
+        fact.body = body.to_string();
+    }
+}
+
+fn node_of<'a>(cache: &'a RunCache, run: &tidemill_common::ids::RunId, body: &Json) -> Option<&'a NodeState> {
+    let run = cache.get(run)?;
+    let node = run.graph.find(body["node"].as_str()?)?;
+    run.node(&FramePath::from(body["frame"].as_str().unwrap_or_default()), node)
+}

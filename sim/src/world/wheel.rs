@@ -1,0 +1,289 @@
+//! The loop of one shard, as `scheduler/src/drive.rs` has it, cut at every place where its owner may be stopped: facts
+//! read, a commit computed, a commit sent, its answer heard. Deciding is the scheduler's own code.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use tidemill_common::clock::Timestamp;
+use tidemill_common::graph::NodeIx;
+use tidemill_common::ids::{EntryId, RunId, ShardId};
+use tidemill_common::limits;
+use tidemill_common::machine::fact::JobLost;
+use tidemill_common::machine::{Fact, RunState};
+use tidemill_common::store::{CommitError, Shards};
+use tidemill_common::wire;
+use tidemill_scheduler::batch::{self, Batch, Input};
+use tidemill_scheduler::cache::{self, LoadError, RunCache};
+
+use super::desk::SharedOwner;
+use super::ground::{Ground, QUEUE, at_once};
+use super::sabotage;
+use crate::guards::Guard;
+
+/// Facts that wait in memory before reading pauses.
+const QUEUE_MAX: usize = 512;
+/// Timers looked at in one go.
+const TIMERS_MAX: usize = 64;
+
+/// Why a wheel stops.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Its scheduler is dead.
+    Died,
+    /// The shard is another's, or must be taken anew; what is in memory of it is void.
+    LetGo,
+}
+
+/// See the module.
+pub(crate) struct Wheel {
+    id: String,
+    shard: ShardId,
+    epoch: u64,
+    number: u64,
+    owner: SharedOwner,
+    read_to: EntryId,
+    /// Everything that was in the inbox at this moment has been read.
+    read_all_at: Timestamp,
+    queue: VecDeque<Input>,
+    cache: RunCache,
+    /// Computed, not sent: the one that is on its way in the real loop, and the next.
+    computed: VecDeque<(Batch, Vec<EntryId>)>,
+    /// Jobs that one look missed.
+    suspects: BTreeSet<(RunId, EntryId)>,
+    /// Jobs that two looks missed, and when.
+    lost: (Timestamp, Vec<Input>),
+}
+
+impl Wheel {
+    /// A wheel that has read nothing.
+    pub(crate) fn new(id: String, owner: SharedOwner, cache_bytes: usize) -> Self {
+        let claim = owner.borrow().claim().clone();
+        Self {
+            id,
+            shard: claim.shard,
+            epoch: claim.epoch,
+            number: claim.commit,
+            owner,
+            read_to: claim.cursor,
+            read_all_at: Timestamp::default(),
+            queue: VecDeque::new(),
+            cache: RunCache::new(cache_bytes),
+            computed: VecDeque::new(),
+            suspects: BTreeSet::new(),
+            lost: Default::default(),
+        }
+    }
+
+    /// Reads facts behind the last one that was read.
+    pub(crate) fn read(&mut self, ground: &mut Ground) -> Result<(), End> {
+        if self.queue.len() >= QUEUE_MAX {
+            return Ok(());
+        }
+        let (began, count) = (ground.now(), [1, 3, limits::COMMIT_FACTS_MAX][ground.dice.below(3)]);
+        let Ok(mut reader) = at_once(ground.store.reader(self.shard)) else { return Err(End::LetGo) };
+        let read = reader.read(self.read_to, count, std::time::Duration::ZERO);
+        let Ok(facts) = at_once(read) else { return Err(End::LetGo) };
+        if facts.len() < count {
+            self.read_all_at = began;
+        } else if let Some(last) = facts.last() {
+            // There is more, but nothing of the time before this one.
+            let before = i64::try_from(last.entry.major).unwrap_or(i64::MAX / 1000).saturating_sub(1);
+            self.read_all_at = self.read_all_at.max(Timestamp::from_millis(before).min(began));
+        }
+        if let Some(last) = facts.last() {
+            self.read_to = last.entry;
+        }
+        self.queue.extend(facts.into_iter().map(Input::Fact));
+        Ok(())
+    }
+
+    /// Puts timers into the queue when every fact of their time has been read.
+    pub(crate) fn take_due_timers(&mut self, ground: &mut Ground) -> Result<(), End> {
+        let is_quiet = self.queue.is_empty() && self.computed.is_empty();
+        // Reading them twice is allowed, and happens while facts keep coming.
+        if !is_quiet && ground.dice.percent(80) {
+            return Ok(());
+        }
+        let due = ground.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX);
+        let Ok(due) = at_once(due) else { return Err(End::LetGo) };
+        for (_, member) in due {
+            if ground.desk.sees_timer(&member, ground.off) {
+                self.queue.push_back(Input::Timer(member));
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the next commit, while one at most is computed already.
+    pub(crate) fn compute(&mut self, ground: &mut Ground) -> Result<(), End> {
+        if self.computed.len() >= 2 {
+            return Ok(());
+        }
+        if self.read_all_at > self.lost.0 {
+            self.queue.extend(std::mem::take(&mut self.lost.1));
+        }
+        let most = [1, 2, 5, limits::COMMIT_FACTS_MAX][ground.dice.below(4)];
+        let mut inputs: Vec<Input> = self.queue.drain(..most.min(self.queue.len())).collect();
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        self.load_missing(&inputs, ground);
+        sabotage::twist(&mut inputs, &self.cache, ground.off);
+        let number = self.number + 1;
+        match batch::decide(&inputs, &mut self.cache, &HashMap::new(), number, ground.now()) {
+            Ok(batch) => {
+                self.number = number;
+                let entries = inputs.iter().filter_map(Input::entry).collect();
+                self.computed.push_back((batch, entries));
+                Ok(())
+            }
+            Err(panicked) => {
+                ground.watch.found("SIM-12", format!("a step panicked: {}", panicked.reason));
+                Err(End::LetGo)
+            }
+        }
+    }
+
+    fn load_missing(&mut self, inputs: &[Input], ground: &mut Ground) {
+        for id in batch::missing(inputs, &self.cache) {
+            let loaded = match start_of(inputs, id) {
+                Some(head) => {
+                    let graph = at_once(ground.graphs.get(&ground.store, self.shard, &head.graph, id));
+                    graph.map(|graph| RunState::new(id, graph, *head))
+                }
+                None => at_once(cache::load(&ground.store, &ground.graphs, id)),
+            };
+            match loaded {
+                Ok(run) if run.status.is_over() => self.cache.end(id),
+                Ok(run) => self.cache.insert(run),
+                Err(LoadError::NoRun(_)) => {}
+                Err(error) => ground.watch.found("SIM-13", format!("a run cannot be loaded: {error}")),
+            }
+        }
+    }
+
+    /// Sends the oldest computed commit. Whoever sends it may die of it, or never hear of it again.
+    pub(crate) fn send(&mut self, ground: &mut Ground) -> Result<(), End> {
+        let Some((mut batch, entries)) = self.computed.pop_front() else { return Ok(()) };
+        let mut commit = std::mem::take(&mut batch.commit);
+        let dies = ground.strikes(|f| f.dies_at_commit);
+        if dies && ground.dice.percent(50) {
+            ground.tell(|| format!("{} dies before it sends commit {}", self.id, commit.number));
+            return Err(End::Died);
+        }
+        let is_unheard = ground.strikes(|f| f.answer_lost);
+        let is_written = !is_unheard || ground.dice.percent(40);
+        if is_unheard {
+            ground.count("answers to commits lost");
+        }
+        if is_written {
+            let done = ground.desk.commit(&self.owner, &mut commit, ground.off);
+            ground.tell(|| {
+                let what = format!("{} inputs, up to {:?}", batch.inputs, commit.cursor);
+                format!("{} commits {} on shard {} ({what}): {done:?}", self.id, commit.number, self.shard)
+            });
+            match &done {
+                Ok(()) => ground.committed(self.shard, &commit, &entries),
+                Err(CommitError::Lost(_)) => ground.count("commits refused"),
+                Err(CommitError::NotDone(error)) => {
+                    ground.tell(|| error.to_string());
+                    ground.count("commits refused");
+                }
+                Err(CommitError::Unknown(_)) => {}
+            }
+            if done.is_err() {
+                return Err(End::LetGo);
+            }
+        } else if ground.dice.percent(50) {
+            ground.tell(|| format!("commit {} of {} is held up on its way", commit.number, self.id));
+            ground.hold_up(self.owner.clone(), commit, entries);
+        }
+        if dies {
+            return Err(End::Died);
+        }
+        if is_unheard && ground.off != Some(Guard::Unknown) {
+            return Err(End::LetGo);
+        }
+        self.after(&batch, ground);
+        Ok(())
+    }
+
+    /// The commit is written: memory and store are held against each other where nothing newer is computed.
+    fn after(&mut self, batch: &Batch, ground: &mut Ground) {
+        let busy: HashSet<RunId> =
+            self.computed.iter().flat_map(|(batch, _)| batch.touched.iter().copied()).collect();
+        for id in batch.touched.iter().filter(|id| !busy.contains(id)) {
+            if let Some(memory) = self.cache.get(id) {
+                ground.compare(memory);
+            }
+        }
+        for id in &batch.ended {
+            self.cache.end(*id);
+        }
+        self.cache.settle(&batch.touched, &busy);
+    }
+
+    /// Looks for jobs that nobody has, or trims what is applied.
+    pub(crate) fn keep_house(&mut self, ground: &mut Ground) -> Result<(), End> {
+        if ground.dice.percent(20) {
+            return at_once(ground.store.trim_inbox(self.shard, self.epoch)).map_err(|_| End::LetGo);
+        }
+        if ground.off == Some(Guard::Repair) {
+            return Ok(());
+        }
+        let uncommitted: HashSet<RunId> =
+            self.computed.iter().flat_map(|(batch, _)| batch.touched.iter().copied()).collect();
+        let Ok((runs, _)) = at_once(ground.store.open_runs(self.shard, 0, 100)) else {
+            return Err(End::LetGo);
+        };
+        for id in runs.into_iter().filter(|id| !uncommitted.contains(id)) {
+            let open = match self.cache.get(&id) {
+                Some(run) => open_jobs(run),
+                None => at_once(cache::load(&ground.store, &ground.graphs, id))
+                    .map_or_else(|_| Vec::new(), |run| open_jobs(&run)),
+            };
+            self.judge(id, open, ground);
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, run: RunId, open: Vec<JobLost>, ground: &mut Ground) {
+        let entries: Vec<EntryId> = open.iter().map(|job| job.entry).collect();
+        let missed = at_once(ground.store.lost_jobs(self.shard, QUEUE, &entries)).unwrap_or_default();
+        for job in open {
+            let key = (run, job.entry);
+            if !missed.contains(&job.entry) {
+                self.suspects.remove(&key);
+            } else if !self.suspects.remove(&key) {
+                self.suspects.insert(key);
+            } else {
+                ground.tell(|| format!("{} finds job {} of {run} gone", self.id, job.entry));
+                ground.count("jobs found gone");
+                self.lost.0 = ground.now();
+                self.lost.1.push(Input::Lost(run, job));
+            }
+        }
+    }
+}
+
+/// The jobs that a run waits for.
+fn open_jobs(run: &RunState) -> Vec<JobLost> {
+    let of_frame =
+        |(path, frame): (&tidemill_common::ids::FramePath, &tidemill_common::machine::run::Frame)| {
+            let lost = |(at, entry)| JobLost { frame: path.clone(), node: NodeIx(at), entry };
+            let jobs = (0..).zip(&frame.nodes).filter_map(|(at, node)| Some((at, node.job?)));
+            jobs.map(lost).collect::<Vec<_>>()
+        };
+    run.frames.iter().flat_map(of_frame).collect()
+}
+
+/// The head in a run's start fact, when it is among the inputs.
+fn start_of(inputs: &[Input], run: RunId) -> Option<Box<tidemill_common::machine::run::RunHead>> {
+    inputs.iter().find_map(|input| {
+        let Input::Fact(fact) = input else { return None };
+        if fact.kind != wire::fact::kind::START || input.run() != Some(run) {
+            return None;
+        }
+        let Ok(Fact::Start(head)) = wire::fact::parse_start(&fact.body) else { return None };
+        Some(head)
+    })
+}
