@@ -47,6 +47,7 @@ pub(super) fn begin_body(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> 
     cx.update(frame, node, |state| state.status = NodeStatus::Succeeded);
     edges::decide(cx, frame, node, SOURCE_HANDLE);
     cx.close_entry();
+    super::breakpoints::ended(cx, node);
     settled(cx, frame);
     80
 }
@@ -107,6 +108,12 @@ fn order_part(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, phase: Phase) 
     } else {
         drive::make_ready(cx, frame, node);
     }
+}
+
+/// Why a container of so many items or rounds is refused, if it is.
+fn too_many(run: &RunState, count: u32, what: &str) -> Option<String> {
+    let max = run.head.options.container_rounds_max;
+    (u64::from(count) > max).then(|| format!("{count} {what} are more than run.container_rounds_max ({max})"))
 }
 
 /// A `loop-end` was reached: its loop ends with this round, also from an iteration within it.
