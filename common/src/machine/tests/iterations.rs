@@ -337,3 +337,58 @@ fn failures_within_an_iteration_count_for_the_run_unless_it_is_told_otherwise() 
         assert_eq!(play.last(), last);
     }
 }
+
+#[test]
+fn what_the_conversation_keeps_is_what_the_nodes_behind_parallel_items_see() {
+    let text = sheet(
+        "conversation c, value_type: string, value: old\n\
+         it iteration iterator_selector: [s, l], output_selector: [k, output], is_parallel: true, parallel_nums: 2\n\
+         it/w assigner version: '2', items: [{variable_selector: [conversation, c], input_type: variable, operation: over-write, value: [it, item]}]\n\
+         it/k job\n\
+         e end outputs: [{variable: c, value_selector: [conversation, c]}]\n\
+         s > it > e\nits > w > k",
+    );
+    let mut play =
+        Play::headed(&text, json!({"l": ["a", "b"]}), |head| head.conversation_id = Some("c".into()));
+    // The second item closes before the first, which has the last word.
+    play.start().done("it#1/k", "").done("it#0/k", "");
+    assert_eq!(play.last(), r#"succeeded [c="a"]"#);
+    assert_eq!(play.kept.conversation["v:c"], r#""a""#);
+}
+
+#[test]
+fn more_items_or_rounds_than_are_allowed_fail_their_container() {
+    for (text, what) in [
+        (plain(""), "3 items"),
+        (
+            "lp loop loop_count: 3, logical_operator: and, break_conditions: []\nlp/k job\ns > lp\nlps > k"
+                .to_string(),
+            "3 rounds",
+        ),
+    ] {
+        let mut play = Play::headed(&sheet(&text), json!({"l": [1, 2, 3]}), |head| {
+            head.options.container_rounds_max = 2
+        });
+        play.start();
+        let error = play.run.error.as_deref().unwrap_or_default();
+        assert!(error.contains(what) && error.contains("container_rounds_max"), "{error}");
+    }
+}
+
+#[test]
+fn iterations_within_iterations_do_not_multiply_their_windows_without_end() {
+    let list: Vec<u32> = (0..200).collect();
+    let text = sheet(
+        "it iteration iterator_selector: [s, l], output_selector: [in, output], is_parallel: true, parallel_nums: 200\n\
+         it/in iteration iterator_selector: [s, l], output_selector: [k, output], is_parallel: true, parallel_nums: 200\n\
+         in/k job\n\
+         s > it\nits > in\nins > k",
+    );
+    let mut play = Play::headed(&text, json!({"l": list}), |head| head.options.steps_max = 1_000_000);
+    play.start();
+    while play.go_on > 0 {
+        play.continues();
+    }
+    let open = play.run.frames.len();
+    assert!((1_000..1_500).contains(&open), "{open} frames are open");
+}

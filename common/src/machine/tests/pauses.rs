@@ -323,3 +323,25 @@ fn late_commands_change_nothing() {
     play.feed(vec![Fact::TimerFired(fact::Timer::PauseLimit { pause: "x".into() })]).tells(&[]);
     assert_eq!(play.run, before);
 }
+
+#[test]
+fn an_answer_while_a_command_holds_the_run_does_not_end_it_for_its_time() {
+    let mut play = Play::sheet(&form(), json!({}));
+    play.restless = true;
+    play.start().pause("hold").after(HOUR / 2).answer("f", "ok", json!({"name": "Ada"}));
+    assert_eq!(play.run.status, RunStatus::Paused, "nothing new begins, and nothing ends for it");
+    play.resume();
+    assert_eq!(play.waiting(), ["a"]);
+}
+
+#[test]
+fn a_form_with_an_endless_text_fails_its_node() {
+    let mut play = Play::headed(&sheet(&form()), json!({}), |head| head.options.template_chars_max = 10);
+    play.start();
+    assert_eq!(play.run.status, RunStatus::Failed);
+    assert!(
+        play.run.error.as_deref().is_some_and(|e| e.contains("template_chars_max")),
+        "{:?}",
+        play.run.error
+    );
+}
