@@ -22,9 +22,9 @@ run: setup ## Start Redis, a scheduler, two workers and a mock model, and run an
 
 test: setup ## Run all tests: unit, store, whole processes, faults, and the conformance cases that pass
 	$(CARGO) test --workspace --locked
-	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --locked -p tidemill-tests --test conformance
+	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
 	@# Once more with every value stored apart: what the scheduler did before, workers do now.
-	CONFORMANCE_APART=1 CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --locked -p tidemill-tests --test conformance
+	CONFORMANCE_APART=1 CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
 
 lint: ## Check formatting, lints, documentation, and that the pure half builds alone
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
@@ -42,7 +42,7 @@ fix: ## Format the code and apply what clippy can mend
 check: lint test ## All that continuous integration checks: lint, then test
 
 conformance: setup ## Run every conformance case, also those that do not pass yet (CONFORMANCE_DIR: other cases)
-	$(CARGO) test --locked -p tidemill-tests --test conformance
+	$(CARGO) test --workspace --locked --test conformance
 
 faults: setup ## Run the fault tests alone: processes killed, frozen and cut off in the middle of runs
 	$(CARGO) test --locked -p tidemill-tests --test faults
