@@ -105,7 +105,8 @@ impl Process {
         assert!(sent.success(), "{line} failed");
     }
 
-    fn tail(&self) -> String {
+    /// The last lines that it wrote.
+    pub fn tail(&self) -> String {
         let said = self.said();
         let lines: Vec<&str> = said.lines().collect();
         lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
