@@ -38,7 +38,7 @@ places! {
     TrimBegun "scheduler.trim_begun" Scheduler "the inbox is about to be trimmed",
     TrimDone "scheduler.trim_done" Scheduler "the inbox is trimmed",
     SweepBegun "scheduler.sweep_begun" Scheduler "a run is about to be removed",
-    SweepDone "scheduler.sweep_done" Scheduler "a run is removed, others are still due",
+    SweepDone "scheduler.sweep_done" Scheduler "a run is removed",
     ReleaseBegun "scheduler.release_begun" Scheduler "at a stop: loops have ended, the shard is still held",
     KeyReserved "scheduler.key_reserved" Scheduler "an idempotency key is reserved, its run does not exist",
     RunCreated "scheduler.run_created" Scheduler "a run exists, who asked for it was not told",
@@ -76,7 +76,9 @@ pub fn arm_by_environment() -> Result<(), UnknownPlace> {
 
 /// The variable names no place.
 #[derive(Debug, thiserror::Error)]
-#[error("{VARIABLE}={0} names no place to die at; it is <name> or <name>:<times>, for tests alone, see common/src/crash.rs")]
+#[error(
+    "{VARIABLE}={0} names no place to die at; it is <name> or <name>:<times>, for tests alone, see common/src/crash.rs"
+)]
 pub struct UnknownPlace(String);
 
 /// The process passes a place, and dies there if it is the armed one.
@@ -110,7 +112,10 @@ mod tests {
     #[test]
     fn a_place_is_named_with_or_without_a_number() {
         assert_eq!(read("worker.job_taken").map(|(at, n)| (PLACES[at].0, n)), Some((Place::JobTaken, 1)));
-        assert_eq!(read("scheduler.facts_read:3").map(|(at, n)| (PLACES[at].0, n)), Some((Place::FactsRead, 3)));
+        assert_eq!(
+            read("scheduler.facts_read:3").map(|(at, n)| (PLACES[at].0, n)),
+            Some((Place::FactsRead, 3))
+        );
         for wrong in ["", "worker", "worker.job_taken:0", "worker.job_taken:x"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

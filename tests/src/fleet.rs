@@ -113,6 +113,11 @@ impl Fleet {
         self.members[at].process.thaw();
     }
 
+    /// What the name of the process at a place contains, as Redis knows it: nobody else's does.
+    pub fn mark(&self, at: usize) -> String {
+        format!("-{}-", self.members[at].process.id())
+    }
+
     /// SIGTERM; a new process once it has ended, or after SIGKILL when it takes too long.
     pub async fn replace(&mut self, at: usize, at_most: Duration, dice: &mut Dice) {
         let member = &mut self.members[at];
@@ -156,7 +161,12 @@ impl Fleet {
             for member in &self.members {
                 let asked = http.get(format!("http://{}/livez", member.address)).send().await;
                 if let Err(error) = asked {
-                    return Err(format!("{:?} at {}: {error}\n{}", member.role, member.address, member.process.tail()));
+                    return Err(format!(
+                        "{:?} at {}: {error}\n{}",
+                        member.role,
+                        member.address,
+                        member.process.tail()
+                    ));
                 }
             }
             Ok(())

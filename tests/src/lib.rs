@@ -37,8 +37,8 @@ pub mod patient;
 pub mod process;
 pub mod proxy;
 pub mod redis;
-pub mod story;
 pub mod sse;
+pub mod story;
 pub mod wait;
 
 use std::path::{Path, PathBuf};

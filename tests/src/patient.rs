@@ -93,20 +93,33 @@ impl Patient {
             tokio::time::sleep(PAUSE * 2).await;
             let asked = self.ask(Method::GET, &format!("/api/v1/runs/{run}/pauses"), |r| r).await;
             let Ok((200, pauses)) = asked else { continue };
-            let pending = pauses["data"].as_array().into_iter().flatten().filter(|p| p["status"] == "pending");
+            let pending =
+                pauses["data"].as_array().into_iter().flatten().filter(|p| p["status"] == "pending");
             for pause in pending {
                 let id = pause["pause_id"].as_str().unwrap_or_default();
                 let names = pause["inputs"].as_array().into_iter().flatten();
                 let names = names.filter_map(|input| input["output_variable_name"].as_str());
-                let inputs: serde_json::Map<_, _> = names.map(|name| (name.to_string(), json!(text))).collect();
+                let inputs: serde_json::Map<_, _> =
+                    names.map(|name| (name.to_string(), json!(text))).collect();
                 let action = &pause["actions"][0]["id"];
-                let body = json!({"action": action, "inputs": inputs, "key": format!("{run} {id}")}).to_string();
+                let body =
+                    json!({"action": action, "inputs": inputs, "key": format!("{run} {id}")}).to_string();
                 let path = format!("/api/v1/runs/{run}/pauses/{id}/answer");
-                let fill = |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
+                let fill =
+                    |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
                 // What it was answered shows when the pause is asked for again.
                 let _ = self.ask(Method::POST, &path, fill).await;
             }
         }
+    }
+
+    /// Writes a variable of a run under a key: once, however often it is sent.
+    pub async fn update(&self, run: &str, node: &str, value: &str, key: &str) {
+        let updates = json!([{"selector": [node, "value"], "value": value}]);
+        let body = json!({"command": "update_variables", "updates": updates, "key": key}).to_string();
+        let fill = |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
+        // Of a run that is over it is refused, which is as well.
+        let _ = self.ask(Method::POST, &format!("/api/v1/runs/{run}/commands"), fill).await;
     }
 
     /// Follows a run to its end over as many connections as it takes.
@@ -116,7 +129,8 @@ impl Patient {
     pub async fn follow(&self, run: &str, at_most: Duration) -> Result<Followed, (Followed, Trouble)> {
         let mut seen = Followed::default();
         let began = Instant::now();
-        let is_over = |told: &Transcript| told.events.last().is_some_and(|e| TERMINAL.contains(&e.kind.as_str()));
+        let is_over =
+            |told: &Transcript| told.events.last().is_some_and(|e| TERMINAL.contains(&e.kind.as_str()));
         while !is_over(&seen.told) {
             if began.elapsed() > at_most {
                 let last = seen.told.events.last().map(|event| format!("{} {}", event.kind, event.data));
@@ -176,7 +190,11 @@ impl Patient {
                 let response = request.send().await.map_err(|e| e.to_string())?;
                 let status = response.status().as_u16();
                 let text = response.text().await.map_err(|e| e.to_string())?;
-                if status == 503 { Err(text) } else { Ok((status, serde_json::from_str(&text).unwrap_or_default())) }
+                if status == 503 {
+                    Err(text)
+                } else {
+                    Ok((status, serde_json::from_str(&text).unwrap_or_default()))
+                }
             };
             match answer.await {
                 Ok(answer) => return Ok(answer),

@@ -35,6 +35,11 @@ impl Process {
         Self { name: name.into(), child, log }
     }
 
+    /// The system's number for it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it wrote so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

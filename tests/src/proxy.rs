@@ -4,8 +4,8 @@
 //! It knows nothing of Redis: what a client writes in one go is a request, what comes back is a reply. That is what a
 //! network knows, too.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

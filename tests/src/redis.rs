@@ -81,6 +81,18 @@ impl Redis {
         assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.said());
     }
 
+    /// Writes its append-only file anew and waits for that, as operators are told to do after a loss of power: Redis may
+    /// leave the beginning of a transaction in the file, which the next start would apply.
+    pub async fn rewrite_log(&self) {
+        self.cli(&["BGREWRITEAOF"]);
+        until("the append-only file to be written anew", LONG, async || {
+            let said = self.cli(&["INFO", "persistence"]);
+            let waits = ["aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1"];
+            if waits.iter().any(|wait| said.contains(wait)) { Err(said) } else { Ok(()) }
+        })
+        .await;
+    }
+
     /// SIGTERM, and waits until it has written everything.
     pub async fn stop(&mut self) {
         self.process.terminate();
@@ -150,7 +162,10 @@ fn spawn(folder: &TempDir, port: u16, starts: u32) -> Process {
 }
 
 /// A port that nobody listens on.
-pub(crate) fn free_port() -> u16 {
+///
+/// # Panics
+/// Never: it looks until it finds one.
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Test programs run one after another, but a stopped one may have left something behind.
     let begin = u16::try_from(std::process::id() % 16_000).unwrap_or_default();

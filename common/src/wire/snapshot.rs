@@ -91,7 +91,9 @@ pub fn variables(run: &RunState) -> Vec<(FramePath, String, String, Stored)> {
         .collect();
     for (path, frame) in run.frames.iter().filter(|(path, _)| !path.is_root()) {
         for (node, values) in &frame.variables {
-            found.extend(values.iter().map(|(name, value)| (path.clone(), node.clone(), name.clone(), value.clone())));
+            found.extend(
+                values.iter().map(|(name, value)| (path.clone(), node.clone(), name.clone(), value.clone())),
+            );
         }
     }
     found

@@ -10,9 +10,24 @@ use crate::redis::Redis;
 /// Keys that live on without a TTL, as docs/redis.md says: what they begin and end with. `{n}` stands for any shard. Those
 /// of a run that is not over are not among them: at the end every run is over.
 const LIVES_ON: [&str; 20] = [
-    "tm:meta", "tm:schedulers", "tm:workers", "tm:apps", "tm:app:*", "tm:key:*", "tm:{n}:fence", "tm:{n}:trying",
-    "tm:{n}:inbox", "tm:{n}:jobs:*", "tm:{n}:timers", "tm:{n}:dead", "tm:{n}:runs", "tm:{n}:runs:*", "tm:{n}:ended",
-    "tm:{n}:graph:*", "tm:{n}:graphs", "tm:{n}:conversation:*",
+    "tm:meta",
+    "tm:schedulers",
+    "tm:workers",
+    "tm:apps",
+    "tm:app:*",
+    "tm:key:*",
+    "tm:{n}:fence",
+    "tm:{n}:trying",
+    "tm:{n}:inbox",
+    "tm:{n}:jobs:*",
+    "tm:{n}:timers",
+    "tm:{n}:dead",
+    "tm:{n}:runs",
+    "tm:{n}:runs:*",
+    "tm:{n}:ended",
+    "tm:{n}:graph:*",
+    "tm:{n}:graphs",
+    "tm:{n}:conversation:*",
     // As long as their run, which removes them; that each has one is looked at apart.
     "tm:{n}:blob:*",
     "tm:probe",
@@ -101,7 +116,8 @@ impl Remains {
             self.open_runs.extend(runs.into_iter().map(|run| format!("{run} is {status}")));
         }
         self.ended_runs.extend(redis.ask::<Vec<String>>(&["ZRANGE", &key("ended"), "0", "-1"]).await);
-        let dead: Vec<(String, Vec<String>)> = redis.ask(&["XRANGE", &key("dead"), "-", "+", "COUNT", "20"]).await;
+        let dead: Vec<(String, Vec<String>)> =
+            redis.ask(&["XRANGE", &key("dead"), "-", "+", "COUNT", "20"]).await;
         self.dead.extend(dead.into_iter().map(|(id, fields)| format!("{id} {fields:?}")));
     }
 }
@@ -140,18 +156,23 @@ pub(super) fn inbox_is_applied(evidence: &Evidence) -> Vec<String> {
         (major.parse::<u64>().unwrap_or(0), minor.parse::<u64>().unwrap_or(0))
     };
     let behind = evidence.remains.inboxes.iter().filter(|(_, (last, cursor))| number(last) > number(cursor));
-    behind.map(|(shard, (last, cursor))| format!("{shard}: the last fact is {last}, the cursor {cursor}")).collect()
+    behind
+        .map(|(shard, (last, cursor))| format!("{shard}: the last fact is {last}, the cursor {cursor}"))
+        .collect()
 }
 
 pub(super) fn timers_are_cleared(evidence: &Evidence) -> Vec<String> {
-    let left = evidence.remains.timers.iter().flat_map(|(shard, timers)| timers.iter().map(move |t| (shard, t)));
+    let left =
+        evidence.remains.timers.iter().flat_map(|(shard, timers)| timers.iter().map(move |t| (shard, t)));
     left.map(|(shard, timer)| format!("{shard}: {timer}")).collect()
 }
 
 pub(super) fn leases_are_the_owners(evidence: &Evidence) -> Vec<String> {
     let Remains { leases, schedulers, .. } = &evidence.remains;
     let wrong = leases.iter().filter(|(_, (owner, holder))| owner != holder || !schedulers.contains(owner));
-    wrong.map(|(shard, (owner, holder))| format!("{shard}: leased to {owner:?}, the fence names {holder:?}")).collect()
+    wrong
+        .map(|(shard, (owner, holder))| format!("{shard}: leased to {owner:?}, the fence names {holder:?}"))
+        .collect()
 }
 
 pub(super) fn indexes_are_right(evidence: &Evidence) -> Vec<String> {
@@ -165,7 +186,11 @@ pub(super) fn indexes_are_right(evidence: &Evidence) -> Vec<String> {
 pub(super) fn keys_are_documented(evidence: &Evidence) -> Vec<String> {
     let keys = evidence.remains.without_ttl.iter().filter(|key| !lives_on(key));
     let keys = keys.map(|key| format!("{key} has no TTL"));
-    let blobs = evidence.remains.lone_blobs.iter().map(|blob| format!("blob {blob} has no TTL and belongs to no run"));
+    let blobs = evidence
+        .remains
+        .lone_blobs
+        .iter()
+        .map(|blob| format!("blob {blob} has no TTL and belongs to no run"));
     keys.chain(blobs).collect()
 }
 

@@ -23,12 +23,12 @@ const END_MAX: Duration = Duration::from_secs(120);
 const REFERENCES: usize = 2;
 
 /// The tag of a run. All have the same length, so that none is part of another.
-pub fn tag(letter: char, number: usize) -> String {
+pub(crate) fn tag(letter: char, number: usize) -> String {
     format!("{letter}{number:05}")
 }
 
 /// Runs in flight.
-pub struct Load {
+pub(crate) struct Load {
     is_over: Arc<AtomicBool>,
     stories: Arc<Mutex<Vec<Story>>>,
     clients: JoinSet<()>,
@@ -36,7 +36,7 @@ pub struct Load {
 
 impl Load {
     /// Keeps so many runs in flight from now on.
-    pub fn start(patient: &Arc<Patient>, workflows: &[Workflow], runs: usize, seed: u64) -> Self {
+    pub(crate) fn start(patient: &Arc<Patient>, workflows: &[Workflow], runs: usize, seed: u64) -> Self {
         let (is_over, stories): (Arc<AtomicBool>, Arc<Mutex<Vec<Story>>>) = Default::default();
         let next = Arc::new(AtomicUsize::new(0));
         let workflows: Arc<[Workflow]> = workflows.into();
@@ -57,7 +57,7 @@ impl Load {
     }
 
     /// Begins no more runs, and waits until those in flight have ended.
-    pub async fn finish(mut self) -> Vec<Story> {
+    pub(crate) async fn finish(mut self) -> Vec<Story> {
         self.is_over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.clients.join_next().await {
             ended.expect("a client does not panic");
@@ -122,7 +122,7 @@ fn note_trouble(story: &mut Story, trouble: Option<Trouble>) {
 }
 
 /// What anybody is told of the runs afterwards. One that Redis made forget its end comes to it again first.
-pub async fn look_back(patient: &Patient, workflows: &[Workflow], stories: &mut [Story]) {
+pub(crate) async fn look_back(patient: &Patient, workflows: &[Workflow], stories: &mut [Story]) {
     for story in stories.iter_mut().filter(|story| story.trouble.is_none() && !story.run.is_empty()) {
         let (record, trouble) = follow(patient, &workflows[story.workflow], story).await;
         story.record = record.told;
@@ -139,7 +139,7 @@ pub async fn look_back(patient: &Patient, workflows: &[Workflow], stories: &mut 
 ///
 /// # Panics
 /// When one does not even end then.
-pub async fn references(workflows: &[Workflow]) -> Vec<Reference> {
+pub(crate) async fn references(workflows: &[Workflow]) -> Vec<Reference> {
     let model = Model::start().await;
     let fleet = Fleet::start(&crate::round::SETTINGS, &model.running, [1, 2], false, &mut Dice::new(0)).await;
     let patient = Patient::new(fleet.schedulers());

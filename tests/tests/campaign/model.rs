@@ -16,16 +16,16 @@ const REFUSALS: usize = 2;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The model and the ledger of its calls.
-pub struct Model {
+pub(crate) struct Model {
     /// The mock.
-    pub running: Arc<Running>,
+    pub(crate) running: Arc<Running>,
     calls: Arc<Mutex<Vec<String>>>,
     looking: JoinHandle<()>,
 }
 
 impl Model {
     /// Starts it.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let running = Arc::new(llm::rules(rules()).await);
         let calls: Arc<Mutex<Vec<String>>> = Arc::default();
         let (asked, ledger) = (running.clone(), calls.clone());
@@ -39,7 +39,7 @@ impl Model {
     }
 
     /// Every call so far: its messages.
-    pub fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         note(&self.running, &self.calls);
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -63,13 +63,16 @@ fn rules() -> Json {
         json!({"match": {"contains": "stream quickly"}, "chunks": pieces(20), "chunk_delay_ms": 20}),
         json!({"match": {"contains": "about "}, "echo": "last_user", "delay_ms": 150}),
     ];
-    let examples = std::fs::read_to_string(workspace().join("examples/mock-rules.json")).expect("the examples' rules");
+    let examples =
+        std::fs::read_to_string(workspace().join("examples/mock-rules.json")).expect("the examples' rules");
     let examples: Vec<Json> = serde_json::from_str(&examples).expect("they are JSON");
     let catches_all = |rule: &Json| rule["match"].as_object().is_some_and(serde_json::Map::is_empty);
     rules.extend(examples.into_iter().filter(|rule| !catches_all(rule)));
-    let tags = (0..FLAKY_MAX).map(|n| super::load::tag('r', n)).chain((0..100).map(|n| super::load::tag('q', n)));
+    let tags =
+        (0..FLAKY_MAX).map(|n| super::load::tag('r', n)).chain((0..100).map(|n| super::load::tag('q', n)));
+    // A refusal that the worker does not try again by itself: the node does.
     rules.extend(tags.map(|tag| {
-        json!({"match": {"equals": format!("flaky {tag}")}, "reply": "at last", "status": 500, "fail_times": REFUSALS})
+        json!({"match": {"equals": format!("flaky {tag}")}, "reply": "at last", "status": 400, "fail_times": REFUSALS})
     }));
     rules.push(json!({"match": {}, "echo": "last_user", "delay_ms": 50}));
     Json::Array(rules)

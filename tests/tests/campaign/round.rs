@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use crate::workflows::Workflow;
 
 /// Short leases, so that much happens in little time; and nothing is given up on because of too many deaths.
-pub const SETTINGS: [(&str, &str); 8] = [
+pub(crate) const SETTINGS: [(&str, &str); 8] = [
     ("scheduler.shard_lease_ms", "2000"),
     ("scheduler.shard_renew_ms", "400"),
     ("scheduler.repair_seconds", "2"),
@@ -40,15 +40,15 @@ const LOSING_EACH: u64 = 3;
 
 /// What came of a round, or of several.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// What does not hold.
-    pub violations: Vec<(&'static str, String)>,
+    pub(crate) violations: Vec<(&'static str, String)>,
     /// How often each fault happened.
-    pub faults: BTreeMap<&'static str, usize>,
+    pub(crate) faults: BTreeMap<&'static str, usize>,
     /// Processes that were killed.
-    pub kills: usize,
+    pub(crate) kills: usize,
     /// Where the processes' logs are, when something does not hold.
-    pub logs: PathBuf,
+    pub(crate) logs: PathBuf,
     runs: usize,
     gone: usize,
     connections: usize,
@@ -60,13 +60,13 @@ pub struct Outcome {
 
 impl Outcome {
     /// A round in a line.
-    pub fn line(&self, seed: u64) -> String {
+    pub(crate) fn line(&self, seed: u64) -> String {
         let verdict = if self.violations.is_empty() { "ok" } else { "NOT OK" };
         format!("round with seed {seed}, {} s: {}: {verdict}", self.seconds, self.sums())
     }
 
     /// The numbers.
-    pub fn sums(&self) -> String {
+    pub(crate) fn sums(&self) -> String {
         let faults: usize = self.faults.values().sum();
         format!(
             "{} runs, {faults} faults, {} kills, {} streams, {} resets, {} runs lost with Redis, {} calls ({} needed)",
@@ -75,7 +75,7 @@ impl Outcome {
     }
 
     /// Adds another round.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.kills += other.kills;
         self.runs += other.runs;
         self.gone += other.gone;
@@ -91,7 +91,12 @@ impl Outcome {
 }
 
 /// Plays a round.
-pub async fn play(seed: u64, settings: &Settings, workflows: &[Workflow], references: &[Reference]) -> Outcome {
+pub(crate) async fn play(
+    seed: u64,
+    settings: &Settings,
+    workflows: &[Workflow],
+    references: &[Reference],
+) -> Outcome {
     let (began, mut dice) = (Instant::now(), Dice::new(seed));
     let model = Model::start().await;
     let mut fleet = Fleet::start(&SETTINGS, &model.running, FLEET, true, &mut dice).await;
@@ -108,13 +113,8 @@ pub async fn play(seed: u64, settings: &Settings, workflows: &[Workflow], refere
     load::look_back(&patient, workflows, &mut stories).await;
 
     let calls = model.calls();
-    let mut evidence = Evidence {
-        stories,
-        references: references.to_vec(),
-        faults,
-        calls,
-        remains: Remains::default(),
-    };
+    let mut evidence =
+        Evidence { stories, references: references.to_vec(), faults, calls, remains: Remains::default() };
     let mut violations = quiet(&fleet, &mut evidence).await;
     violations.extend(fleet.complaints.drain(..).map(|what| ("processes-live", what)));
     let logs = if violations.is_empty() { PathBuf::new() } else { keep_logs(&fleet, seed, &evidence) };
@@ -124,7 +124,9 @@ pub async fn play(seed: u64, settings: &Settings, workflows: &[Workflow], refere
 /// Lets faults happen, one after another, until the round's time is over.
 async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut Dice) -> Vec<Happened> {
     let began = Instant::now();
-    let is_wanted = |fault: &&dyn Fault| settings.only.is_empty() || settings.only.iter().any(|name| name == fault.name());
+    let is_wanted = |fault: &&dyn Fault| {
+        settings.only.is_empty() || settings.only.iter().any(|name| name == fault.name())
+    };
     let possible: Vec<&dyn Fault> =
         faults::FAULTS.iter().copied().filter(|fault| loses || !fault.loses()).filter(is_wanted).collect();
     let mut happened = Vec::new();
@@ -193,18 +195,21 @@ fn outcome(
 
 /// Copies what processes said, and the plan as it happened, to where it outlives the round.
 fn keep_logs(fleet: &Fleet, seed: u64, evidence: &Evidence) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
     let folder = target.join("campaign").join(seed.to_string());
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
     copy(fleet.cluster.logs(), &folder);
     let began = evidence.stories.iter().map(|story| story.began).min().unwrap_or_else(Instant::now);
     let line = |fault: &Happened| {
-        let (from, to) = (fault.from.saturating_duration_since(began), fault.to.saturating_duration_since(began));
+        let (from, to) =
+            (fault.from.saturating_duration_since(began), fault.to.saturating_duration_since(began));
         format!("{:7.3} {:7.3} {} {}\n", from.as_secs_f64(), to.as_secs_f64(), fault.name, fault.what)
     };
     let plan: String = evidence.faults.iter().map(line).collect();
     std::fs::write(folder.join("faults.txt"), plan).expect("the target folder can be written");
-    std::fs::write(folder.join("stories.txt"), format!("{:#?}", evidence.stories)).expect("it can be written");
+    std::fs::write(folder.join("stories.txt"), format!("{:#?}", evidence.stories))
+        .expect("it can be written");
     folder
 }
 

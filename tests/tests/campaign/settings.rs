@@ -13,17 +13,17 @@ const ROUND_SECONDS: u64 = 30;
 const RUNS: usize = 8;
 
 /// See the module.
-pub struct Settings {
+pub(crate) struct Settings {
     /// `SEED`: the seed of the first round; each further round has the next. Without it one is drawn.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// `WORKFLOWS`: a folder of workflow files to use instead of the project's own.
-    pub folders: Vec<PathBuf>,
+    pub(crate) folders: Vec<PathBuf>,
     /// `ROUND_SECONDS`: how long faults happen in a round.
-    pub round: Duration,
+    pub(crate) round: Duration,
     /// `RUNS`: runs in flight.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// `FAULTS`: only these faults, by their names with commas between.
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// `ROUNDS`, `KILLS`, `MINUTES`: the campaign ends after so many rounds, killed processes or minutes.
     rounds: Option<u64>,
     kills: Option<usize>,
@@ -35,15 +35,19 @@ impl Settings {
     ///
     /// # Panics
     /// When one is no number.
-    pub fn of_environment() -> Self {
+    pub(crate) fn of_environment() -> Self {
         let own = [workspace().join("tests/tests/campaign/workflows"), workspace().join("examples")];
-        let drawn = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |t| t.as_secs() % 1_000_000);
+        let drawn = || {
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |t| t.as_secs() % 1_000_000)
+        };
         Self {
             seed: number("SEED").unwrap_or_else(drawn),
             folders: text("WORKFLOWS").map_or_else(|| own.into(), |folder| vec![folder.into()]),
             round: Duration::from_secs(number("ROUND_SECONDS").unwrap_or(ROUND_SECONDS)),
             runs: number("RUNS").unwrap_or(RUNS),
-            only: text("FAULTS").map(|names| names.split(',').map(str::to_string).collect()).unwrap_or_default(),
+            only: text("FAULTS")
+                .map(|names| names.split(',').map(str::to_string).collect())
+                .unwrap_or_default(),
             rounds: number("ROUNDS"),
             kills: number("KILLS"),
             minutes: number("MINUTES"),
@@ -51,7 +55,7 @@ impl Settings {
     }
 
     /// Whether enough has been done.
-    pub fn is_over(&self, rounds: u64, kills: usize, elapsed: Duration) -> bool {
+    pub(crate) fn is_over(&self, rounds: u64, kills: usize, elapsed: Duration) -> bool {
         let minutes = match (self.rounds, self.kills, self.minutes) {
             (None, None, None) => Some(MINUTES),
             (_, _, minutes) => minutes,
@@ -62,7 +66,7 @@ impl Settings {
     }
 
     /// The plan in words.
-    pub fn plan(&self) -> String {
+    pub(crate) fn plan(&self) -> String {
         let until = match (self.rounds, self.kills, self.minutes) {
             (Some(rounds), ..) => format!("{rounds} rounds"),
             (_, Some(kills), _) => format!("{kills} kills"),

@@ -11,21 +11,21 @@ const ITEMS: usize = 6;
 
 /// A workflow file.
 #[derive(Debug, Clone)]
-pub struct Workflow {
+pub(crate) struct Workflow {
     /// Its file's name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its text.
-    pub text: String,
+    pub(crate) text: String,
     /// The variables of its start form, as the file has them.
     variables: Vec<Json>,
     is_chat: bool,
     has_conversation: bool,
     /// Whether runs of it wait for people.
-    pub asks_people: bool,
+    pub(crate) asks_people: bool,
 }
 
 /// All workflows of these folders, and a word on each file that cannot be used.
-pub fn of_folders(folders: &[PathBuf]) -> (Vec<Workflow>, Vec<String>) {
+pub(crate) fn of_folders(folders: &[PathBuf]) -> (Vec<Workflow>, Vec<String>) {
     let (mut workflows, mut skipped) = (Vec::new(), Vec::new());
     for folder in folders {
         let files = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -63,7 +63,7 @@ fn read(path: &Path) -> Result<Workflow, String> {
 
 impl Workflow {
     /// What is submitted for a run with this tag. The tag is in every text.
-    pub fn submission(&self, tag: &str) -> Json {
+    pub(crate) fn submission(&self, tag: &str) -> Json {
         let inputs: Map<String, Json> = self
             .variables
             .iter()

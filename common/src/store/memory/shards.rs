@@ -184,8 +184,11 @@ impl Shards for MemoryStore {
     ) -> Result<(Vec<RunId>, Option<usize>), StoreError> {
         let mut space = self.inner.lock();
         let runs = &space.shard(shard).runs;
-        let mut open: Vec<(Timestamp, RunId)> =
-            runs.iter().filter(|(_, run)| run.is_under_way()).map(|(id, run)| (run.created_at, *id)).collect();
+        let mut open: Vec<(Timestamp, RunId)> = runs
+            .iter()
+            .filter(|(_, run)| run.is_under_way())
+            .map(|(id, run)| (run.created_at, *id))
+            .collect();
         open.sort_unstable();
         let next = from.saturating_add(count);
         let page = open.iter().skip(from).take(count).map(|(_, id)| *id).collect();

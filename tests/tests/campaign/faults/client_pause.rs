@@ -9,9 +9,9 @@ use tidemill_tests::fleet::Fleet;
 use super::Fault;
 
 /// See the module.
-pub struct ClientPause;
+pub(crate) struct ClientPause;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for ClientPause {
     fn name(&self) -> &'static str {
         "client-pause"

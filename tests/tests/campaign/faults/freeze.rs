@@ -9,9 +9,9 @@ use tidemill_tests::fleet::{Fleet, Role};
 use super::{Fault, one_of};
 
 /// See the module.
-pub struct Freeze(pub Role);
+pub(crate) struct Freeze(pub(crate) Role);
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for Freeze {
     fn name(&self) -> &'static str {
         match self.0 {

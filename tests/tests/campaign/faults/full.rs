@@ -9,9 +9,9 @@ use tidemill_tests::fleet::Fleet;
 use super::Fault;
 
 /// See the module.
-pub struct Full;
+pub(crate) struct Full;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for Full {
     fn name(&self) -> &'static str {
         "redis-full"

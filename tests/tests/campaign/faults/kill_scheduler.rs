@@ -7,9 +7,9 @@ use tidemill_tests::fleet::{Fleet, Role};
 use super::{Fault, one_of};
 
 /// See the module.
-pub struct KillScheduler;
+pub(crate) struct KillScheduler;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for KillScheduler {
     fn name(&self) -> &'static str {
         "kill-scheduler"

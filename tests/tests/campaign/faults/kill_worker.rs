@@ -7,9 +7,9 @@ use tidemill_tests::fleet::{Fleet, Role};
 use super::{Fault, one_of};
 
 /// See the module.
-pub struct KillWorker;
+pub(crate) struct KillWorker;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for KillWorker {
     fn name(&self) -> &'static str {
         "kill-worker"

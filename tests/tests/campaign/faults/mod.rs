@@ -22,8 +22,8 @@ use tidemill_tests::fleet::{Fleet, Role};
 use tidemill_tests::proxy::Mishap;
 
 /// Something that happens to a fleet.
-#[async_trait]
-pub trait Fault: Sync {
+#[async_trait(?Send)]
+pub(crate) trait Fault: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
     /// What happens.
@@ -47,7 +47,7 @@ pub trait Fault: Sync {
 }
 
 /// Every fault.
-pub const FAULTS: &[&dyn Fault] = &[
+pub(crate) const FAULTS: &[&dyn Fault] = &[
     &kill_worker::KillWorker,
     &kill_scheduler::KillScheduler,
     &freeze::Freeze(Role::Worker),
@@ -69,7 +69,7 @@ pub const FAULTS: &[&dyn Fault] = &[
 ];
 
 /// One of these faults, by their weights.
-pub fn draw<'a>(possible: &[&'a dyn Fault], dice: &mut Dice) -> &'a dyn Fault {
+pub(crate) fn draw<'a>(possible: &[&'a dyn Fault], dice: &mut Dice) -> &'a dyn Fault {
     let total: usize = possible.iter().map(|fault| fault.weight()).sum();
     let mut at = dice.below(total);
     for fault in possible {
@@ -82,7 +82,7 @@ pub fn draw<'a>(possible: &[&'a dyn Fault], dice: &mut Dice) -> &'a dyn Fault {
 }
 
 /// Processes that a fault kills.
-pub fn kills(name: &str) -> usize {
+pub(crate) fn kills(name: &str) -> usize {
     FAULTS.iter().find(|fault| fault.name() == name).map_or(0, |fault| fault.kills())
 }
 

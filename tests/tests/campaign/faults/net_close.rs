@@ -9,9 +9,9 @@ use tidemill_tests::fleet::Fleet;
 use super::{Fault, anybody};
 
 /// See the module.
-pub struct NetClose;
+pub(crate) struct NetClose;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for NetClose {
     fn name(&self) -> &'static str {
         "net-close"

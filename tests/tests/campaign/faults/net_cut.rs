@@ -7,9 +7,9 @@ use tidemill_tests::fleet::Fleet;
 use super::{Fault, anybody};
 
 /// See the module.
-pub struct NetCut;
+pub(crate) struct NetCut;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for NetCut {
     fn name(&self) -> &'static str {
         "net-cut"

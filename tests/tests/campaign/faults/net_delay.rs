@@ -9,9 +9,9 @@ use tidemill_tests::fleet::Fleet;
 use super::{Fault, anybody};
 
 /// See the module.
-pub struct NetDelay;
+pub(crate) struct NetDelay;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for NetDelay {
     fn name(&self) -> &'static str {
         "net-delay"

@@ -13,9 +13,9 @@ use super::{Fault, anybody};
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Which.
-pub struct NetMishap(pub Mishap);
+pub(crate) struct NetMishap(pub(crate) Mishap);
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for NetMishap {
     fn name(&self) -> &'static str {
         match self.0 {
@@ -26,7 +26,9 @@ impl Fault for NetMishap {
     }
     fn what(&self) -> &'static str {
         match self.0 {
-            Mishap::LoseRequest => "requests of one process are lost on the way, and the connection with them",
+            Mishap::LoseRequest => {
+                "requests of one process are lost on the way, and the connection with them"
+            }
             Mishap::LoseReply => "requests of one process take effect and are not answered",
             Mishap::HalveReply => "connections of one process end in the middle of a reply",
         }

@@ -9,9 +9,9 @@ use tidemill_tests::fleet::Fleet;
 use super::Fault;
 
 /// See the module.
-pub struct RedisKill;
+pub(crate) struct RedisKill;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for RedisKill {
     fn name(&self) -> &'static str {
         "kill-redis"

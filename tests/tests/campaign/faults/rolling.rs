@@ -12,9 +12,9 @@ use super::Fault;
 const STOP_MAX: Duration = Duration::from_secs(15);
 
 /// See the module.
-pub struct Rolling;
+pub(crate) struct Rolling;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for Rolling {
     fn name(&self) -> &'static str {
         "rolling-restart"

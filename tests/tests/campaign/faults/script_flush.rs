@@ -7,9 +7,9 @@ use tidemill_tests::fleet::Fleet;
 use super::Fault;
 
 /// See the module.
-pub struct ScriptFlush;
+pub(crate) struct ScriptFlush;
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Fault for ScriptFlush {
     fn name(&self) -> &'static str {
         "script-flush"
