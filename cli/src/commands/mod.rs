@@ -6,6 +6,8 @@ mod apps;
 mod check;
 mod command;
 mod dev;
+mod export;
+mod import;
 mod mock_llm;
 mod pairs;
 mod ps;
@@ -59,6 +61,10 @@ enum Verb {
     Set(set::Arguments),
     /// Answer a form that a run waits for
     Answer(answer::Arguments),
+    /// Write a run that is not over as one document (a snapshot)
+    Export(export::Arguments),
+    /// Go on from a snapshot, as a new run; prints its id
+    Import(import::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -104,6 +110,8 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Resume(arguments) => command::resume(&arguments, console).await,
         Verb::Set(arguments) => set::perform(&arguments, console).await,
         Verb::Answer(arguments) => answer::perform(&arguments, console).await,
+        Verb::Export(arguments) => export::perform(&arguments, console).await,
+        Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }

@@ -4,7 +4,7 @@ use tidemill_common::dsl;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, NewRun};
-use tidemill_common::value::Stored;
+use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
 
@@ -23,16 +23,24 @@ impl Submitter {
             let message = "the workflow in the snapshot is not the version that the run was exported with";
             return Err(SubmitError::Snapshot(message.into()));
         }
+        if snapshot.status().is_none_or(RunStatus::is_over) {
+            return Err(SubmitError::Snapshot(
+                "the run in the snapshot is over; there is nothing to go on with".into(),
+            ));
+        }
         let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
         let conversation_id = snapshot.head.conversation_id.clone();
         let shard = self.place(conversation_id.as_deref()).await?;
         let run = RunId::generate(shard);
+        let root = known.graph.node(known.graph.root).id.as_str();
         let mut options = snapshot.head.options.clone();
-        options.inline_bytes_max = options.inline_bytes_max.min(INLINE_BYTES_CEILING);
+        options.inline_bytes_max = options.inline_bytes_max.clamp(1, INLINE_BYTES_CEILING);
+        options.steps_max = options.steps_max.max(1);
+        options.seconds_max = options.seconds_max.max(1);
         let value_bytes_max = self.config.run.value_bytes_max;
         let mut apart = Apart::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
         let mut kept = Vec::with_capacity(snapshot.variables.len());
-        for variable in snapshot.variables.iter().filter(|variable| is_written(&snapshot, variable)) {
+        for variable in snapshot.variables.iter().filter(|variable| is_written(&snapshot, root, variable)) {
             let stored = match &variable.value {
                 PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
                 PoolValue::Whole(segment) => apart.value(&variable.name, segment.clone()).await?,
@@ -45,7 +53,16 @@ impl Submitter {
             blobs.push((id.clone(), text.len() as u64));
         }
         let created_at = self.store.time().await?;
-        let head = RunHead { created_at, conversation_id, options, ..snapshot.head.clone() };
+        let mut head = RunHead {
+            graph: known.graph.hash.clone(),
+            created_at,
+            conversation_id,
+            options,
+            ..snapshot.head.clone()
+        };
+        if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
+            *id = Stored::Inline(Segment::string(run.to_string()));
+        }
         let new = NewRun {
             id: run,
             graph: (known.graph.hash.to_string(), known.document.clone()),
@@ -67,7 +84,7 @@ impl Submitter {
 }
 
 /// What the run was given stands in its head, and the environment in its workflow: the pool shows them all the same.
-fn is_written(snapshot: &Snapshot, variable: &PoolVariable) -> bool {
+fn is_written(snapshot: &Snapshot, root: &str, variable: &PoolVariable) -> bool {
     if !variable.frame.is_root() {
         return true;
     }
@@ -83,6 +100,7 @@ fn is_written(snapshot: &Snapshot, variable: &PoolVariable) -> bool {
         "env" => false,
         "sys" => !same(&snapshot.head.sys),
         "conversation" => !same(&snapshot.head.conversation),
-        _ => !same(&snapshot.head.inputs),
+        node if node == root => !same(&snapshot.head.inputs),
+        _ => true,
     }
 }
