@@ -166,7 +166,7 @@ async fn until_asked(model: &Running, name: &str) {
 /// A command under a key, again and again: it is one command, whoever dies over it.
 async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
     loop {
-        patient.update(run, "noted", "x", "k1").await;
+        patient.update(run, "start", "x", "k1").await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
@@ -174,7 +174,8 @@ async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
 async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> Result<(), String> {
     let shown = patient.run(run).await.map_err(|trouble: Trouble| format!("{name}: {trouble:?}"))?;
     let expected = json!({"text": "one two three", "size": "20000", "word": "deep"});
-    if shown["status"] != "succeeded" || shown["outputs"] != expected {
+    // The refusal that was got over counts as an exception, as on Dify.
+    if shown["status"] != "partial-succeeded" || shown["outputs"] != expected {
         return Err(format!("{name}: {shown:#}"));
     }
     let updates = told.of_kind("graph_run_variables_updated").count();
