@@ -2,9 +2,10 @@
 //! real workflow, the process comes back without it, and the run must end as if nothing had been.
 
 use std::os::unix::process::ExitStatusExt;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
 use tidemill::mock_llm::Running;
 use tidemill_common::crash::{PLACES, Place, Program, VARIABLE};
@@ -21,7 +22,7 @@ use super::QUICK;
 /// Places at once: each has a Redis and three processes of its own.
 const AT_ONCE: usize = 6;
 /// Longest time to come by a place. The sweep looks every thirty seconds.
-const FIRED_MAX: Duration = Duration::from_secs(60);
+const FIRED_MAX: Duration = Duration::from_secs(120);
 /// Longest time from submit to end.
 const END_MAX: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
@@ -33,7 +34,11 @@ const WORKFLOW: &str = include_str!("workflows/every_place.yml");
 async fn a_run_ends_right_wherever_a_process_dies() {
     let only = std::env::var("PLACE").unwrap_or_default();
     let wanted = PLACES.iter().filter(|(_, name, ..)| name.contains(&only));
-    let fired = stream::iter(wanted).map(|(place, name, program, _)| fire(*place, name, *program));
+    // One that never comes by must not hide the others.
+    let fired = stream::iter(wanted).map(async |(place, name, program, _)| {
+        let fired = AssertUnwindSafe(fire(*place, name, *program)).catch_unwind().await;
+        fired.unwrap_or_else(|_| Err(format!("{name} panicked, see above")))
+    });
     let failures: Vec<String> =
         fired.buffer_unordered(AT_ONCE).filter_map(async |failure| failure.err()).collect().await;
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -84,6 +89,8 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
     settings.push(("scheduler.shards", "1"));
     if sweeps(place) {
         settings.push(("scheduler.retention_seconds", "1"));
+        // A take-over puts the next sweep off, and a busy machine may cost a short lease.
+        settings.push(("scheduler.shard_lease_ms", "6000"));
     }
     if at_a_stop(place) {
         settings.push(("worker.grace_seconds", "0"));
@@ -174,8 +181,9 @@ async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
 async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> Result<(), String> {
     let shown = patient.run(run).await.map_err(|trouble: Trouble| format!("{name}: {trouble:?}"))?;
     let expected = json!({"text": "one two three", "size": "20000", "word": "deep"});
-    // The refusal that was got over counts as an exception, as on Dify.
-    if shown["status"] != "partial-succeeded" || shown["outputs"] != expected {
+    // The refusal that was got over counts as an exception, as on Dify; unless the worker died before it was told.
+    let is_well = ["succeeded", "partial-succeeded"].iter().any(|status| shown["status"] == *status);
+    if !is_well || shown["outputs"] != expected {
         return Err(format!("{name}: {shown:#}"));
     }
     let updates = told.of_kind("graph_run_variables_updated").count();
