@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults sim bench up down
+.PHONY: help setup build run test lint fix check conformance faults campaign recovery sim bench up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,8 @@ test: setup ## Run all tests: unit, store, whole processes, faults, and the conf
 	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
 	@# Once more with every value stored apart: what the scheduler did before, workers do now.
 	CONFORMANCE_APART=1 CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
+	@# A campaign of three short rounds, one of which cuts Redis's log; `make faults` runs a longer one.
+	SEED=1 ROUNDS=3 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
 
 lint: ## Check formatting, lints, documentation, and that the pure half builds alone
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
@@ -44,8 +46,15 @@ check: lint test ## All that continuous integration checks: lint, then test
 conformance: setup ## Run every conformance case, also those that do not pass yet (CONFORMANCE_DIR: other cases)
 	$(CARGO) test --workspace --locked --test conformance
 
-faults: setup ## Run the fault tests alone: processes killed, frozen and cut off in the middle of runs
-	$(CARGO) test --locked -p tidemill-tests --test faults
+faults: setup ## Run the fault tests, then a fault campaign: MINUTES=n or KILLS=n, SEED=n, WORKFLOWS=dir (tests/README.md)
+	$(CARGO) test --workspace --locked --test faults
+	$(MAKE) --no-print-directory campaign
+
+campaign: setup ## Run the fault campaign alone: real workflows under load while everything goes wrong, from a seed
+	$(CARGO) test --quiet --workspace --locked --test campaign
+
+recovery: setup ## Measure how long a fleet needs to get over the death of a worker or a scheduler (RECOVERY_KILLS=n)
+	$(CARGO) test --quiet --workspace --locked --test recovery
 
 SEEDS ?= 10000
 sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n alone with its last lines (WITHOUT=guard)

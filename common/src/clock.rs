@@ -1,6 +1,7 @@
 //! Time as a value. The engine is given a [`Timestamp`] and never asks for one; only the edges hold a clock.
 
 use std::fmt;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -58,13 +59,22 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
+/// The variable by which the machine's clock is shown wrong, in milliseconds. For tests of fleets whose clocks differ; no
+/// promise depends on a process's own clock.
+pub const OFFSET_VARIABLE: &str = "TIDEMILL_TEST_CLOCK_OFFSET_MS";
+
+static OFFSET_MICROS: LazyLock<i64> = LazyLock::new(|| {
+    let given = std::env::var(OFFSET_VARIABLE).ok().and_then(|text| text.parse::<i64>().ok());
+    given.unwrap_or(0).saturating_mul(1000)
+});
+
 /// The machine's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        Timestamp(chrono::Utc::now().timestamp_micros())
+        Timestamp(chrono::Utc::now().timestamp_micros() + *OFFSET_MICROS)
     }
 }
 

@@ -360,7 +360,13 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 9] = [
 ];
 
 /// Variables with our prefix that are no settings of a section.
-const ENVIRONMENT_OTHER: [&str; 3] = ["TIDEMILL_CONFIG", "TIDEMILL_URL", "TIDEMILL_KEY"];
+const ENVIRONMENT_OTHER: [&str; 5] = [
+    "TIDEMILL_CONFIG",
+    "TIDEMILL_URL",
+    "TIDEMILL_KEY",
+    crate::clock::OFFSET_VARIABLE,
+    crate::crash::VARIABLE,
+];
 
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
+use crate::clock::{Clock, SystemClock};
+
 /// Text that is not the id it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a {what}: {expected}")]
@@ -62,7 +64,7 @@ impl RunId {
 
     /// A new id for `shard`, from the system's clock and randomness; for callers outside the engine.
     pub fn generate(shard: ShardId) -> Self {
-        let now = chrono::Utc::now().timestamp_millis().max(0).unsigned_abs();
+        let now = SystemClock.now().millis().max(0).unsigned_abs();
         Self::new(now, Uuid::new_v4().as_u128(), shard)
     }
 

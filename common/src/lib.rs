@@ -10,6 +10,7 @@
 pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod config;
+pub mod crash;
 pub mod dsl;
 pub mod failure;
 pub mod graph;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::{Fact, RunState};
@@ -231,6 +232,7 @@ impl<'a> Wheel<'a> {
         match batch::decide(&inputs, &mut self.cache, &gone, number, now) {
             Ok(batch) => {
                 self.number = number;
+                crash::pass(Place::CommitComputed);
                 self.next = (batch.commit.cursor.is_some()
                     || !batch.commit.writes.is_empty()
                     || !batch.commit.timers_cleared.is_empty())
@@ -348,6 +350,9 @@ impl<'a> Wheel<'a> {
         }
         self.timers_looked_at = Instant::now();
         let timers = self.drive.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX).await?;
+        if !timers.is_empty() {
+            crash::pass(Place::TimersRead);
+        }
         self.queue.extend(timers.into_iter().map(|(_, member)| Input::Timer(member)));
         if is_quiet && self.queue.is_empty() {
             self.next_timer = self.drive.store.next_timer(self.shard).await?;
@@ -372,7 +377,9 @@ impl<'a> Wheel<'a> {
         let future = Box::pin(async move {
             let mut pause = Duration::from_millis(50);
             loop {
+                crash::pass(Place::CommitSent);
                 let done = owner.commit(&commit).await;
+                crash::pass(Place::CommitAnswered);
                 let Err(CommitError::NotDone(error)) = &done else { return (owner, commit, done) };
                 if *stop.borrow() {
                     return (owner, commit, done);
@@ -439,6 +446,7 @@ impl<'a> Wheel<'a> {
         self.reader = Some(reader);
         let facts = facts.map_err(End::Retake)?;
         if let Some(last) = facts.last() {
+            crash::pass(Place::FactsRead);
             self.read_to = last.entry;
         }
         if facts.len() < limits::COMMIT_FACTS_MAX {
@@ -463,7 +471,9 @@ impl<'a> Wheel<'a> {
             self.since_trim = 0;
             self.trimmed_at = Instant::now();
             self.housekeeping = Some(Box::pin(async move {
+                crash::pass(Place::TrimBegun);
                 store.trim_inbox(shard, epoch).await?;
+                crash::pass(Place::TrimDone);
                 let left = store.inbox_len(shard).await?;
                 metrics::gauge!(names::INBOX.name, "shard" => shard.to_string()).set(left as f64);
                 Ok(0)

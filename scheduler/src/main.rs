@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tidemill_common::config::{Config, Sources};
-use tidemill_common::telemetry;
+use tidemill_common::{crash, telemetry};
 use tidemill_scheduler::app;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -30,6 +30,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Err(error) = crash::arm_by_environment() {
+        return complain(&error, 2);
+    }
     let flags = [("redis.url", arguments.redis_url), ("scheduler.listen", arguments.listen)];
     let flags = flags.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect();
     match Config::load(&Sources::of_process(arguments.config, flags)) {

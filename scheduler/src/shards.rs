@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::config::SchedulerConfig;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::{Shards, StoreError};
 use tokio::sync::{mpsc, watch};
@@ -111,6 +112,7 @@ impl ShardKeeper {
             return Ok(None);
         }
         let Some(owner) = self.store.claim(shard, &self.id, lease).await? else { return Ok(None) };
+        crash::pass(Place::ShardClaimed);
         let claim = owner.claim();
         tracing::info!(%shard, epoch = claim.epoch, cursor = %claim.cursor, "took a shard");
         metrics::counter!(names::TAKEOVERS.name).increment(1);
@@ -159,6 +161,7 @@ impl ShardKeeper {
             tracing::error!(%shard, "the loop of a shard panicked");
         }
         self.lease.forget(shard);
+        crash::pass(Place::ReleaseBegun);
         if let Err(error) = self.store.release(shard, &self.id).await {
             tracing::warn!(%shard, %error, "a shard could not be given up; its lease will run out");
         }

@@ -1,6 +1,7 @@
 //! Schedulers and workers as real processes around a private Redis. Ports are theirs to choose; nothing of the
 //! environment that runs the tests reaches them.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -71,6 +72,11 @@ impl Cluster {
         }
         command.envs(self.environment.iter().map(|(k, v)| (k, v))).current_dir(self.folder.path());
         command
+    }
+
+    /// Where its processes write their logs.
+    pub fn logs(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Starts a program; `name` is for messages.

@@ -20,19 +20,25 @@
 //!
 //! In the order of a test: [`flow`] writes the workflow, [`redis`] and [`cluster`] start what it runs on ([`binaries`]
 //! builds the programs, [`process`] holds one), [`client`] and [`sse`] talk to it, [`wait`] waits without luck, [`check`]
-//! says what must have come out. Nothing here is used outside tests: what goes wrong panics with what was seen.
+//! says what must have come out. For the long campaigns there are [`fleet`] (processes that come back, each behind a
+//! [`proxy`]), [`patient`] (a client that does not mind), [`story`] (what happened) and [`checker`]. Nothing here is used outside tests: what goes wrong panics with what was seen.
 #![warn(missing_docs)]
 #![allow(clippy::print_stderr, reason = "a failed test tells what its processes said")]
 
 pub mod binaries;
 pub mod check;
+pub mod checker;
 pub mod client;
 pub mod cluster;
+pub mod fleet;
 pub mod flow;
 pub mod llm;
+pub mod patient;
 pub mod process;
+pub mod proxy;
 pub mod redis;
 pub mod sse;
+pub mod story;
 pub mod wait;
 
 use std::path::{Path, PathBuf};

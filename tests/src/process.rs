@@ -35,6 +35,11 @@ impl Process {
         Self { name: name.into(), child, log }
     }
 
+    /// The system's number for it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it wrote so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -105,7 +110,8 @@ impl Process {
         assert!(sent.success(), "{line} failed");
     }
 
-    fn tail(&self) -> String {
+    /// The last lines that it wrote.
+    pub fn tail(&self) -> String {
         let said = self.said();
         let lines: Vec<&str> = said.lines().collect();
         lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")

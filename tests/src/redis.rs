@@ -1,6 +1,7 @@
 //! A private redis-server: a port and a folder of its own, set up as the documentation asks (AOF, noeviction). It can be
 //! killed, and comes back from its append-only file.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -59,14 +60,18 @@ impl Redis {
     /// # Panics
     /// When its append-only file is not where it should be.
     pub fn forget(&self, bytes: u64) {
-        let files = std::fs::read_dir(self.folder.path().join("appendonlydir")).expect("it writes one");
-        let path = files.filter_map(Result::ok).map(|file| file.path());
-        let mut logs: Vec<_> = path.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).collect();
-        logs.sort();
-        let file = std::fs::File::options().write(true).open(logs.pop().expect("the log of changes"));
+        let file = std::fs::File::options().write(true).open(self.log());
         let file = file.expect("it may be written");
         let length = file.metadata().expect("it has a length").len();
         file.set_len(length.saturating_sub(bytes)).expect("it can be cut");
+    }
+
+    /// How many bytes it has written to its log of changes.
+    ///
+    /// # Panics
+    /// When its append-only file is not where it should be.
+    pub fn written(&self) -> u64 {
+        std::fs::metadata(self.log()).expect("the log of changes").len()
     }
 
     /// Starts it again on what it had written.
@@ -74,6 +79,18 @@ impl Redis {
         self.starts += 1;
         self.process = spawn(&self.folder, self.port, self.starts);
         assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.said());
+    }
+
+    /// Writes its append-only file anew and waits for that, as operators are told to do after a loss of power: Redis may
+    /// leave the beginning of a transaction in the file, which the next start would apply.
+    pub async fn rewrite_log(&self) {
+        self.cli(&["BGREWRITEAOF"]);
+        until("the append-only file to be written anew", LONG, async || {
+            let said = self.cli(&["INFO", "persistence"]);
+            let waits = ["aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1"];
+            if waits.iter().any(|wait| said.contains(wait)) { Err(said) } else { Ok(()) }
+        })
+        .await;
     }
 
     /// SIGTERM, and waits until it has written everything.
@@ -108,6 +125,14 @@ impl Redis {
         command.query_async(&mut connection).await.unwrap_or_else(|e| panic!("{words:?}: {e}"))
     }
 
+    fn log(&self) -> PathBuf {
+        let files = std::fs::read_dir(self.folder.path().join("appendonlydir")).expect("it writes one");
+        let path = files.filter_map(Result::ok).map(|file| file.path());
+        let mut logs: Vec<_> = path.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).collect();
+        logs.sort();
+        logs.pop().expect("the log of changes")
+    }
+
     /// False when it ended, such as for a port that somebody else took.
     async fn answers(&mut self) -> bool {
         let port = self.port.to_string();
@@ -136,7 +161,11 @@ fn spawn(folder: &TempDir, port: u16, starts: u32) -> Process {
     Process::spawn("redis-server", command, folder.path().join(format!("redis-{starts}.log")))
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on.
+///
+/// # Panics
+/// Never: it looks until it finds one.
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Test programs run one after another, but a stopped one may have left something behind.
     let begin = u16::try_from(std::process::id() % 16_000).unwrap_or_default();

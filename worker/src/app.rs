@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_common::config::Config;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -141,6 +142,7 @@ impl Worker {
         // The read loop lets go of its permits and of its connection, at which the store stops serving it.
         self.ended().await;
         if tokio::time::timeout(grace, all_ended(&core)).await.is_err() {
+            crash::pass(Place::HandBackBegun);
             hand_back(&core, core.held.take(false)).await;
             // What is left has ended; its results are on their way.
             drop(tokio::time::timeout(FLUSH, all_ended(&core)).await);
@@ -154,6 +156,7 @@ impl Worker {
         }
         hand_back(&core, undelivered).await;
         self.heartbeat = None;
+        crash::pass(Place::FarewellBegun);
         if tokio::time::timeout(FAREWELL, farewell(&core)).await.is_err() {
             tracing::warn!("the store does not answer; what this worker held is taken over after its lease");
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use tidemill_common::crash;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{FramePath, NodeId, RunId};
 use tidemill_common::store::{Completion, Dead, Delivered};
@@ -32,6 +33,7 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
     core.held.insert(place.clone(), number, Some(job.execution), permit);
+    crash::pass(crash::Place::JobTaken);
     let hand = Hand::new(core.clone(), place, number, &job, started_at);
     if takeover::is_worn_out(&hand) {
         return takeover::give_up(&hand, body);

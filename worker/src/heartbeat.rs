@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tidemill_common::crash;
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::sync::oneshot;
 
@@ -92,6 +93,7 @@ async fn renew(
 ) -> Result<(), StoreError> {
     let ids: Vec<_> = entries.iter().map(|(entry, _)| *entry).collect();
     let lost = jobs.heartbeat(*shard, queue, &core.consumer, &ids).await?;
+    crash::pass(crash::Place::BeatDone);
     for (entry, number) in entries.iter().filter(|(entry, _)| lost.contains(entry)) {
         let place = Place { shard: *shard, queue: queue.clone(), entry: *entry };
         // A result that was accepted meanwhile is gone from the map by itself.

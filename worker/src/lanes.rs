@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidemill_common::crash::{self, Place as Crash};
 use tidemill_common::ids::{BlobId, RunId, ShardId};
 use tidemill_common::store::{Accepted, Completion, Jobs, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -152,6 +153,7 @@ impl Hands {
         }
         let mut backoff = Backoff::default();
         let mut nonsense = 0;
+        crash::pass(Crash::ReportBegun);
         while let Err(error) = self.jobs.report(self.shard, facts).await {
             self.reporting.failed(&error);
             nonsense += u32::from(!error.is_passing());
@@ -162,6 +164,7 @@ impl Hands {
             }
             backoff.wait().await;
         }
+        crash::pass(Crash::ReportDone);
         self.reporting.works();
     }
 
@@ -191,7 +194,9 @@ impl Hands {
         while !finished.is_empty() {
             let (completions, blobs): (Vec<_>, Vec<_>) =
                 finished.into_iter().map(|it| (it.completion, it.blobs)).unzip();
+            crash::pass(Crash::HandInBegun);
             let answer = self.jobs.complete(self.shard, queue, &self.consumer, &completions).await;
+            crash::pass(Crash::HandInDone);
             let again = completions.into_iter().zip(blobs).map(|(completion, blobs)| Finished {
                 queue: queue.clone(),
                 completion,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tidemill_common::config::Config;
+use tidemill_common::crash;
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Jobs, Runs, StoreError};
 use tidemill_common::telemetry::{start_logs, start_metrics};
@@ -19,6 +20,9 @@ use tokio::signal::unix::{SignalKind, signal};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Err(error) = crash::arm_by_environment() {
+        return refuse(&error, 2);
+    }
     let config = match Config::load(&flags::Flags::parse().sources()) {
         Ok(config) => config,
         Err(error) => return refuse(&error, 2),

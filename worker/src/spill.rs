@@ -2,6 +2,7 @@
 //! a value over the hard limit becomes a failure.
 
 use serde_json::Value as Json;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::machine::changes::Record;
@@ -88,6 +89,9 @@ pub(crate) async fn store(
     shard: ShardId,
     blobs: &[(BlobId, String)],
 ) -> Result<(), StoreError> {
+    if !blobs.is_empty() {
+        crash::pass(Place::BlobsBegun);
+    }
     for (id, text) in blobs {
         let mut backoff = Backoff::default();
         while let Err(error) = jobs.store_blob(shard, id, text).await {
@@ -96,6 +100,7 @@ pub(crate) async fn store(
             }
             backoff.wait().await;
         }
+        crash::pass(Place::BlobsDone);
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidemill_common::crash::{self, Place};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
@@ -64,6 +65,7 @@ impl TakeOver {
             for job in taken {
                 let Some(permit) = permits.split(1) else { break };
                 metrics::JOBS_TAKEN.count();
+                crash::pass(Place::JobTakenOver);
                 tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, "job taken over");
                 begin(core, job, permit);
             }

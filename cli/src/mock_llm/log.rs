@@ -27,6 +27,11 @@ impl Log {
         entries.push_back(entry);
     }
 
+    /// All that is remembered, which is forgotten with it: whoever takes often enough misses nothing.
+    pub fn take(&self) -> Vec<Json> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    }
+
     /// All that is remembered.
     pub fn entries(&self) -> Vec<Json> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()

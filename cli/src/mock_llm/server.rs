@@ -109,6 +109,11 @@ impl Running {
         self.mock.log.entries()
     }
 
+    /// As [`Self::requests`], and forgets them.
+    pub fn take_requests(&self) -> Vec<Json> {
+        self.mock.log.take()
+    }
+
     /// Takes no more requests and ends when the answers under way are out, or after a second.
     pub async fn stop(mut self) {
         if let Some(stop) = self.stop.take() {

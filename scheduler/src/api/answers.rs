@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
+use tidemill_common::crash;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::nodes::human_input::{AnswerError, check_answer};
@@ -84,6 +85,7 @@ pub async fn answer(
         key: answer.key,
     };
     let answered = state.store.answer_pause(run, &pause.id, &given).await?;
+    crash::pass(crash::Place::AnswerKept);
     tracing::info!(%run, pause = pause.id, ?answered, "pause answered");
     match answered {
         Answered::Accepted | Answered::Repeated => Ok(()),

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 use tidemill_common::config::{Config, nearest};
+use tidemill_common::crash::{self, Place};
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::run::{RunHead, RunStatus};
@@ -224,7 +225,7 @@ impl Submitter {
         let mut run = RunId::generate(self.place(submission.conversation_id.as_deref()).await?);
         if let Some(key) = &submission.idempotency {
             match self.store.reserve(&key.key_hash, &key.request_hash, run).await? {
-                Reserved::Ours => {}
+                Reserved::Ours => crash::pass(Place::KeyReserved),
                 Reserved::Other => return Err(SubmitError::KeyTaken),
                 Reserved::Same(earlier) => {
                     if let Some(status) = self.status(earlier).await? {
@@ -290,6 +291,7 @@ impl Submitter {
             Created::Busy => return Err(SubmitError::Busy),
             Created::BlobMissing => return Err(SubmitError::BlobGone),
         };
+        crash::pass(Place::RunCreated);
         tracing::info!(run = %run, app = head.app.as_deref().unwrap_or(""), is_new, "run submitted");
         let conversation_id = head.conversation_id;
         Ok(Submitted { run, is_new, status: RunStatus::Scheduled, known, conversation_id, warnings })

@@ -12,6 +12,7 @@ use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
 use super::replies::{streams, take, text, unexpected};
 use crate::clock::Timestamp;
+use crate::crash::{self, Place};
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::machine::run::RunStatus;
 use crate::store::{Claim, FactReader, Owner, RawFact, Shards, StoreError};
@@ -208,9 +209,11 @@ impl Shards for RedisStore {
         for id in &due {
             match id.parse() {
                 Ok(run) => {
+                    crash::pass(Place::SweepBegun);
                     if !self.sweep_run(run, epoch).await? {
                         break;
                     }
+                    crash::pass(Place::SweepDone);
                     swept += 1;
                 }
                 Err(_) => tracing::warn!(%shard, id, "the index of ended runs holds what is no run id"),

@@ -4,6 +4,7 @@ use axum::Json as JsonBody;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
+use tidemill_common::crash;
 use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::{CommandKey, RunCommand, Sent};
@@ -42,6 +43,7 @@ pub async fn send(
     let command = command(&state, run, options.inline_bytes_max, order, key).await?;
     match state.store.send_command(run, &command).await? {
         Sent::Accepted | Sent::Repeated => {
+            crash::pass(crash::Place::CommandKept);
             tracing::info!(%run, kind = command.kind, "command accepted");
             Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true}))))
         }

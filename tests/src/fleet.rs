@@ -1,0 +1,222 @@
+//! Schedulers and workers that come back when they die, each behind a proxy of its own and with a clock of its own. The
+//! addresses of schedulers stay, so that clients need not be told.
+
+use std::time::{Duration, Instant};
+
+use tidemill::mock_llm::Running as Model;
+use tidemill_sim::dice::Dice;
+
+use crate::cluster::Cluster;
+use crate::process::Process;
+use crate::proxy::Proxy;
+use crate::redis::free_port;
+use crate::wait::{LONG, until};
+
+/// The exit code of a program that finds no Redis: whoever starts it tries again.
+const NO_REDIS: i32 = 3;
+/// Between two starts of a program that ends by itself.
+const START_PAUSE: Duration = Duration::from_millis(200);
+/// How wrong a clock may be.
+const CLOCK_WRONG_MS: i64 = 5 * 60 * 1000;
+
+/// What a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// `tidemill-scheduler`
+    Scheduler,
+    /// `tidemill-worker`
+    Worker,
+}
+
+/// One place in the fleet: a proxy, and the process behind it at present.
+#[derive(Debug)]
+pub struct Member {
+    /// What it is.
+    pub role: Role,
+    /// Its way to Redis.
+    pub proxy: Proxy,
+    /// `host:port` of its API or health pages.
+    pub address: String,
+    /// How wrong its clock is, in milliseconds.
+    pub clock_offset_ms: i64,
+    process: Process,
+    started: Instant,
+}
+
+/// A Redis and what runs on it.
+#[derive(Debug)]
+pub struct Fleet {
+    /// Redis and the settings.
+    pub cluster: Cluster,
+    /// Schedulers first.
+    pub members: Vec<Member>,
+    /// Programs that ended by themselves for a reason that is none.
+    pub complaints: Vec<String>,
+    clocks_differ: bool,
+}
+
+impl Fleet {
+    /// Starts Redis and so many of each. With `clocks_differ` half of the processes have a wrong clock.
+    pub async fn start(
+        settings: &[(&str, &str)],
+        model: &Model,
+        [schedulers, workers]: [usize; 2],
+        clocks_differ: bool,
+        dice: &mut Dice,
+    ) -> Self {
+        let cluster = Cluster::start(settings, Some(model)).await;
+        let mut fleet = Self { cluster, members: Vec::new(), complaints: Vec::new(), clocks_differ };
+        let roles = [(Role::Scheduler, schedulers), (Role::Worker, workers)];
+        for (role, count) in roles {
+            for _ in 0..count {
+                let proxy = Proxy::start(fleet.cluster.redis.port()).await;
+                let address = format!("127.0.0.1:{}", free_port());
+                let clock_offset_ms = fleet.draw_clock(dice);
+                let process = spawn(&fleet.cluster, role, &proxy, &address, clock_offset_ms);
+                let started = Instant::now();
+                fleet.members.push(Member { role, proxy, address, clock_offset_ms, process, started });
+            }
+        }
+        fleet.all_serve().await;
+        fleet
+    }
+
+    /// Addresses of all schedulers.
+    pub fn schedulers(&self) -> Vec<String> {
+        let of_role = self.members.iter().filter(|member| member.role == Role::Scheduler);
+        of_role.map(|member| member.address.clone()).collect()
+    }
+
+    /// The places of all that are of a role.
+    pub fn of(&self, role: Role) -> Vec<usize> {
+        (0..self.members.len()).filter(|at| self.members[*at].role == role).collect()
+    }
+
+    /// SIGKILL, and a new process in its place at once.
+    pub fn kill(&mut self, at: usize, dice: &mut Dice) {
+        self.members[at].process.kill();
+        self.start_again(at, dice);
+    }
+
+    /// SIGKILL, and nobody in its place until [`Self::tend`].
+    pub fn kill_only(&mut self, at: usize) {
+        self.members[at].process.kill();
+    }
+
+    /// SIGSTOP.
+    pub fn freeze(&self, at: usize) {
+        self.members[at].process.freeze();
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&self, at: usize) {
+        self.members[at].process.thaw();
+    }
+
+    /// What the name of the process at a place contains, as Redis knows it: nobody else's does.
+    pub fn mark(&self, at: usize) -> String {
+        format!("-{}-", self.members[at].process.id())
+    }
+
+    /// SIGTERM; a new process once it has ended, or after SIGKILL when it takes too long.
+    pub async fn replace(&mut self, at: usize, at_most: Duration, dice: &mut Dice) {
+        let member = &mut self.members[at];
+        member.process.terminate();
+        let asked = Instant::now();
+        while member.process.end().is_none() {
+            if asked.elapsed() > at_most {
+                self.complaints.push(format!("{:?} {at} does not stop within {at_most:?}", member.role));
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.kill(at, dice);
+    }
+
+    /// Starts again what has ended by itself, and notes whom that does not become.
+    pub fn tend(&mut self, dice: &mut Dice) {
+        for at in 0..self.members.len() {
+            let member = &mut self.members[at];
+            let Some(end) = member.process.end() else { continue };
+            if member.started.elapsed() < START_PAUSE {
+                continue;
+            }
+            if end.code() != Some(NO_REDIS) && !killed(end) {
+                let said = member.process.tail();
+                self.complaints.push(format!("{:?} {at} ended by itself ({end}):\n{said}", member.role));
+            }
+            self.start_again(at, dice);
+        }
+    }
+
+    /// Tends until every process serves.
+    ///
+    /// # Panics
+    /// When one does not come up.
+    pub async fn all_serve(&mut self) {
+        let http = reqwest_client();
+        let mut dice = Dice::new(0);
+        until("the whole fleet to serve", LONG, async || {
+            self.tend(&mut dice);
+            for member in &self.members {
+                let asked = http.get(format!("http://{}/livez", member.address)).send().await;
+                if let Err(error) = asked {
+                    return Err(format!(
+                        "{:?} at {}: {error}\n{}",
+                        member.role,
+                        member.address,
+                        member.process.tail()
+                    ));
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    fn start_again(&mut self, at: usize, dice: &mut Dice) {
+        let clock_offset_ms = self.draw_clock(dice);
+        let member = &mut self.members[at];
+        member.clock_offset_ms = clock_offset_ms;
+        member.process = spawn(&self.cluster, member.role, &member.proxy, &member.address, clock_offset_ms);
+        member.started = Instant::now();
+    }
+
+    fn draw_clock(&self, dice: &mut Dice) -> i64 {
+        // Rolled in any case, so that the plan behind it stays the same.
+        let roll = dice.below(4);
+        match roll {
+            0 if self.clocks_differ => CLOCK_WRONG_MS,
+            1 if self.clocks_differ => -CLOCK_WRONG_MS,
+            _ => 0,
+        }
+    }
+}
+
+/// A client for pages that need no key.
+pub(crate) fn reqwest_client() -> reqwest::Client {
+    // The first call decides for the process; that another one came first is no harm.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder().tls_certs_only([]).connect_timeout(Duration::from_secs(2));
+    builder.build().expect("a client without TLS")
+}
+
+#[cfg(unix)]
+fn killed(end: std::process::ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    const SIGKILL: i32 = 9;
+    end.signal() == Some(SIGKILL)
+}
+
+fn spawn(cluster: &Cluster, role: Role, proxy: &Proxy, address: &str, clock_offset_ms: i64) -> Process {
+    let (program, name) = match role {
+        Role::Scheduler => ("tidemill-scheduler", "scheduler"),
+        Role::Worker => ("tidemill-worker", "worker"),
+    };
+    let mut command = cluster.command(program);
+    command.args(["--listen", address, "--redis-url", &proxy.url()]);
+    if clock_offset_ms != 0 {
+        command.env(tidemill_common::clock::OFFSET_VARIABLE, clock_offset_ms.to_string());
+    }
+    cluster.spawn(name, command)
+}

@@ -1,0 +1,214 @@
+//! A client as clients should be: it asks another scheduler when one does not answer, asks again when told to, sends
+//! what it sent under the same key, and follows a run by the id of the last event it saw.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value as Json, json};
+
+use crate::check::{Event, Transcript};
+use crate::cluster::ADMIN_KEY;
+use crate::fleet::reqwest_client;
+use crate::sse::Messages;
+
+/// How long it goes on asking.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Longest time for one answer: a frozen scheduler takes the request and never answers.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Silence of a stream after which another scheduler is asked; servers ping every ten seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(12);
+/// Kinds of events behind which nothing comes.
+use tidemill_common::wire::event::kind::TERMINAL;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Patient {
+    http: reqwest::Client,
+    addresses: Vec<String>,
+    next: AtomicUsize,
+}
+
+/// Why it gave up.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    /// There is no such run.
+    Gone,
+    /// Anything else, in words.
+    Other(String),
+}
+
+/// What a follower saw.
+#[derive(Debug, Default)]
+pub struct Followed {
+    /// All that it was told since the last reset.
+    pub told: Transcript,
+    /// How often it was told to forget.
+    pub resets: usize,
+    /// Over how many connections.
+    pub connections: usize,
+}
+
+impl Patient {
+    /// Talks to these schedulers in turn.
+    pub fn new(addresses: Vec<String>) -> Self {
+        Self { http: reqwest_client(), addresses, next: AtomicUsize::new(0) }
+    }
+
+    /// Submits a run; the key makes it one run however often it is asked for.
+    ///
+    /// # Errors
+    /// It was refused, or nobody answered for long.
+    pub async fn submit(&self, body: &Json, key: &str) -> Result<String, Trouble> {
+        let text = body.to_string();
+        let fill = |request: RequestBuilder| {
+            let request = request.header("content-type", "application/json");
+            request.header("idempotency-key", key).body(text.clone())
+        };
+        let (status, answer) = self.ask(Method::POST, "/api/v1/runs", fill).await?;
+        match (status, answer["id"].as_str()) {
+            (200 | 201, Some(id)) => Ok(id.to_string()),
+            _ => Err(Trouble::Other(format!("submit was answered {status} {answer}"))),
+        }
+    }
+
+    /// A run as it stands.
+    ///
+    /// # Errors
+    /// It is not there, or nobody answered for long.
+    pub async fn run(&self, run: &str) -> Result<Json, Trouble> {
+        let (status, answer) = self.ask(Method::GET, &format!("/api/v1/runs/{run}"), |r| r).await?;
+        match status {
+            200 => Ok(answer),
+            404 => Err(Trouble::Gone),
+            _ => Err(Trouble::Other(format!("the run was answered {status} {answer}"))),
+        }
+    }
+
+    /// Answers whatever a run waits for, by the first action and with a text in every field; for ever.
+    pub async fn answer_forms(&self, run: &str, text: &str) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(PAUSE * 2).await;
+            let asked = self.ask(Method::GET, &format!("/api/v1/runs/{run}/pauses"), |r| r).await;
+            let Ok((200, pauses)) = asked else { continue };
+            let pending =
+                pauses["data"].as_array().into_iter().flatten().filter(|p| p["status"] == "pending");
+            for pause in pending {
+                let id = pause["pause_id"].as_str().unwrap_or_default();
+                let names = pause["inputs"].as_array().into_iter().flatten();
+                let names = names.filter_map(|input| input["output_variable_name"].as_str());
+                let inputs: serde_json::Map<_, _> =
+                    names.map(|name| (name.to_string(), json!(text))).collect();
+                let action = &pause["actions"][0]["id"];
+                let body =
+                    json!({"action": action, "inputs": inputs, "key": format!("{run} {id}")}).to_string();
+                let path = format!("/api/v1/runs/{run}/pauses/{id}/answer");
+                let fill =
+                    |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
+                // What it was answered shows when the pause is asked for again.
+                let _ = self.ask(Method::POST, &path, fill).await;
+            }
+        }
+    }
+
+    /// Writes a variable of a run under a key: once, however often it is sent.
+    pub async fn update(&self, run: &str, node: &str, value: &str, key: &str) {
+        let updates = json!([{"selector": [node, "value"], "value": value}]);
+        let body = json!({"command": "update_variables", "updates": updates, "key": key}).to_string();
+        let fill = |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
+        // Of a run that is over it is refused, which is as well.
+        let _ = self.ask(Method::POST, &format!("/api/v1/runs/{run}/commands"), fill).await;
+    }
+
+    /// Follows a run to its end over as many connections as it takes.
+    ///
+    /// # Errors
+    /// The run is not there, or does not end within `at_most`.
+    pub async fn follow(&self, run: &str, at_most: Duration) -> Result<Followed, (Followed, Trouble)> {
+        let mut seen = Followed::default();
+        let began = Instant::now();
+        let is_over =
+            |told: &Transcript| told.events.last().is_some_and(|e| TERMINAL.contains(&e.kind.as_str()));
+        while !is_over(&seen.told) {
+            if began.elapsed() > at_most {
+                let last = seen.told.events.last().map(|event| format!("{} {}", event.kind, event.data));
+                let shown = self.run(run).await;
+                let what = format!("no end within {at_most:?}; last was {last:?}; the run is {shown:?}");
+                return Err((seen, Trouble::Other(what)));
+            }
+            match self.follow_once(run, &mut seen).await {
+                Ok(()) => {}
+                Err(Trouble::Gone) => return Err((seen, Trouble::Gone)),
+                Err(Trouble::Other(_)) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+        Ok(seen)
+    }
+
+    async fn follow_once(&self, run: &str, seen: &mut Followed) -> Result<(), Trouble> {
+        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
+        seen.told.forget_unfinished();
+        let mut request = self.request(Method::GET, &format!("/api/v1/runs/{run}/events"));
+        if let Some(id) = seen.told.last_id() {
+            request = request.header("last-event-id", id);
+        }
+        let sent = tokio::time::timeout(ANSWER_MAX, request.send()).await.map_err(|e| other(&e))?;
+        let response = sent.map_err(|e| other(&e))?;
+        match response.status().as_u16() {
+            200 => {}
+            404 => return Err(Trouble::Gone),
+            status => return Err(Trouble::Other(format!("the stream was answered {status}"))),
+        }
+        seen.connections += 1;
+        let mut messages = Messages::of(response);
+        loop {
+            let next = tokio::time::timeout(SILENCE_MAX, messages.next()).await.map_err(|e| other(&e))?;
+            let Some(message) = next else { return Ok(()) };
+            let Some(event) = Event::of(&message) else { continue };
+            if event.kind == "reset" {
+                seen.resets += 1;
+                seen.told = Transcript::default();
+            } else {
+                seen.told.tell(event);
+            }
+        }
+    }
+
+    /// Asks until somebody has a word to say that is not "later".
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<(u16, Json), Trouble> {
+        let began = Instant::now();
+        loop {
+            let request = fill(self.request(method.clone(), path)).timeout(ANSWER_MAX);
+            let answer = async {
+                let response = request.send().await.map_err(|e| e.to_string())?;
+                let status = response.status().as_u16();
+                let text = response.text().await.map_err(|e| e.to_string())?;
+                if status == 503 {
+                    Err(text)
+                } else {
+                    Ok((status, serde_json::from_str(&text).unwrap_or_default()))
+                }
+            };
+            match answer.await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if began.elapsed() > PATIENCE => {
+                    return Err(Trouble::Other(format!("{method} {path}: {error}")));
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.addresses.len().max(1);
+        let url = format!("http://{}{path}", self.addresses[at]);
+        self.http.request(method, url).bearer_auth(ADMIN_KEY)
+    }
+}

@@ -1,0 +1,31 @@
+//! Redis answers nobody for a while, longer than leases.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidemill_sim::dice::Dice;
+use tidemill_tests::fleet::Fleet;
+
+use super::Fault;
+
+/// See the module.
+pub(crate) struct ClientPause;
+
+#[async_trait(?Send)]
+impl Fault for ClientPause {
+    fn name(&self) -> &'static str {
+        "client-pause"
+    }
+    fn what(&self) -> &'static str {
+        "CLIENT PAUSE: Redis answers nobody for a while"
+    }
+    fn repeats(&self) -> bool {
+        true
+    }
+    async fn happen(&self, fleet: &mut Fleet, dice: &mut Dice) -> String {
+        let ms = dice.between(300, 4_000);
+        fleet.cluster.redis.cli(&["CLIENT", "PAUSE", &ms.to_string(), "ALL"]);
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        format!("for {ms} ms")
+    }
+}

@@ -1,0 +1,53 @@
+//! One request or reply of one process goes astray, several times in a row.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tidemill_sim::dice::Dice;
+use tidemill_tests::fleet::Fleet;
+use tidemill_tests::proxy::Mishap;
+
+use super::{Fault, anybody};
+
+/// Longest wait for something to go astray.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Which.
+pub(crate) struct NetMishap(pub(crate) Mishap);
+
+#[async_trait(?Send)]
+impl Fault for NetMishap {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Mishap::LoseRequest => "net-lose-request",
+            Mishap::LoseReply => "net-lose-reply",
+            Mishap::HalveReply => "net-halve-reply",
+        }
+    }
+    fn what(&self) -> &'static str {
+        match self.0 {
+            Mishap::LoseRequest => {
+                "requests of one process are lost on the way, and the connection with them"
+            }
+            Mishap::LoseReply => "requests of one process take effect and are not answered",
+            Mishap::HalveReply => "connections of one process end in the middle of a reply",
+        }
+    }
+    fn repeats(&self) -> bool {
+        false
+    }
+    fn weight(&self) -> usize {
+        3
+    }
+    async fn happen(&self, fleet: &mut Fleet, dice: &mut Dice) -> String {
+        let ((at, name), times) = (anybody(fleet, dice), dice.between(1, 6));
+        for _ in 0..times {
+            fleet.members[at].proxy.suffer(self.0);
+            let asked = Instant::now();
+            while fleet.members[at].proxy.is_owed(self.0) && asked.elapsed() < WAIT_MAX {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        format!("{name}, {times} times")
+    }
+}

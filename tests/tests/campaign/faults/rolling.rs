@@ -1,0 +1,39 @@
+//! A new version comes: every process is told to stop and replaced, one after another.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidemill_sim::dice::Dice;
+use tidemill_tests::fleet::Fleet;
+
+use super::Fault;
+
+/// Grace periods are a second; what is handed in and back comes on top.
+const STOP_MAX: Duration = Duration::from_secs(15);
+
+/// See the module.
+pub(crate) struct Rolling;
+
+#[async_trait(?Send)]
+impl Fault for Rolling {
+    fn name(&self) -> &'static str {
+        "rolling-restart"
+    }
+    fn what(&self) -> &'static str {
+        "SIGTERM to every process in turn, each replaced when it has ended"
+    }
+    fn repeats(&self) -> bool {
+        // What does not end within the grace period is handed back.
+        true
+    }
+    fn weight(&self) -> usize {
+        1
+    }
+    async fn happen(&self, fleet: &mut Fleet, dice: &mut Dice) -> String {
+        for at in 0..fleet.members.len() {
+            fleet.replace(at, STOP_MAX, dice).await;
+            tokio::time::sleep(Duration::from_millis(dice.between(0, 500))).await;
+        }
+        format!("{} processes", fleet.members.len())
+    }
+}

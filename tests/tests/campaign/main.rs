@@ -1,0 +1,69 @@
+//! The fault campaign: real workflows under steady load, on real processes and a real Redis, while from a seed everything
+//! is done to them that happens to fleets; and a checker that looks whether anybody could tell.
+//!
+//! A campaign is a row of rounds. A round has a Redis and a fleet of its own ([`round`]), a number of runs in flight
+//! ([`load`]) of the files in [`workflows`], a plan of faults from its seed ([`faults`]), and ends in quiet, when the
+//! checks of `tests/src/checker` look at it. `tests/README.md` says how to run it; [`settings`] lists what it reads.
+#![allow(clippy::print_stdout, reason = "its report is what this program is for")]
+
+mod faults;
+mod load;
+mod model;
+mod round;
+mod settings;
+mod workflows;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use round::Outcome;
+use settings::Settings;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> ExitCode {
+    let settings = Settings::of_environment();
+    let (workflows, skipped) = workflows::of_folders(&settings.folders);
+    for reason in skipped {
+        println!("left out: {reason}");
+    }
+    println!("seed {}: {}", settings.seed, settings.plan());
+    let names: Vec<&str> = workflows.iter().map(|workflow| workflow.name.as_str()).collect();
+    println!("workflows: {}", names.join(", "));
+
+    let began = Instant::now();
+    let references = load::references(&workflows).await;
+    let (mut total, mut rounds, mut violations) = (Outcome::default(), 0, 0);
+    while !settings.is_over(rounds, total.kills, began.elapsed()) {
+        let seed = settings.seed + rounds;
+        rounds += 1;
+        let outcome = round::play(seed, &settings, &workflows, &references).await;
+        println!("{}", outcome.line(seed));
+        for (check, what) in &outcome.violations {
+            println!("VIOLATION {check}: {what}");
+        }
+        if !outcome.violations.is_empty() {
+            violations += outcome.violations.len();
+            println!("  logs of this round: {}", outcome.logs.display());
+            println!(
+                "  again: SEED={seed} ROUNDS=1 ROUND_SECONDS={} make campaign",
+                settings.round.as_secs()
+            );
+        }
+        total.add(outcome);
+    }
+    println!("{}", table(&total.faults));
+    println!("{rounds} rounds in {} s: {}", began.elapsed().as_secs(), total.sums());
+    println!("{violations} violations");
+    if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// How often each fault happened.
+fn table(happened: &BTreeMap<&'static str, usize>) -> String {
+    let width = faults::FAULTS.iter().map(|fault| fault.name().len()).max().unwrap_or(0);
+    let row = |fault: &&dyn faults::Fault| {
+        let times = happened.get(fault.name()).copied().unwrap_or(0);
+        format!("  {:width$} {times:5}  {}", fault.name(), fault.what())
+    };
+    faults::FAULTS.iter().map(row).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,86 @@
+//! What a campaign reads from the environment.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use tidemill_tests::workspace;
+
+/// Without any wish: the short form.
+const MINUTES: f64 = 4.0;
+/// How long faults happen in one round.
+const ROUND_SECONDS: u64 = 30;
+/// Runs in flight.
+const RUNS: usize = 8;
+
+/// See the module.
+pub(crate) struct Settings {
+    /// `SEED`: the seed of the first round; each further round has the next. Without it one is drawn.
+    pub(crate) seed: u64,
+    /// `WORKFLOWS`: a folder of workflow files to use instead of the project's own.
+    pub(crate) folders: Vec<PathBuf>,
+    /// `ROUND_SECONDS`: how long faults happen in a round.
+    pub(crate) round: Duration,
+    /// `RUNS`: runs in flight.
+    pub(crate) runs: usize,
+    /// `FAULTS`: only these faults, by their names with commas between.
+    pub(crate) only: Vec<String>,
+    /// `ROUNDS`, `KILLS`, `MINUTES`: the campaign ends after so many rounds, killed processes or minutes.
+    rounds: Option<u64>,
+    kills: Option<usize>,
+    minutes: Option<f64>,
+}
+
+impl Settings {
+    /// Reads them.
+    ///
+    /// # Panics
+    /// When one is no number.
+    pub(crate) fn of_environment() -> Self {
+        let own = [workspace().join("tests/tests/campaign/workflows"), workspace().join("examples")];
+        let drawn = || {
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |t| t.as_secs() % 1_000_000)
+        };
+        Self {
+            seed: number("SEED").unwrap_or_else(drawn),
+            folders: text("WORKFLOWS").map_or_else(|| own.into(), |folder| vec![folder.into()]),
+            round: Duration::from_secs(number("ROUND_SECONDS").unwrap_or(ROUND_SECONDS)),
+            runs: number("RUNS").unwrap_or(RUNS),
+            only: text("FAULTS")
+                .map(|names| names.split(',').map(str::to_string).collect())
+                .unwrap_or_default(),
+            rounds: number("ROUNDS"),
+            kills: number("KILLS"),
+            minutes: number("MINUTES"),
+        }
+    }
+
+    /// Whether enough has been done.
+    pub(crate) fn is_over(&self, rounds: u64, kills: usize, elapsed: Duration) -> bool {
+        let minutes = match (self.rounds, self.kills, self.minutes) {
+            (None, None, None) => Some(MINUTES),
+            (_, _, minutes) => minutes,
+        };
+        self.rounds.is_some_and(|most| rounds >= most)
+            || self.kills.is_some_and(|most| kills >= most)
+            || minutes.is_some_and(|most| elapsed.as_secs_f64() >= most * 60.0)
+    }
+
+    /// The plan in words.
+    pub(crate) fn plan(&self) -> String {
+        let until = match (self.rounds, self.kills, self.minutes) {
+            (Some(rounds), ..) => format!("{rounds} rounds"),
+            (_, Some(kills), _) => format!("{kills} kills"),
+            (_, _, minutes) => format!("{} minutes", minutes.unwrap_or(MINUTES)),
+        };
+        format!("{until}, rounds of {} s, {} runs in flight", self.round.as_secs(), self.runs)
+    }
+}
+
+fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let text = text(name)?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}

@@ -1,0 +1,213 @@
+//! Every named place where a process can die between two durable writes (`common/src/crash.rs`): each is fired once on a
+//! real workflow, the process comes back without it, and the run must end as if nothing had been.
+
+use std::os::unix::process::ExitStatusExt;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::json;
+use tidemill::mock_llm::Running;
+use tidemill_common::crash::{PLACES, Place, Program, VARIABLE};
+use tidemill_tests::check::Transcript;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::llm;
+use tidemill_tests::patient::{Followed, Patient, Trouble};
+use tidemill_tests::process::Process;
+use tidemill_tests::redis::free_port;
+use tidemill_tests::wait::until;
+
+use super::QUICK;
+
+/// Places at once: each has a Redis and three processes of its own.
+const AT_ONCE: usize = 6;
+/// Longest time to come by a place. The sweep looks every thirty seconds.
+const FIRED_MAX: Duration = Duration::from_secs(120);
+/// Longest time from submit to end.
+const END_MAX: Duration = Duration::from_secs(60);
+const SIGABRT: i32 = 6;
+
+/// A model, a large value, a form: everything that passes the places on a run's way.
+const WORKFLOW: &str = include_str!("workflows/every_place.yml");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_ends_right_wherever_a_process_dies() {
+    let only = std::env::var("PLACE").unwrap_or_default();
+    let wanted = PLACES.iter().filter(|(_, name, ..)| name.contains(&only));
+    // One that never comes by must not hide the others.
+    let fired = stream::iter(wanted).map(async |(place, name, program, _)| {
+        let fired = AssertUnwindSafe(fire(*place, name, *program)).catch_unwind().await;
+        fired.unwrap_or_else(|_| Err(format!("{name} panicked, see above")))
+    });
+    let failures: Vec<String> =
+        fired.buffer_unordered(AT_ONCE).filter_map(async |failure| failure.err()).collect().await;
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// A program that dies at the place once, and comes back.
+struct Armed<'a> {
+    cluster: &'a Cluster,
+    program: Program,
+    address: String,
+    process: Process,
+}
+
+impl Armed<'_> {
+    async fn until_dead(&mut self, name: &str) -> Result<(), String> {
+        let end = until(&format!("{name} to be passed"), FIRED_MAX, async || {
+            self.process.end().ok_or_else(|| self.process.tail())
+        })
+        .await;
+        if end.signal() != Some(SIGABRT) {
+            return Err(format!("{name}: the process ended otherwise ({end}): {}", self.process.tail()));
+        }
+        self.process = start(self.cluster, self.program, &self.address, None);
+        Ok(())
+    }
+}
+
+fn start(cluster: &Cluster, program: Program, address: &str, armed: Option<&str>) -> Process {
+    let (file, name) = match program {
+        Program::Scheduler => ("tidemill-scheduler", "scheduler"),
+        Program::Worker => ("tidemill-worker", "worker"),
+    };
+    let mut command = cluster.command(file);
+    command.args(["--listen", address]);
+    if let Some(place) = armed {
+        command.env(VARIABLE, place);
+    }
+    cluster.spawn(name, command)
+}
+
+async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> {
+    let model = llm::rules(json!([
+        {"match": {"equals": "refuse once"}, "reply": "well", "status": 400, "fail_times": 1},
+        {"match": {}, "chunks": ["one ", "two ", "three"], "chunk_delay_ms": 400},
+    ]))
+    .await;
+    let mut settings = QUICK.to_vec();
+    settings.push(("scheduler.shards", "1"));
+    if sweeps(place) {
+        settings.push(("scheduler.retention_seconds", "1"));
+        // A take-over puts the next sweep off, and a busy machine may cost a short lease.
+        settings.push(("scheduler.shard_lease_ms", "6000"));
+    }
+    if at_a_stop(place) {
+        settings.push(("worker.grace_seconds", "0"));
+    }
+    let cluster = Cluster::start(&settings, Some(&model)).await;
+    let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
+    let mut other = match program {
+        Program::Worker => start(&cluster, Program::Scheduler, &scheduler_at, None),
+        Program::Scheduler => start(&cluster, Program::Worker, &worker_at, None),
+    };
+    // What is taken over must have been somebody's.
+    let mut first =
+        (place == Place::JobTakenOver).then(|| start(&cluster, Program::Worker, "127.0.0.1:0", None));
+    let address = if program == Program::Scheduler { scheduler_at.clone() } else { worker_at };
+    let begin = || start(&cluster, program, &address, Some(name));
+    let mut armed = Armed { cluster: &cluster, program, address: address.clone(), process: begin() };
+    if let Some(first) = &mut first {
+        // Only the first is there when the job is handed out.
+        armed.process.kill();
+        first.says("worker started").await;
+    }
+
+    let patient = Patient::new(vec![scheduler_at]);
+    let body = json!({"workflow": WORKFLOW, "inputs": {"word": "deep"}, "user": "tester"});
+    let acting = async {
+        let run = patient.submit(&body, "once").await.map_err(|trouble| format!("{name}: {trouble:?}"))?;
+        let following = patient.follow(&run, END_MAX);
+        let followed = tokio::select! {
+            followed = following => followed,
+            never = patient.answer_forms(&run, "deep") => match never {},
+            never = send_again(&patient, &run) => match never {},
+        };
+        followed.map(|seen| (run, seen)).map_err(|(_, trouble)| format!("{name}: {trouble:?}"))
+    };
+    let dying = async {
+        if let Some(mut first) = first.take() {
+            until_asked(&model, name).await;
+            first.kill();
+            armed.process = begin();
+        }
+        if at_a_stop(place) {
+            armed
+                .process
+                .says(if program == Program::Worker { "worker started" } else { "scheduler started" })
+                .await;
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            armed.process.terminate();
+        }
+        armed.until_dead(name).await
+    };
+    let (acted, died) = tokio::join!(acting, dying);
+    died?;
+    let (run, Followed { told, .. }) = acted?;
+    let result = if sweeps(place) {
+        swept(&cluster, &run, name).await
+    } else {
+        ended(&patient, &run, name, &told).await
+    };
+    other.kill();
+    result
+}
+
+/// Places that a process passes when it is told to stop.
+fn at_a_stop(place: Place) -> bool {
+    matches!(place, Place::ReleaseBegun | Place::HandBackBegun | Place::FarewellBegun)
+}
+
+fn sweeps(place: Place) -> bool {
+    matches!(place, Place::SweepBegun | Place::SweepDone)
+}
+
+async fn until_asked(model: &Running, name: &str) {
+    until(&format!("{name}: a job to be held"), FIRED_MAX, async || {
+        if model.requests().is_empty() { Err("the model was not asked".into()) } else { Ok(()) }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
+/// A command under a key, again and again: it is one command, whoever dies over it.
+async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
+    loop {
+        patient.update(run, "start", "x", "k1").await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> Result<(), String> {
+    let shown = patient.run(run).await.map_err(|trouble: Trouble| format!("{name}: {trouble:?}"))?;
+    let expected = json!({"text": "one two three", "size": "20000", "word": "deep"});
+    // The refusal that was got over counts as an exception, as on Dify; unless the worker died before it was told.
+    let is_well = ["succeeded", "partial-succeeded"].iter().any(|status| shown["status"] == *status);
+    if !is_well || shown["outputs"] != expected {
+        return Err(format!("{name}: {shown:#}"));
+    }
+    let updates = told.of_kind("graph_run_variables_updated").count();
+    let numbers: Vec<u64> = told.events.iter().map(|event| event.seq).collect();
+    let whole = numbers.iter().copied().eq(1..=numbers.len() as u64);
+    let ends = told.count("node_run_succeeded", "llm") + told.count("node_run_succeeded", "big");
+    if !whole || ends != 2 || updates > 1 {
+        return Err(format!("{name}: {updates} updates, {ends} ends, {numbers:?}"));
+    }
+    Ok(())
+}
+
+/// The sweep takes the run away, whoever dies over it.
+async fn swept(cluster: &Cluster, run: &str, name: &str) -> Result<(), String> {
+    until(&format!("{name}: the run to be removed"), FIRED_MAX, async || {
+        let keys = cluster.redis.cli(&["--scan", "--pattern", &format!("*{run}*")]);
+        if keys.is_empty() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+    let graphs = cluster.redis.cli(&["HLEN", "tm:{0}:graphs"]);
+    let blobs = cluster.redis.cli(&["--scan", "--pattern", "*:blob:*"]);
+    if graphs == "0" && blobs.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{name}: {graphs} graphs, {blobs} are left"))
+    }
+}

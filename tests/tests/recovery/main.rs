@@ -1,0 +1,173 @@
+//! How long a fleet needs to get over a death: one of two workers, and one of two schedulers, is killed under load, and
+//! the time is taken until the last run that was hit moves on. `RECOVERY_KILLS` deaths of each (20), with the leases
+//! that are the defaults, or those of `JOB_LEASE_MS` and `SHARD_LEASE_MS`. It prints a table and asserts only that all
+//! goes on at all.
+#![allow(clippy::print_stdout, reason = "the table is what this program is for")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tidemill_sim::dice::Dice;
+use tidemill_tests::fleet::{Fleet, Role};
+use tidemill_tests::flow::Flow;
+use tidemill_tests::llm;
+use tidemill_tests::patient::Patient;
+use tidemill_tests::redis::Redis;
+use tidemill_tests::wait::until;
+use tokio::task::JoinSet;
+
+/// Runs in flight.
+const RUNS: usize = 12;
+/// Generous: many leases.
+const RECOVERY_MAX: Duration = Duration::from_secs(90);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let kills = number("RECOVERY_KILLS", 20);
+    let [job_lease, shard_lease] = [number("JOB_LEASE_MS", 10_000), number("SHARD_LEASE_MS", 5_000)];
+    let renew = (shard_lease * 3 / 10).to_string();
+    let (job, shard) = (job_lease.to_string(), shard_lease.to_string());
+    let settings = [
+        ("worker.job_lease_ms", job.as_str()),
+        ("scheduler.shard_lease_ms", shard.as_str()),
+        ("scheduler.shard_renew_ms", renew.as_str()),
+        // Deaths alone are measured, not giving up.
+        ("worker.deliveries_max", "1000"),
+    ];
+    println!(
+        "job lease {job_lease} ms, shard lease {shard_lease} ms, {RUNS} runs in flight, {kills} kills each"
+    );
+    println!("{:28} {:>7} {:>9} {:>9} {:>9}", "killed", "kills", "p50 ms", "p90 ms", "max ms");
+    for role in [Role::Worker, Role::Scheduler] {
+        let mut times = deaths(role, kills, &settings).await;
+        times.sort();
+        let at = |share: usize| times[(times.len() - 1) * share / 100].as_millis();
+        let name = format!("one of two {role:?}s").to_lowercase();
+        println!("{name:28} {kills:7} {:9} {:9} {:9}", at(50), at(90), at(100));
+    }
+}
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name)
+        .ok()
+        .filter(|text| !text.is_empty())
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+/// Kills one of a role again and again; how long each took to get over.
+async fn deaths(role: Role, kills: usize, settings: &[(&str, &str)]) -> Vec<Duration> {
+    // Each job is short, so that what is measured is the way to somebody else and not the job.
+    let model = llm::rules(json!([{"match": {}, "reply": "done", "delay_ms": 150}])).await;
+    let mut dice = Dice::new(1);
+    let mut fleet = Fleet::start(settings, &model, [2, 2], false, &mut dice).await;
+    let load = load(&fleet);
+    let mut times = Vec::new();
+    while times.len() < kills {
+        let members = fleet.of(role);
+        both_work(&fleet, role, &members).await;
+        let hit = members[dice.below(members.len())];
+        let mark = fleet.mark(hit);
+        fleet.kill_only(hit);
+        let killed = Instant::now();
+        let redis = &fleet.cluster.redis;
+        let held = held(redis, role, &mark).await;
+        while !is_moving(redis, role, &mark, &held).await {
+            assert!(
+                killed.elapsed() < RECOVERY_MAX,
+                "{held:?} of {mark} do not go on within {RECOVERY_MAX:?}"
+            );
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        if !held.is_empty() {
+            times.push(killed.elapsed());
+        }
+        fleet.tend(&mut dice);
+        fleet.all_serve().await;
+    }
+    drop(load);
+    times
+}
+
+/// Keeps runs in flight until it is dropped.
+fn load(fleet: &Fleet) -> JoinSet<()> {
+    let patient = Arc::new(Patient::new(fleet.schedulers()));
+    let flow = Flow::new("start -> llm1 -> a -> llm2 -> b -> llm3 -> end");
+    let body = json!({"workflow": flow.text(), "inputs": {}, "user": "recovery"});
+    let mut clients = JoinSet::new();
+    for client in 0..RUNS {
+        let (patient, body) = (patient.clone(), body.clone());
+        clients.spawn(async move {
+            for number in 0.. {
+                let run = patient.submit(&body, &format!("{client}-{number}")).await;
+                let run = run.unwrap_or_else(|trouble| panic!("{trouble:?}"));
+                let followed = patient.follow(&run, RECOVERY_MAX * 2).await;
+                assert!(followed.is_ok(), "a run does not end: {:?}", followed.err());
+            }
+        });
+    }
+    clients
+}
+
+/// Waits until all of these hold something that could be left behind.
+async fn both_work(fleet: &Fleet, role: Role, members: &[usize]) {
+    until("everybody to have work", RECOVERY_MAX, async || {
+        for at in members {
+            if held(&fleet.cluster.redis, role, &fleet.mark(*at)).await.is_empty() {
+                return Err(format!("{role:?} {at} holds nothing"));
+            }
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// What a process holds: jobs, or shards.
+async fn held(redis: &Redis, role: Role, mark: &str) -> Vec<String> {
+    let mut held = Vec::new();
+    for shard in ["tm:{0}", "tm:{1}"] {
+        match role {
+            Role::Worker => {
+                let entries = pending(redis, shard).await.into_iter();
+                held.extend(entries.filter(|(_, consumer)| consumer.contains(mark)).map(|(entry, _)| entry));
+            }
+            Role::Scheduler => {
+                let owner: Option<String> = redis.ask(&["GET", &format!("{shard}:owner")]).await;
+                held.extend(owner.filter(|owner| owner.contains(mark)).map(|_| shard.to_string()));
+            }
+        }
+    }
+    held
+}
+
+/// Whether all that a dead process held is in other hands: jobs run again or are done, shards have made a commit.
+async fn is_moving(redis: &Redis, role: Role, mark: &str, what: &[String]) -> bool {
+    match role {
+        Role::Worker => held(redis, role, mark).await.iter().all(|entry| !what.contains(entry)),
+        Role::Scheduler => {
+            for shard in what {
+                let fence: Vec<Option<String>> =
+                    redis.ask(&["HMGET", &format!("{shard}:fence"), "holder", "commit", "claimed"]).await;
+                let [holder, commit, claimed] = [0, 1, 2].map(|at| fence[at].clone().unwrap_or_default());
+                if holder.contains(mark) || commit == claimed {
+                    return false;
+                }
+            }
+            true
+        }
+    }
+}
+
+/// Jobs that are held, and by whom.
+async fn pending(redis: &Redis, shard: &str) -> Vec<(String, String)> {
+    let stream = format!("{shard}:jobs:default");
+    let groups: usize = redis.ask(&["EXISTS", &stream]).await;
+    if groups == 0 {
+        return Vec::new();
+    }
+    let entries: Vec<(String, String, u64, u64)> =
+        redis.ask(&["XPENDING", &stream, "workers", "-", "+", "1000"]).await;
+    entries.into_iter().map(|(entry, consumer, ..)| (entry, consumer)).collect()
+}
