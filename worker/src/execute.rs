@@ -67,7 +67,8 @@ fn spawn(hand: Hand, work: impl Future<Output = ()> + Send + 'static) {
 
 /// Evaluates a pure node here and now; gives the job back when that is not the place for it.
 fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled, &'static str), Box<Job>> {
-    let has_blobs = job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
+    let has_blobs =
+        job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
     let node = graph.find(job.node.as_str());
     let (Some(ix), false) = (node, has_blobs) else { return Err(Box::new(job)) };
     if !matches!(executor_of(graph.node(ix).kind), Some(Executor::Pure)) {

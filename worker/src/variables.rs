@@ -92,9 +92,8 @@ impl JobVariables {
     /// The environment's secret whose text a written value is: in a text variable, too, it must not lie in the clear.
     pub(crate) fn secret_text(&self, value: &Segment) -> Option<Arc<str>> {
         let text = value.value.as_str().filter(|text| !text.is_empty())?;
-        let same = |v: &&DocumentVariable| {
-            v.value.ty == SegmentType::Secret && v.value.value.as_str() == Some(text)
-        };
+        let same =
+            |v: &&DocumentVariable| v.value.ty == SegmentType::Secret && v.value.value.as_str() == Some(text);
         self.graph.environment.iter().find(same).map(|v| v.name.clone())
     }
 

@@ -130,7 +130,9 @@ edges:
     fn nodes_know_the_loop_around_them_at_any_depth_whatever_they_name() {
         let graph = nested();
         let lp = graph.find("lp");
-        for (node, loop_id) in [("s", None), ("lp", None), ("lps", lp), ("it", lp), ("its", lp), ("t", lp), ("x", lp)] {
+        for (node, loop_id) in
+            [("s", None), ("lp", None), ("lps", lp), ("it", lp), ("its", lp), ("t", lp), ("x", lp)]
+        {
             assert_eq!(graph.node(graph.find(node).unwrap()).loop_id, loop_id, "{node}");
         }
     }

@@ -66,7 +66,8 @@ fn write_all(cx: &mut Step<'_>) {
         for (node, values) in &frame.variables {
             out.variables.extend(values.iter().map(|(name, _)| (path.clone(), node.clone(), name.clone())));
         }
-        out.variables.extend(frame.hidden.iter().map(|(node, name)| (path.clone(), node.clone(), name.clone())));
+        out.variables
+            .extend(frame.hidden.iter().map(|(node, name)| (path.clone(), node.clone(), name.clone())));
     }
     out.nodes.extend(nodes(run, |node| node.status != NodeStatus::Unknown));
     for (key, container) in &run.containers {

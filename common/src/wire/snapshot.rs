@@ -26,9 +26,10 @@ use super::state::{AtRest, head_from_json, load};
 use super::value::{MARK, StoredJson};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
-use crate::ids::{BlobId, FramePath, RunId};
+use crate::ids::{BlobId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
-use crate::machine::run::{RunHead, RunState};
+use crate::machine::rewind::rewind;
+use crate::machine::run::{RunHead, RunState, RunStatus};
 use crate::value::{JsonMap, Segment, SegmentType, Stored, Variables};
 
 const WHAT: &str = "a snapshot";
@@ -91,7 +92,9 @@ pub fn variables(run: &RunState) -> Vec<(FramePath, String, String, Stored)> {
         .collect();
     for (path, frame) in run.frames.iter().filter(|(path, _)| !path.is_root()) {
         for (node, values) in &frame.variables {
-            found.extend(values.iter().map(|(name, value)| (path.clone(), node.clone(), name.clone(), value.clone())));
+            found.extend(
+                values.iter().map(|(name, value)| (path.clone(), node.clone(), name.clone(), value.clone())),
+            );
         }
     }
     found
@@ -266,8 +269,19 @@ fn pool(frame: &FramePath, value: Option<Json>) -> Result<Vec<PoolVariable>, Wir
 }
 
 impl Snapshot {
+    /// Where the exported run stood.
+    pub fn status(&self) -> Option<RunStatus> {
+        RunStatus::from_name(self.rest.get("status")?.as_str()?)
+    }
+
     /// The body of the fact that begins a run where this one stood, with its variables as they are kept here.
-    pub fn fact(&self, head: &RunHead, kept: &[(PoolVariable, Stored)]) -> String {
+    /// With `rewind`, a frame and a node, the new run begins at that node instead.
+    pub fn fact(
+        &self,
+        head: &RunHead,
+        kept: &[(PoolVariable, Stored)],
+        rewind: Option<&(FramePath, NodeId)>,
+    ) -> String {
         let mut state = match self.rest.get("state") {
             Some(Json::Object(state)) => state.clone(),
             _ => JsonMap::new(),
@@ -282,12 +296,15 @@ impl Snapshot {
             }
         }
         let part = |key: &str| self.rest.get(key).cloned().unwrap_or_default();
-        json!({
+        let mut fact = json!({
             "head": serde_json::from_str::<Json>(&start_body(head)).unwrap_or_default(),
             "status": part("status"), "started_at": part("started_at"),
             "state": state, "collected": part("collected"), "pauses": part("pauses"), "held": part("held"),
-        })
-        .to_string()
+        });
+        if let Some((frame, node)) = rewind {
+            fact["rewind"] = json!({"frame": frame.as_str(), "node": node.as_str()});
+        }
+        fact.to_string()
     }
 }
 
@@ -329,7 +346,17 @@ pub fn parse_fact(run: RunId, graph: &std::sync::Arc<Graph>, body: &str) -> Resu
         pauses,
         seq: 0,
     };
-    Ok(Fact::Import(Box::new(load(run, graph.clone(), rest)?)))
+    let state = load(run, graph.clone(), rest)?;
+    let state = match map.get("rewind") {
+        None => state,
+        Some(place) => {
+            let words = |key: &str| place.get(key).and_then(Json::as_str).unwrap_or_default();
+            let node = NodeId::from(words("node"));
+            rewind(&state, &FramePath::from(words("frame")), &node)
+                .map_err(|e| WireError::malformed(WHAT, e))?
+        }
+    };
+    Ok(Fact::Import(Box::new(state)))
 }
 
 fn object(value: Json) -> Result<JsonMap, WireError> {

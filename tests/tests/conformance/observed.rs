@@ -137,10 +137,8 @@ impl Observed {
 
     /// An entry of a node's process data.
     pub(crate) fn process_data(&self, node: &str, key: &str) -> Option<&Json> {
-        self.since
-            .events
-            .iter()
-            .filter(|event| event.node() == Some(node))
-            .find_map(|event| event.data.pointer("/node_run_result/process_data").or(event.data.get("process_data"))?.get(key))
+        self.since.events.iter().filter(|event| event.node() == Some(node)).find_map(|event| {
+            event.data.pointer("/node_run_result/process_data").or(event.data.get("process_data"))?.get(key)
+        })
     }
 }

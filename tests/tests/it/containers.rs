@@ -13,7 +13,8 @@ async fn many_items_spread_over_the_fleet_and_come_out_in_order() {
     let (scheduler, _one, _two) = (cluster.scheduler().await, cluster.worker().await, cluster.worker().await);
     let client = scheduler.client();
     let items: Vec<String> = (0..400).map(|n| format!("v{n}")).collect();
-    let body = json!({"workflow": EACH, "inputs": {"items": {"list": items}}, "options": {"max_steps": 1000}});
+    let body =
+        json!({"workflow": EACH, "inputs": {"items": {"list": items}}, "options": {"max_steps": 1000}});
     let run = client.submit(&body).await;
     let told = client.follow(&run, None).await.to_the_end().await;
     told.is_whole();
@@ -22,7 +23,8 @@ async fn many_items_spread_over_the_fleet_and_come_out_in_order() {
     assert_eq!(ended["outputs"]["out"], Json::Array(expected), "{}", ended["error"]);
     assert_eq!(told.of_kind("node_run_iteration_next").count(), 400);
     assert_eq!(told.count("node_run_succeeded", "twice"), 400);
-    let holders: Vec<Json> = told.of_kind("node_run_succeeded").map(|e| e.data["in_iteration_id"].clone()).collect();
+    let holders: Vec<Json> =
+        told.of_kind("node_run_succeeded").map(|e| e.data["in_iteration_id"].clone()).collect();
     assert_eq!(holders.iter().filter(|of| **of == json!("each")).count(), 400);
     // Of the frames nothing is left, and no job either.
     let left = cluster.redis.cli(&["HLEN", &format!("tm:{{{}}}:run:{run}:collected", ended["shard"])]);

@@ -14,7 +14,10 @@ use super::system;
 async fn a_stop_cuts_the_model_off_within_a_second() {
     let model = llm::slow(&["a", "b", "c"], 60_000).await;
     let system = system(&[], &model).await;
-    let run = system.client.start(&Flow::new("start -> llm -> answer").answer("answer", "{{#llm.text#}}"), &[]).await;
+    let run = system
+        .client
+        .start(&Flow::new("start -> llm -> answer").answer("answer", "{{#llm.text#}}"), &[])
+        .await;
     system.client.node_is(&run, "llm", "running").await;
     let asked = Instant::now();
     let path = format!("/api/v1/runs/{run}/commands");

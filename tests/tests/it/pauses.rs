@@ -94,7 +94,12 @@ async fn a_form_is_shown_and_answered_over_difys_routes() {
     let app = client.with_key(registered.body["key"].as_str());
     let body = json!({"inputs": {"name": "Bo"}, "user": "u1", "response_mode": "blocking"});
     let blocked = app.post("/v1/workflows/run", &body).await;
-    assert_eq!((blocked.status, &blocked.body["data"]["status"]), (200, &json!("paused")), "{}", blocked.text);
+    assert_eq!(
+        (blocked.status, &blocked.body["data"]["status"]),
+        (200, &json!("paused")),
+        "{}",
+        blocked.text
+    );
     let reasons = blocked.body["data"]["reasons"].as_array().cloned().unwrap_or_default();
     assert_eq!(reasons.len(), 2, "{}", blocked.text);
     for (node, action, inputs) in [("left", "ok", json!({"word": "w"})), ("right", "go", json!({}))] {
@@ -102,12 +107,21 @@ async fn a_form_is_shown_and_answered_over_difys_routes() {
         let token = reason["form_token"].as_str().unwrap_or_else(|| panic!("{reason:#}"));
         let form = app.get(&format!("/v1/form/human_input/{token}")).await;
         assert_eq!(form.status, 200, "{}", form.text);
-        assert!(form.body["form_content"].is_string() && form.body["user_actions"].is_array(), "{}", form.text);
+        assert!(
+            form.body["form_content"].is_string() && form.body["user_actions"].is_array(),
+            "{}",
+            form.text
+        );
         let body = json!({"inputs": inputs, "action": action, "user": "u1"});
         let answered = app.post(&format!("/v1/form/human_input/{token}"), &body).await;
         assert_eq!(answered.status, 200, "{}", answered.text);
         let again = app.post(&format!("/v1/form/human_input/{token}"), &body).await;
-        assert_eq!((again.status, &again.body["code"]), (412, &json!("human_input_form_submitted")), "{}", again.text);
+        assert_eq!(
+            (again.status, &again.body["code"]),
+            (412, &json!("human_input_form_submitted")),
+            "{}",
+            again.text
+        );
     }
     let run = blocked.body["workflow_run_id"].as_str().expect("the run is named");
     assert_eq!(client.ended(run).await["outputs"]["out"], "w/Go");

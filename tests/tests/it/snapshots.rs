@@ -73,7 +73,8 @@ async fn a_run_is_exported_in_the_middle_of_an_iteration_over_large_values() {
     let other = import(&client, &snapshot).await;
     for run in [&run, &other] {
         status_is(&client, run, "paused").await;
-        let resumed = client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "resume"})).await;
+        let resumed =
+            client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "resume"})).await;
         assert_eq!(resumed.status, 202, "{}", resumed.text);
     }
     let (one, two) = (client.ended(&run).await, client.ended(&other).await);

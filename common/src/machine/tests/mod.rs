@@ -12,5 +12,6 @@ mod holders;
 mod loops;
 mod play;
 mod properties;
+mod rewind;
 mod tell;
 mod traversal;

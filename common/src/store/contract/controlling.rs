@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::fixtures::{SHARD, created_at, ended, moved, run_id, write};
+use super::fixtures::{SHARD, conversation_write, created_at, ended, moved, run_id, write};
 use super::{Broken, Outcome, Subject, same};
 use crate::ids::BlobId;
 use crate::machine::run::RunStatus;
 use crate::store::{Answered, CommandKey, PauseAnswer, RunCommand, Sent};
-use crate::wire::commit::{ConversationWrite, RunWrite};
+use crate::wire::commit::RunWrite;
 use crate::wire::fact::kind;
 
 fn stop(reason: &str, key: Option<&str>) -> RunCommand {
@@ -156,7 +156,7 @@ pub(super) async fn a_commit_writes_what_containers_and_conversations_keep(s: Su
     let text = |text: &str| text.to_string();
     let kept = |fields: &[(&str, &str)]| {
         let fields = fields.iter().map(|(field, value)| (text(field), text(value))).collect();
-        Some(ConversationWrite { id: text(id), fields, copies: Vec::new() })
+        Some(conversation_write(id, fields))
     };
     let collected = vec![(text("it/0"), Some(text("1"))), (text("it/1"), Some(text("2")))];
     let conversation = kept(&[("v:a", "1"), ("v:b", "2")]);

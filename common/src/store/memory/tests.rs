@@ -72,7 +72,7 @@ async fn numbers_start_from_the_time_at_each_take_over() {
 async fn what_was_given_up_on_is_kept() {
     let store = MemoryStore::new(clock());
     let mut owner = store.claim(SHARD, "a", Duration::from_secs(5)).await.unwrap().unwrap();
-    let dead = Dead { what: "fact", run: "x".into(), reason: "unknown kind".into(), content: "{}".into() };
+    let dead = Dead::new("fact", "x", "unknown kind", "{}".into());
     let number = owner.claim().commit + 1;
     owner.commit(&Commit { number, dead: vec![dead.clone()], ..Commit::default() }).await.unwrap();
     assert_eq!(store.dead(SHARD), [dead]);
