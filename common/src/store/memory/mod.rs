@@ -83,11 +83,16 @@ impl MemoryStore {
 
     /// An empty namespace with so many shards, whose inboxes refuse new runs above `inbox_max` entries.
     pub fn with(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64) -> Self {
+        Self::bounded(clock, shards, inbox_max, limits::QUEUE_MAX)
+    }
+
+    /// As [`Self::with`], and whose queues refuse new runs from `queue_max` jobs on.
+    pub fn bounded(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64, queue_max: u64) -> Self {
         Self {
             inner: Arc::new(Inner {
                 clock,
                 inbox_max,
-                queue_max: limits::QUEUE_MAX,
+                queue_max,
                 meta: Meta { shards, shards_first: shards },
                 space: Mutex::default(),
                 facts_came: Notify::new(),

@@ -7,6 +7,7 @@ use crate::store::{Commit, CommitError, Dead, ListRuns, Runs, Shards};
 use async_trait::async_trait;
 
 const INBOX_MAX: u64 = 20;
+const QUEUE_MAX: u64 = 10;
 const SHARD: ShardId = ShardId(0);
 
 struct Moved(Arc<ManualClock>);
@@ -25,6 +26,9 @@ impl Control for Moved {
     fn inbox_max(&self) -> u64 {
         INBOX_MAX
     }
+    fn queue_max(&self) -> u64 {
+        QUEUE_MAX
+    }
 }
 
 fn clock() -> Arc<ManualClock> {
@@ -34,7 +38,7 @@ fn clock() -> Arc<ManualClock> {
 async fn subject() -> Subject {
     let clock = clock();
     Subject {
-        store: Arc::new(MemoryStore::with(clock.clone(), 2, INBOX_MAX)),
+        store: Arc::new(MemoryStore::bounded(clock.clone(), 2, INBOX_MAX, QUEUE_MAX)),
         control: Arc::new(Moved(clock)),
     }
 }
