@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults sim bench up down
+.PHONY: help setup build run test lint fix check conformance faults pressure sim bench up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ conformance: setup ## Run every conformance case, also those that do not pass ye
 
 faults: setup ## Run the fault tests alone: processes killed, frozen and cut off in the middle of runs
 	$(CARGO) test --locked -p tidemill-tests --test faults
+
+pressure: setup ## Run the long tests under pressure and show what they measured: many paused runs, long runs, large values (PAUSED=n CHUNKS=n)
+	$(CARGO) test --locked --release -p tidemill-tests --test faults pressure -- --ignored --nocapture --test-threads=1
 
 SEEDS ?= 10000
 sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n alone with its last lines (WITHOUT=guard)

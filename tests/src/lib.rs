@@ -31,6 +31,7 @@ pub mod cluster;
 pub mod flow;
 pub mod llm;
 pub mod process;
+pub mod proxy;
 pub mod redis;
 pub mod sse;
 pub mod wait;

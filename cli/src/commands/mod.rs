@@ -5,6 +5,7 @@ mod answer;
 mod apps;
 mod check;
 mod command;
+mod dead;
 mod dev;
 mod mock_llm;
 mod pairs;
@@ -59,6 +60,8 @@ enum Verb {
     Set(set::Arguments),
     /// Answer a form that a run waits for
     Answer(answer::Arguments),
+    /// Show, retry and forget what was given up on
+    Dead(dead::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -104,6 +107,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Resume(arguments) => command::resume(&arguments, console).await,
         Verb::Set(arguments) => set::perform(&arguments, console).await,
         Verb::Answer(arguments) => answer::perform(&arguments, console).await,
+        Verb::Dead(arguments) => dead::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }

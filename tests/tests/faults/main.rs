@@ -3,9 +3,12 @@
 //! Leases are short here, so that waiting for one is quick; bounds on waiting are long, so that a busy machine is no
 //! failure. A test's name is the promise.
 
+mod dead;
+mod demoted;
 mod full;
 mod lost_job;
 mod older;
+mod pressure;
 mod redis;
 mod scheduler;
 mod start;
