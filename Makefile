@@ -48,7 +48,7 @@ faults: setup ## Run the fault tests alone: processes killed, frozen and cut off
 	$(CARGO) test --locked -p tidemill-tests --test faults
 
 pressure: setup ## Run the long tests under pressure and show what they measured: many paused runs, long runs, large values (PAUSED=n CHUNKS=n)
-	$(CARGO) test --locked --release -p tidemill-tests --test faults pressure -- --ignored --nocapture --test-threads=1
+	$(CARGO) test --locked -p tidemill-tests --test faults pressure -- --ignored --nocapture --test-threads=1
 
 SEEDS ?= 10000
 sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n alone with its last lines (WITHOUT=guard)
