@@ -118,7 +118,7 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
         })
     };
     run.frames.retain(|path, _| !is_gone(path));
-    run.containers.retain(|(path, ix), _| !is_gone(path) && !(path == frame && nodes.contains(ix)));
+    run.containers.retain(|(path, ix), _| !(is_gone(path) || path == frame && nodes.contains(ix)));
     let pool = run.pool_frame(frame);
     if let Some(open) = run.frames.get_mut(&pool) {
         open.variables.retain(|id, _| graph.find(id).is_none_or(|ix| !lies_in(&graph, ix, nodes)));
@@ -142,14 +142,8 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     for open in run.frames.values_mut() {
         open.responded.retain(|responder| !is_answer_gone(responder));
     }
-    let kept: BTreeSet<_> = run
-        .frames
-        .values()
-        .flat_map(|open| &open.responded)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .filter_map(nested)
-        .collect();
+    let responders = run.frames.values().flat_map(|open| &open.responded);
+    let kept: BTreeSet<String> = responders.filter_map(nested).collect();
     run.nested.retain(|key, _| kept.contains(&**key));
     if let Some(open) = run.frames.get_mut(frame) {
         nodes.iter().for_each(|ix| open.nodes[ix.at()] = NodeState::default());
@@ -159,6 +153,7 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     }
 }
 
+/// Its key, for one below the root.
 fn nested(responder: &Responder) -> Option<String> {
     match responder {
         Responder::Root(_) => None,

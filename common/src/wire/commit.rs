@@ -445,3 +445,32 @@ pub fn timer_from_member(run: &RunState, member: &str) -> TimerRead {
         _ => TimerRead::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_cannot_be_read_gives_its_jobs_up() {
+        let run = RunId::new(1, 2, crate::ids::ShardId(3));
+        let field = |field: &str, text: &str| (field.to_string(), text.to_string());
+        let rest = AtRest {
+            run: [field("status", "running")].into_iter().collect(),
+            state: vec![
+                field("n:/a", r#"{"status":"queued","job":"17-0"}"#),
+                field("n:it#1/b%2Ec", r#"{"status":"running","job":"17-1","queue":"gpu"}"#),
+                field("n:/d", r#"{"status":"succeeded"}"#),
+                field("n:/e", "no JSON"),
+                field("v:/a.x", r#"{"job":"17-2"}"#),
+            ],
+            ..AtRest::default()
+        };
+        let write = RunWrite::unreadable(run, &rest, "a test", Timestamp::from_millis(1)).unwrap();
+        let of = |queue: &str, entry, frame: &str, node: &str| TakeBack {
+            queue: queue.to_string(),
+            entry: EntryId::new(17, entry),
+            execution: ExecutionId::derive(&run, &FramePath::from(frame), &node.into()),
+        };
+        assert_eq!(write.taken_back, [of("default", 0, "", "a"), of("gpu", 1, "it#1", "b.c")]);
+    }
+}
