@@ -281,12 +281,18 @@ async fn an_output_of_sixty_megabytes_arrives() {
 async fn a_stream_of_a_million_chunks_is_bounded() {
     let chunks = number("CHUNKS", 1_000_000);
     let pieces = vec!["x"; chunks];
+    // A fact and an event a piece; a million of them take their time.
+    let settings = [
+        ("worker.chunk_gather_ms", "0"),
+        ("worker.execution_seconds_max", "7200"),
+        ("run.max_execution_time_s", "7200"),
+    ];
     let model = llm::slow(&pieces, 0).await;
-    let cluster = Cluster::start(&[("worker.chunk_gather_ms", "0")], Some(&model)).await;
+    let cluster = Cluster::start(&settings, Some(&model)).await;
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
     let run = client.start(&chat(), &[]).await;
-    let ended = client.ended_within(&run, Duration::from_secs(900)).await;
+    let ended = client.ended_within(&run, Duration::from_secs(7200)).await;
     assert_eq!(ended["outputs"]["answer"].as_str().map(str::len), Some(chunks), "{}", ended["error"]);
     let shard = &client.run(&run).await["shard"];
     let kept: u64 =
