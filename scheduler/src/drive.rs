@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
-use tidemill_common::machine::{Fact, RunState};
+use tidemill_common::machine::{Fact, RunState, RunStatus};
 use tidemill_common::store::{
     Claim, Commit, CommitError, FactReader, Owner, RawFact, Runs, Shards, StoreError,
 };
@@ -412,6 +412,9 @@ impl<'a> Wheel<'a> {
             self.cache.end(run);
         }
         let busy: HashSet<RunId> = self.next.iter().flat_map(|b| b.touched.iter().copied()).collect();
+        // Nobody knows when a run that waits for somebody will go on: until then it costs its keys and no memory.
+        let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
+        waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));
         self.cache.settle(&batch.touched, &busy);
         self.since_trim += batch.inputs;
         Ok(())
