@@ -42,6 +42,12 @@ pub(crate) struct FolderArgs {
     pub(crate) data: PathBuf,
 }
 
+impl Default for FolderArgs {
+    fn default() -> Self {
+        Self { data: data_folder::NAME_DEFAULT.into() }
+    }
+}
+
 impl TargetArgs {
     /// The scheduler that was named; none when neither address nor key was given.
     pub(crate) fn named(&self) -> Option<Target> {

@@ -244,6 +244,8 @@ pub struct RunConfig {
     pub inline_bytes_max: usize,
     /// Longest time that a form may wait, in seconds; 0 for no bound (Dify: `HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS`).
     pub human_input_timeout_s: u64,
+    /// Most items of an iteration and rounds of a loop; a larger container fails.
+    pub container_rounds_max: u64,
     /// Deepest nesting of workflows that call workflows (Dify: `WORKFLOW_CALL_MAX_DEPTH`).
     pub call_depth_max: u64,
     /// Largest single value, in bytes.
@@ -260,6 +262,7 @@ impl Default for RunConfig {
             variable_bytes_max: limits::VARIABLE_BYTES_MAX,
             inline_bytes_max: limits::INLINE_BYTES_MAX,
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
+            container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
             call_depth_max: limits::CALL_DEPTH_MAX,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,

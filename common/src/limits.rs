@@ -49,6 +49,12 @@ pub const RUN_JOBS_MAX: u64 = 256;
 /// Most frames of one container that are open at the same time, whatever its `parallel_nums`: more than a run may have
 /// jobs would only wait.
 pub const FRAMES_OPEN_MAX: u32 = 256;
+/// Frames of one run beyond which an iteration opens no second one beside another: iterations within iterations would
+/// multiply their windows.
+pub const FRAMES_OF_RUN_MAX: usize = 1024;
+/// Most items of an iteration, and most rounds of a loop (`container_rounds_max`). What a body does counts as steps; an
+/// empty body does nothing, and would never meet another limit.
+pub const CONTAINER_ROUNDS_MAX: u64 = 100_000;
 /// Most facts in one commit; more gain nothing.
 pub const COMMIT_FACTS_MAX: usize = 64;
 /// Bytes of facts after which a commit takes no further one.

@@ -95,10 +95,7 @@ impl Client {
                 other => break other?,
             }
         };
-        answer["id"].as_str().map(Into::into).ok_or_else(|| ClientError::NotTidemill {
-            url: self.base.clone(),
-            reason: "the answer to a submission has no id".into(),
-        })
+        self.id_in(&answer, "a submission")
     }
 
     /// The newest runs: `{"data": […], "next": …}`.
@@ -148,6 +145,20 @@ impl Client {
         Ok(())
     }
 
+    /// A run as one document. Its text as it came: numbers in it must not change on the way.
+    pub(crate) async fn snapshot(&self, id: &str) -> Result<String, ClientError> {
+        let response = self.send(self.get(&format!("/api/v1/runs/{}/snapshot", segment(id)))).await?;
+        response.text().await.map_err(|error| ClientError::of_connection(&self.base, &error))
+    }
+
+    /// Creates a run from a snapshot; gives its id.
+    pub(crate) async fn import(&self, snapshot: String) -> Result<String, ClientError> {
+        let request =
+            self.post("/api/v1/runs/import").header("Content-Type", "application/json").body(snapshot);
+        let answer = self.json(request).await?;
+        self.id_in(&answer, "an import")
+    }
+
     /// Opens the event stream of a run behind an entry.
     async fn events(&self, id: &str, after: Option<&str>) -> Result<Response, ClientError> {
         let mut request =
@@ -156,6 +167,14 @@ impl Client {
             request = request.header("Last-Event-ID", after);
         }
         self.send(request).await
+    }
+
+    /// The new run's id in the answer to what created it.
+    fn id_in(&self, answer: &Json, to: &str) -> Result<String, ClientError> {
+        answer["id"].as_str().map(Into::into).ok_or_else(|| ClientError::NotTidemill {
+            url: self.base.clone(),
+            reason: format!("the answer to {to} has no id"),
+        })
     }
 
     fn get(&self, path: &str) -> RequestBuilder {

@@ -54,6 +54,8 @@ impl FakeScheduler {
             .route("/api/v1/runs/{id}/events", get(events))
             .route("/api/v1/runs/{id}/commands", post(command))
             .route("/api/v1/runs/{id}/pauses/{pause}/answer", post(answer))
+            .route("/api/v1/runs/{id}/snapshot", get(snapshot))
+            .route("/api/v1/runs/import", post(import))
             .layer(axum::middleware::from_fn(check_key))
             .with_state(seen.clone());
         let server = tokio::spawn(async move {
@@ -174,6 +176,23 @@ async fn answer(
     seen.posted.push((pause, body));
     seen.answered = true;
     (StatusCode::ACCEPTED, Body(json!({"accepted": true}))).into_response()
+}
+
+/// With a number that no double holds.
+async fn snapshot(Path(id): Path<String>) -> Response {
+    if id == "r1" {
+        return refusal(409, "run_over", "the run is over: succeeded");
+    }
+    let text = r#"{"tidemill_snapshot":1,"run_id":"w1","big":123456789012345678901}"#;
+    ([("content-type", "application/json")], text).into_response()
+}
+
+async fn import(State(seen): State<Shared>, body: Bytes) -> Response {
+    let Ok(Json::Object(map)) = serde_json::from_slice(&body) else {
+        return refusal(400, "invalid_param", "no snapshot");
+    };
+    seen.lock().expect("not poisoned").posted.push(("import".into(), map["run_id"].clone()));
+    (StatusCode::CREATED, Body(json!({"id": "r2", "status": "scheduled"}))).into_response()
 }
 
 fn entry(seq: u64, id: Option<&str>, kind: &str, data: Json) -> String {

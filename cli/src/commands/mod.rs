@@ -7,6 +7,8 @@ mod check;
 mod command;
 mod dead;
 mod dev;
+mod export;
+mod import;
 mod mock_llm;
 mod pairs;
 mod ps;
@@ -62,6 +64,10 @@ enum Verb {
     Answer(answer::Arguments),
     /// Show, retry and forget what was given up on
     Dead(dead::Arguments),
+    /// Write a run that is not over as one document (a snapshot)
+    Export(export::Arguments),
+    /// Go on from a snapshot, as a new run; prints its id
+    Import(import::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -108,6 +114,8 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Set(arguments) => set::perform(&arguments, console).await,
         Verb::Answer(arguments) => answer::perform(&arguments, console).await,
         Verb::Dead(arguments) => dead::perform(&arguments, console).await,
+        Verb::Export(arguments) => export::perform(&arguments, console).await,
+        Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }

@@ -39,7 +39,7 @@ fn the_table_of_verbs_is_consistent() {
 
 #[test]
 fn arguments_are_read_as_people_write_them() {
-    let fine: [&[&str]; 20] = [
+    let fine: [&[&str]; 24] = [
         &["check", "a.yml", "b.yml", "--json"],
         &["dev"],
         &["dev", "--mock-llm", "a.yml", "b.yml", "--workers", "3", "--listen", "127.0.0.1:0"],
@@ -57,6 +57,10 @@ fn arguments_are_read_as_people_write_them() {
         &["answer", "r1"],
         &["answer", "r1", "--action", "yes", "--input", "note=ok", "-i", "tone=warm", "--by", "ann"],
         &["answer", "r1", "p", "--action", "yes"],
+        &["export", "r1"],
+        &["export", "r1", "-o", "f", "--url", "http://h", "--key", "k"],
+        &["import", "f"],
+        &["import", "-", "--data", "d"],
         &["apps", "add", "a.yml"],
         &["apps", "ls", "--url", "http://h"],
         &["mock-llm", "rules.json", "--listen", "127.0.0.1:0"],
@@ -64,7 +68,7 @@ fn arguments_are_read_as_people_write_them() {
     for line in fine {
         assert!(parse(line).is_ok(), "{line:?}: {:?}", parse(line).err());
     }
-    let wrong: [&[&str]; 10] = [
+    let wrong: [&[&str]; 12] = [
         &["check"],
         &["nothing"],
         &["run"],
@@ -74,6 +78,8 @@ fn arguments_are_read_as_people_write_them() {
         &["ps", "--status", "odd"],
         &["ps", "--limit", "0"],
         &["show"],
+        &["export"],
+        &["import"],
         &["mock-llm", "--listen", "somewhere"],
     ];
     for line in wrong {
@@ -87,7 +93,9 @@ fn arguments_are_read_as_people_write_them() {
 
 #[tokio::test]
 async fn every_example_is_free_of_problems() {
-    for name in ["hello.yml", "chat.yml", "triage.yml", "digest.yml"] {
+    for name in
+        ["hello.yml", "chat.yml", "triage.yml", "digest.yml", "batch.yml", "savings.yml", "review.yml"]
+    {
         let path = example(name);
         let (exit, out, _) = tidemill(&["check", &path]).await;
         assert_eq!((exit, out.contains(": ok (")), (Exit::Succeeded, true), "{out}");
@@ -310,6 +318,39 @@ async fn commands_reach_the_run_as_they_were_meant() {
         let (is, _, err) = tidemill(&[line, &target].concat()).await;
         assert_eq!((is, err.as_str()), (exit, said), "{line:?}");
     }
+}
+
+#[tokio::test]
+async fn a_run_goes_out_as_one_document_and_comes_in_again() {
+    let scheduler = FakeScheduler::start().await;
+    let target = ["--url", &scheduler.url, "--key", "key"];
+    let with = |line: &[&'static str]| [line, &target].concat();
+
+    let (exit, out, err) = tidemill(&with(&["export", "w1"])).await;
+    assert_eq!((exit, err.as_str()), (Exit::Succeeded, ""));
+    assert!(out.contains("123456789012345678901") && out.ends_with("}\n"), "numbers stay as they are: {out}");
+
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("w1.json").display().to_string();
+    let (exit, shown, err) = tidemill(&[&["export", "w1", "--output", &path][..], &target].concat()).await;
+    assert_eq!((exit, shown.as_str()), (Exit::Succeeded, ""));
+    assert!(err.starts_with(&format!("run w1 is in {path} as it stood")), "{err}");
+    assert_eq!(std::fs::read_to_string(&path).expect("written"), out);
+
+    let (exit, out, _) = tidemill(&[&["import", &path][..], &target].concat()).await;
+    assert_eq!((exit, out.as_str()), (Exit::Succeeded, "r2\n"));
+    assert_eq!(scheduler.posted(), [("import".to_string(), serde_json::json!("w1"))]);
+
+    let (exit, out, err) = tidemill(&with(&["export", "r1"])).await;
+    assert_eq!((exit, out.as_str()), (Exit::Failed, ""));
+    assert_eq!(err, "tidemill: the run is over: succeeded (run_over)\n");
+    std::fs::write(&path, "[]").expect("writes");
+    let (exit, _, err) = tidemill(&[&["import", &path][..], &target].concat()).await;
+    assert_eq!((exit, err.as_str()), (Exit::Failed, "tidemill: no snapshot (invalid_param)\n"));
+    let (exit, _, err) = tidemill(&with(&["import", "/nowhere.json"])).await;
+    assert_eq!(exit, Exit::Usage);
+    assert!(err.starts_with("tidemill: cannot read /nowhere.json: "), "{err}");
+    assert_eq!(tidemill(&with(&["export", "w1", "-o", "/nowhere/w1.json"])).await.0, Exit::Failed);
 }
 
 #[tokio::test]

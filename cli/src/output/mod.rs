@@ -2,6 +2,7 @@
 //! side by side. Events go where remarks go, results to standard output.
 
 pub(crate) mod json;
+mod places;
 pub(crate) mod plain;
 mod progress;
 pub(crate) mod table;
@@ -13,6 +14,7 @@ use crate::client::Event;
 use crate::client::view::{self, RunView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
+use places::Places;
 use progress::Progress;
 
 /// How a run that is followed is shown.
@@ -20,7 +22,7 @@ pub(crate) enum Report {
     /// A line per node that moves, with text as it comes.
     Live(Progress),
     /// A line per node that began or ended, on standard error.
-    Plain,
+    Plain(Places),
     /// A line per event, on standard output.
     Events,
     /// An object per event, then the run, on standard output.
@@ -34,7 +36,7 @@ impl Report {
             (true, _) => Self::Json,
             (false, true) => Self::Events,
             (false, false) if console.is_terminal => Self::Live(Progress::new()),
-            (false, false) => Self::Plain,
+            (false, false) => Self::Plain(Places::default()),
         }
     }
 
@@ -42,8 +44,8 @@ impl Report {
     pub(crate) fn event(&mut self, event: &Event, console: &mut Console) -> Result<(), Error> {
         match self {
             Self::Live(progress) => progress.event(event),
-            Self::Plain => {
-                if let Some(line) = plain::node_line(event) {
+            Self::Plain(places) => {
+                if let Some(line) = plain::node_line(&places.named(event)) {
                     console.note(line);
                 }
             }
@@ -57,7 +59,7 @@ impl Report {
     pub(crate) fn clear(&mut self) {
         match self {
             Self::Live(progress) => progress.clear(),
-            Self::Plain | Self::Events | Self::Json => {}
+            Self::Plain(_) | Self::Events | Self::Json => {}
         }
     }
 
@@ -65,7 +67,7 @@ impl Report {
     pub(crate) fn is_for_programs(&self) -> bool {
         match self {
             Self::Json => true,
-            Self::Live(_) | Self::Plain | Self::Events => false,
+            Self::Live(_) | Self::Plain(_) | Self::Events => false,
         }
     }
 
@@ -73,7 +75,7 @@ impl Report {
     pub(crate) fn note(&mut self, text: &str, console: &mut Console) {
         match self {
             Self::Live(progress) => progress.note(text),
-            Self::Plain | Self::Events | Self::Json => console.note(text),
+            Self::Plain(_) | Self::Events | Self::Json => console.note(text),
         }
     }
 
@@ -87,7 +89,7 @@ impl Report {
         };
         match self {
             Self::Json => console.line(run)?,
-            Self::Live(_) | Self::Plain | Self::Events => {
+            Self::Live(_) | Self::Plain(_) | Self::Events => {
                 if let Self::Live(progress) = self {
                     progress.clear();
                 }

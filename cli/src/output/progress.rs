@@ -8,6 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::Value as Json;
 use tidemill_common::wire::event::kind;
 
+use super::places::Places;
 use super::plain;
 use super::text::one_line;
 use crate::client::Event;
@@ -24,6 +25,7 @@ pub(crate) struct Progress {
     at_work: HashMap<String, ProgressBar>,
     /// How many items or rounds containers at work have, by the execution's id.
     lengths: HashMap<String, u64>,
+    places: Places,
     text: Tail,
     text_line: Option<ProgressBar>,
 }
@@ -34,12 +36,15 @@ impl Progress {
             lines: MultiProgress::new(),
             at_work: HashMap::new(),
             lengths: HashMap::new(),
+            places: Places::default(),
             text: Tail::default(),
             text_line: None,
         }
     }
 
     pub(super) fn event(&mut self, event: &Event) {
+        let event = self.places.named(event);
+        let event = event.as_ref();
         let id = event.text("id").to_string();
         match event.kind.as_str() {
             kind::NODE_RUN_STARTED => {

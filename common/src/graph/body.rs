@@ -61,7 +61,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Llm(_)
         | NodeData::IterationStart
         | NodeData::LoopStart
-        | NodeData::LoopEnd(_)
+        | NodeData::LoopEnd
         | NodeData::Unsupported(_) => None,
     }
 }

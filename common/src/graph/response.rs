@@ -70,7 +70,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::IterationStart
         | NodeData::Loop(_)
         | NodeData::LoopStart
-        | NodeData::LoopEnd(_)
+        | NodeData::LoopEnd
         | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
@@ -148,7 +148,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::IterationStart
         | NodeData::Loop(_)
         | NodeData::LoopStart
-        | NodeData::LoopEnd(_)
+        | NodeData::LoopEnd
         | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => HashSet::new(),
     }

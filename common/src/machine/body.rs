@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fact::NamedValues;
-use super::run::{NodeState, NodeStatus, RunState, started_attempts};
+use super::run::{NodeState, NodeStatus, RunState, json_size, started_attempts};
 use crate::nodes::llm::decimal::Decimal;
 use crate::nodes::{Phase, Usage};
 use crate::value::Stored;
@@ -49,8 +49,23 @@ pub struct OpenContainer {
     pub inputs: NamedValues,
     /// What is iterated: a list.
     pub items: Option<Stored>,
-    /// What closed frames left, by their numbers.
+    /// What closed frames left, by their numbers; see [`OpenContainer::keep`].
     pub collected: BTreeMap<u32, Collected>,
+    /// About how many bytes that is. Not written: it is added up again.
+    pub bytes: usize,
+}
+
+impl OpenContainer {
+    /// Keeps what a closed frame left.
+    pub fn keep(&mut self, index: u32, left: Collected) {
+        let size = |stored: &Stored| match stored {
+            Stored::Inline(segment) => 64 + json_size(&segment.value),
+            Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 96,
+        };
+        self.bytes += 96 + left.output.as_ref().map_or(0, |(value, _)| size(value));
+        self.bytes += left.variables.iter().map(|(name, value)| name.len() + size(value)).sum::<usize>();
+        self.collected.insert(index, left);
+    }
 }
 
 /// What a closed frame left.

@@ -1,5 +1,5 @@
-//! Commands that are given with the run itself: they act when a node of the root frame has ended, in the very step that
-//! applies its result, so that no race decides where a run stops.
+//! Commands that are given with the run itself: each acts when its node has ended for the first time, in whatever frame,
+//! in the very step that applies the result, so that no race decides where a run stops.
 
 use std::sync::Arc;
 

@@ -35,6 +35,10 @@ pub(super) fn drive(cx: &mut Step<'_>) {
         }
         if cx.run.jobs_in_flight() >= limits::RUN_JOBS_MAX && !is_evaluated_here(cx, &frame, node) {
             waiting.push((frame, node));
+            // Those behind come when these have gone; to pass them all by each time would take for ever.
+            if waiting.len() >= limits::STEP_TRANSITIONS_MAX {
+                break;
+            }
             continue;
         }
         transitions += 1;
@@ -58,6 +62,10 @@ pub(super) fn is_at_hand(cx: &Step<'_>, frame: &FramePath, spec: &Node) -> bool 
 
 fn is_evaluated_here(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     let spec = cx.run.graph.node(node);
+    let part = cx.run.node(frame, node).and_then(|state| state.body.as_ref()?.phase);
+    if matches!(part, Some(Phase::Check | Phase::Collect)) {
+        return false;
+    }
     spec.kind.spec().pure && is_at_hand(cx, frame, spec) && !reads_everything_large(cx, frame, node)
 }
 

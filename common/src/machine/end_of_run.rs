@@ -68,8 +68,7 @@ pub(super) fn go_on(cx: &mut Step<'_>) {
     cx.run.control.resumed_at = Some(cx.at.now);
     cx.run.control.steps_before = cx.run.steps();
     cx.out.control = true;
-    let deadline = cx.at.now.plus(Duration::from_secs(cx.run.head.options.seconds_max));
-    cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
+    set_deadline(cx);
     cx.tell(EventKind::GraphRunStarted { resumed: true });
     cx.close_entry();
 }
@@ -118,6 +117,13 @@ pub(super) fn time_exceeded(ran_seconds: f64, max: u64) -> String {
     format!("Maximum execution time exceeded: {ran_seconds:.2}s > {max}s")
 }
 
+/// Sets the timer for the end of the run's time.
+pub(super) fn set_deadline(cx: &mut Step<'_>) {
+    let since = cx.run.control.resumed_at.or(cx.run.started_at).unwrap_or(cx.at.now);
+    let deadline = since.plus(Duration::from_secs(cx.run.head.options.seconds_max));
+    cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
+}
+
 /// For how long the run is under way, since its last pause.
 pub(super) fn ran_seconds(cx: &Step<'_>) -> f64 {
     let since = cx.run.control.resumed_at.or(cx.run.started_at);
@@ -126,6 +132,10 @@ pub(super) fn ran_seconds(cx: &Step<'_>) -> f64 {
 
 /// The limits that Dify looks at when a node has ended.
 pub(super) fn check_limits(cx: &mut Step<'_>) {
+    // What ends while a command holds the run back ends in nobody's time.
+    if cx.run.status == RunStatus::Paused {
+        return;
+    }
     let options = &cx.run.head.options;
     let (steps_max, seconds_max) = (options.steps_max, options.seconds_max);
     let steps = cx.run.steps().saturating_sub(cx.run.control.steps_before);

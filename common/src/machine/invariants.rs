@@ -1,7 +1,14 @@
 //! What is always true of a run, each with its number: used by assertions in debug builds, by property tests and by
 //! the simulator.
 
-use super::run::{EdgeState, NodeStatus, RunState, RunStatus, derive_edges};
+use std::collections::BTreeSet;
+
+use super::body::Sums;
+use super::pause::PauseStatus;
+use super::run::{EdgeState, Frame, NodeState, NodeStatus, RunState, RunStatus, derive_edges};
+use crate::graph::NodeIx;
+use crate::ids::FramePath;
+use crate::nodes::Phase;
 
 /// An invariant: its id, what it says, and the test.
 pub struct Invariant {
@@ -36,6 +43,27 @@ pub const INVARIANTS: &[Invariant] = &[
         id: "INV-7",
         says: "a text that is being told holds nothing back once its cursor has reached it",
         holds: told_is_not_held,
+    },
+    Invariant {
+        id: "INV-8",
+        says: "the counters of the run and of its frames are what a count finds",
+        holds: counters_are_right,
+    },
+    Invariant {
+        id: "INV-9",
+        says: "every open frame below the root is one that its container has opened and not closed",
+        holds: frames_have_containers,
+    },
+    Invariant {
+        id: "INV-10",
+        says: "a node waits for an answer exactly while a pending pause names it",
+        holds: waits_are_pauses,
+    },
+    Invariant { id: "INV-11", says: "a paused run has no job", holds: paused_is_still },
+    Invariant {
+        id: "INV-12",
+        says: "what a container was given is known exactly from its opening to its end, and what its closed frames left too",
+        holds: containers_are_known,
     },
 ];
 
@@ -86,4 +114,66 @@ fn told_is_not_held(run: &RunState) -> bool {
         return true;
     };
     run.response.streams.get(&super::response::stream_key(selector)).is_none_or(|s| s.held.is_empty())
+}
+
+/// The nodes of a frame with their places.
+fn places(frame: &Frame) -> impl Iterator<Item = (NodeIx, &NodeState)> {
+    frame.nodes.iter().enumerate().map(|(at, node)| (NodeIx(u32::try_from(at).unwrap_or(u32::MAX)), node))
+}
+
+/// All nodes of a run for which something holds, by frame and place.
+fn nodes(run: &RunState, test: impl Fn(&NodeState) -> bool) -> BTreeSet<(FramePath, NodeIx)> {
+    let of_frame = |(path, frame): (&FramePath, &Frame)| {
+        let found = places(frame).filter(|(_, node)| test(node)).map(|(ix, _)| (path.clone(), ix));
+        found.collect::<Vec<_>>()
+    };
+    run.frames.iter().flat_map(of_frame).collect()
+}
+
+fn counters_are_right(run: &RunState) -> bool {
+    let open = |frame: &Frame| frame.nodes.iter().filter(|node| node.status.is_open()).count();
+    run.sums == Sums::of(run) && run.frames.values().all(|frame| frame.open == open(frame))
+}
+
+fn frames_have_containers(run: &RunState) -> bool {
+    // What was open when a run ended stays as it was.
+    if run.status.is_over() {
+        return true;
+    }
+    let below = run.frames.keys().filter(|path| !path.is_root());
+    let is_opened = |path: &FramePath| {
+        let Some((id, index)) = path.last() else { return false };
+        let container = run.graph.find(&id).and_then(|ix| run.node(&path.parent(), ix));
+        let body =
+            container.filter(|node| node.status == NodeStatus::Body).and_then(|node| node.body.as_ref());
+        body.is_some_and(|body| body.phase.is_none() && index < body.next)
+    };
+    let mut count = 0;
+    let all = below.inspect(|_| count += 1).all(is_opened);
+    let bodies = run.frames.values().flat_map(|frame| &frame.nodes).filter_map(|node| node.body.as_ref());
+    all && count == bodies.map(|body| body.open() as usize).sum::<usize>()
+}
+
+fn waits_are_pauses(run: &RunState) -> bool {
+    let named: BTreeSet<_> = run.pauses.values().map(|pause| (pause.frame.clone(), pause.node)).collect();
+    named.len() == run.pauses.len()
+        && run.pauses.values().all(|pause| pause.status == PauseStatus::Pending)
+        && named == nodes(run, |node| node.status == NodeStatus::Waiting)
+}
+
+fn paused_is_still(run: &RunState) -> bool {
+    run.status != RunStatus::Paused
+        || run.frames.values().flat_map(|frame| &frame.nodes).all(|n| n.job.is_none())
+}
+
+fn containers_are_known(run: &RunState) -> bool {
+    // Before it is opened, a container has no more than the part that a worker is to evaluate for that.
+    let is_opened = |node: &NodeState| node.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open));
+    let known: BTreeSet<_> = run.containers.keys().cloned().collect();
+    run.status.is_over()
+        || known == nodes(run, is_opened)
+            && run.containers.iter().all(|((frame, node), container)| {
+                let body = run.node(frame, *node).and_then(|node| node.body.as_ref());
+                body.is_some_and(|body| container.collected.len() == body.closed as usize)
+            })
 }

@@ -113,6 +113,10 @@ fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         state.delivery = 0;
         if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {
             state.attempt = state.attempt.saturating_sub(1);
+            if state.attempt == 0 {
+                // Of this run nobody has been told that it began.
+                state.started_at = None;
+            }
         }
     });
     drive::make_ready(cx, frame, node);

@@ -28,7 +28,10 @@ fn look_again(cx: &mut Step<'_>) {
         if result.pause.is_some() {
             continue;
         }
-        pause::close(cx, &id, PauseStatus::Answered);
+        // What one of them led to may have ended the run, and with it the others.
+        if pause::close(cx, &id, PauseStatus::Answered).is_none() {
+            continue;
+        }
         end_of_run::go_on(cx);
         let about = cx.about(&frame, node);
         cx.tell(super::changes::EventKind::NodeRunStarted(about));

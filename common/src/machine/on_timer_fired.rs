@@ -25,9 +25,12 @@ pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
         // A run that waits has no time limit.
         Timer::RunDeadline if cx.run.status == RunStatus::Paused => {}
         Timer::RunDeadline => {
-            let reason =
-                end_of_run::time_exceeded(end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
-            end_of_run::abort(cx, &reason);
+            let (ran, max) = (end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
+            if ran < max as f64 {
+                // It was read before the run paused and went on: its time counts anew since then.
+                return end_of_run::set_deadline(cx);
+            }
+            end_of_run::abort(cx, &end_of_run::time_exceeded(ran, max));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::changes::EventKind;
 use super::fact::UpdateVariables;
+use super::run::RunStatus;
 use super::{Step, variables};
 use crate::ids::FramePath;
 
@@ -12,6 +13,9 @@ pub(super) fn step(cx: &mut Step<'_>, it: UpdateVariables) {
         variables::assign(cx, &root, &node, &name, value);
         selectors.push((node, name));
     }
-    cx.tell(EventKind::GraphRunVariablesUpdated { selectors, key: it.key });
-    cx.close_entry();
+    // Nothing is told of a run before its beginning.
+    if cx.run.status != RunStatus::Scheduled {
+        cx.tell(EventKind::GraphRunVariablesUpdated { selectors, key: it.key });
+        cx.close_entry();
+    }
 }

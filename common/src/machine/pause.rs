@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Step;
 use super::changes::{EventKind, Record, TimerChange};
 use super::fact::Timer;
 use super::run::{NodeStatus, RunState};
+use super::{Step, settle};
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
 use crate::ids::{ExecutionId, FramePath};
@@ -70,6 +70,15 @@ fn id_of(execution: &ExecutionId, attempt: u32) -> Arc<str> {
 
 /// The node waits from now on. Its branch goes no further; everything else does.
 pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: PauseRequest) {
+    let (chars, max) = (request.content.chars().count(), cx.run.head.options.template_chars_max);
+    if chars > max {
+        let error = format!(
+            "the form's text has {chars} characters, at most {max} are allowed (run.template_chars_max)"
+        );
+        let record = Record { error, error_type: "ValueError".into(), ..Record::default() };
+        let now = cx.at.now;
+        return settle::failed(cx, frame, node, now, record);
+    }
     let (now, execution) = (cx.at.now, cx.run.execution(frame, node));
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     let own = request.timeout_s.map(|seconds| now.plus(Duration::from_secs(seconds)));

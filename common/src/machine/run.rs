@@ -328,6 +328,8 @@ pub struct RunOptions {
     pub iteration_failures_count: bool,
     /// Whether a loop tells a next round behind its last one.
     pub loop_next_after_last: bool,
+    /// Most items of an iteration and rounds of a loop (`container_rounds_max`).
+    pub container_rounds_max: u64,
     /// Longest time that forms of this run may wait, in seconds; 0 for no bound (`human_input_timeout_s`).
     pub human_input_timeout_s: u64,
 }
@@ -344,6 +346,7 @@ impl Default for RunOptions {
             nested_answer_stream: NestedAnswers::default(),
             iteration_failures_count: true,
             loop_next_after_last: false,
+            container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
         }
     }
@@ -366,7 +369,7 @@ pub struct RunHead {
     pub conversation: NamedValues,
     /// The conversation it belongs to, if any: its conversation variables are stored there.
     pub conversation_id: Option<String>,
-    /// Commands that wait for a node of the root frame.
+    /// Commands that wait for a node.
     pub commands: Vec<Breakpoint>,
     /// Its options.
     pub options: RunOptions,
@@ -547,12 +550,7 @@ impl RunState {
             .flatten()
             .map(|(name, value)| name.len() + values(value))
             .sum();
-        let collected: usize = self
-            .containers
-            .values()
-            .flat_map(|c| c.collected.values())
-            .map(|c| 96 + c.output.as_ref().map_or(0, |(v, _)| values(v)))
-            .sum();
+        let collected: usize = self.containers.values().map(|container| 256 + container.bytes).sum();
         fixed + written + given + collected + self.pauses.len() * 1024 + self.response.held_bytes()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::changes::{CancelledJob, Record, TimerChange};
 use super::fact::Timer;
 use super::run::NodeStatus;
-use super::{Step, drive, settle};
+use super::{Step, containers, drive, settle};
 use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
@@ -82,7 +82,11 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType
     let record = Record { error, error_type: kind.name().to_string(), ..Record::default() };
     let now = cx.at.now;
     settle::told_started(cx, frame, node);
-    settle::failed(cx, frame, node, now, record);
+    if containers::is_part(cx, frame, node) {
+        containers::part_done(cx, frame, node, record);
+    } else {
+        settle::failed(cx, frame, node, now, record);
+    }
     drive::drive(cx);
 }
 

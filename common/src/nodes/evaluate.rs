@@ -50,7 +50,7 @@ pub fn evaluate(
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
         NodeData::Assigner(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
-        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) => Ok(NodeResult::default()),
+        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_) | NodeData::Iteration(_) | NodeData::Loop(_) | NodeData::Unsupported(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }
@@ -86,7 +86,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::HumanInput(_)
             | NodeData::IterationStart
             | NodeData::LoopStart
-            | NodeData::LoopEnd(_)
+            | NodeData::LoopEnd
             | NodeData::Unsupported(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

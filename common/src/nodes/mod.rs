@@ -17,7 +17,6 @@ pub mod if_else;
 pub mod iteration;
 pub mod llm;
 pub mod loop_;
-pub mod loop_end;
 mod parse;
 pub mod start;
 pub mod template_transform;
@@ -181,8 +180,8 @@ pub enum NodeData {
     Loop(Box<loop_::LoopData>),
     /// Where the body of a loop begins: does nothing.
     LoopStart,
-    /// See [`loop_end`].
-    LoopEnd(loop_end::LoopEndData),
+    /// Leaves the loop around it: does nothing by itself.
+    LoopEnd,
     /// See [`human_input`].
     HumanInput(Box<human_input::HumanInputData>),
     /// A type that cannot be run yet.

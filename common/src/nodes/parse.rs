@@ -1,6 +1,6 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
-use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_, loop_end};
+use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
 use super::{answer, assigner, end, if_else, llm, start, template_transform, variable_aggregator};
 use crate::dsl::Problems;
 use crate::value::JsonMap;
@@ -35,7 +35,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return loop_::LoopData::parse(data, problems).map(|data| NodeData::Loop(Box::new(data)));
         }
         NodeKind::LoopStart => return Some(NodeData::LoopStart),
-        NodeKind::LoopEnd => return Some(NodeData::LoopEnd(loop_end::LoopEndData::parse(data))),
+        NodeKind::LoopEnd => return Some(NodeData::LoopEnd),
         NodeKind::HumanInput => {
             return human_input::HumanInputData::parse(data, problems)
                 .map(|data| NodeData::HumanInput(Box::new(data)));
@@ -76,7 +76,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
-        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd(_) | NodeData::Unsupported(_) => {}
+        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd | NodeData::Unsupported(_) => {}
     }
     mentions
 }

@@ -73,7 +73,10 @@ impl VariableAggregatorData {
                 let mut outputs = Vec::new();
                 for group in groups {
                     if let Some(value) = choose(&group.variables) {
-                        let object = Segment::new(SegmentType::Object, json!({"output": value.value}));
+                        // Within an object a secret can be no reference, so it is shown as elsewhere.
+                        let value =
+                            if value.ty == SegmentType::Secret { value.log().into() } else { value.value };
+                        let object = Segment::new(SegmentType::Object, json!({ "output": value }));
                         set(&mut outputs, &group.name, object);
                     }
                 }

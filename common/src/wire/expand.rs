@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::event::{EventRecord, kind};
+use crate::clock::Timestamp;
 use crate::graph::Graph;
 use crate::ids::{FramePath, RunId};
 use crate::nodes::NodeKind;
@@ -61,7 +62,22 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
         | kind::NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT
         | kind::NODE_RUN_STREAM_REPLACED
         | kind::NODE_RUN_VARIABLE_UPDATED => of_node(record, graph),
+        kind::GRAPH_RUN_PAUSED => {
+            let mut data = stored.clone();
+            let pauses = data.get_mut("pauses").and_then(Json::as_array_mut);
+            pauses.into_iter().flatten().for_each(in_seconds);
+            Json::Object(data)
+        }
         _ => Json::Object(stored.clone()),
+    }
+}
+
+/// The times of a pause as they are told everywhere else: Unix seconds, and null for no end.
+fn in_seconds(pause: &mut Json) {
+    for key in ["opened_at", "expires_at"] {
+        let micros = pause[key].as_str().and_then(|text| text.parse().ok());
+        let seconds = micros.map(|micros| Timestamp::from_micros(micros).seconds_f64());
+        pause[key] = seconds.map_or(Json::Null, Json::from);
     }
 }
 
@@ -152,6 +168,9 @@ fn of_node(record: &EventRecord, graph: &Graph) -> Json {
     let mut data = about(&record.data, graph);
     for (key, value) in &record.data {
         data.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    if let Some(pause) = data.get_mut("pause") {
+        in_seconds(pause);
     }
     Json::Object(data)
 }

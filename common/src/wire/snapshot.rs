@@ -211,7 +211,7 @@ pub fn read(text: &str) -> Result<Snapshot, WireError> {
         None => return Err(WireError::malformed(WHAT, "tidemill_snapshot is missing")),
     }
     let blobs = object(map.remove("blobs").unwrap_or_else(|| json!({})))?;
-    let (mut map, blobs) = renamed(map, blobs)?;
+    let (mut map, blobs) = renamed(map, blobs);
     let text = |map: &JsonMap, key: &str| {
         let found = map.get(key).and_then(Json::as_str).map(str::to_string);
         found.ok_or_else(|| WireError::malformed(WHAT, format!("{key} is missing")))
@@ -233,19 +233,39 @@ pub fn read(text: &str) -> Result<Snapshot, WireError> {
     })
 }
 
-/// Gives every blob a new name, wherever it is referred to. Names are drawn by chance, so no other text looks like one.
-fn renamed(map: JsonMap, blobs: JsonMap) -> Result<(JsonMap, Vec<(BlobId, String)>), WireError> {
-    if blobs.is_empty() {
-        return Ok((map, Vec::new()));
-    }
-    let mut text = Json::Object(map).to_string();
+/// Gives every blob a new name, wherever it is referred to.
+fn renamed(map: JsonMap, blobs: JsonMap) -> (JsonMap, Vec<(BlobId, String)>) {
+    let mut names = HashMap::with_capacity(blobs.len());
     let mut fresh = Vec::with_capacity(blobs.len());
     for (old, value) in blobs {
         let id = BlobId::generate();
-        text = text.replace(&old, id.as_str());
+        names.insert(old, id.as_str().to_string());
         fresh.push((id, value.to_string()));
     }
-    Ok((object(serde_json::from_str(&text).map_err(|e| WireError::malformed(WHAT, e))?)?, fresh))
+    let mut whole = Json::Object(map);
+    rename(&mut whole, &names);
+    let map = match whole {
+        Json::Object(map) => map,
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => JsonMap::new(),
+    };
+    (map, fresh)
+}
+
+fn rename(value: &mut Json, names: &HashMap<String, String>) {
+    match value {
+        Json::Object(map) => match map.get(MARK).and_then(Json::as_str) {
+            Some("blob" | "item") => {
+                let new = map.get("id").and_then(Json::as_str).and_then(|old| names.get(old)).cloned();
+                if let Some(new) = new {
+                    map.insert("id".into(), new.into());
+                }
+            }
+            Some("value") => {}
+            Some(_) | None => map.values_mut().for_each(|inner| rename(inner, names)),
+        },
+        Json::Array(items) => items.iter_mut().for_each(|inner| rename(inner, names)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+    }
 }
 
 fn pool(frame: &FramePath, value: Option<Json>) -> Result<Vec<PoolVariable>, WireError> {
@@ -269,7 +289,7 @@ fn pool(frame: &FramePath, value: Option<Json>) -> Result<Vec<PoolVariable>, Wir
 }
 
 impl Snapshot {
-    /// Where the exported run stood.
+    /// Where the run stood; none when the snapshot does not say so.
     pub fn status(&self) -> Option<RunStatus> {
         RunStatus::from_name(self.rest.get("status")?.as_str()?)
     }

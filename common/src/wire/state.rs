@@ -80,6 +80,9 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.human_input_timeout_s != default.human_input_timeout_s {
         map.insert("human_input_timeout_s".into(), options.human_input_timeout_s.into());
     }
+    if options.container_rounds_max != default.container_rounds_max {
+        map.insert("container_rounds_max".into(), options.container_rounds_max.into());
+    }
     map
 }
 
@@ -108,6 +111,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         iteration_failures_count: truth("iteration_failures_count")
             .unwrap_or(default.iteration_failures_count),
         loop_next_after_last: truth("loop_next_after_last").unwrap_or(default.loop_next_after_last),
+        container_rounds_max: number("container_rounds_max").unwrap_or(default.container_rounds_max),
         human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
     }
 }
@@ -456,7 +460,7 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
         let (frame, node, index) = open::placed(&FramePath::from(field.as_str()), &graph)?;
         // What was left to a container that has ended meanwhile is about to be removed.
         if let Some(container) = run.containers.get_mut(&(frame, node)) {
-            container.collected.insert(index, open::read_collected(text)?);
+            container.keep(index, open::read_collected(text)?);
         }
     }
     for (_, text) in rest.pauses.iter().filter(|(field, _)| !field.contains(':')) {
@@ -553,7 +557,9 @@ fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {
 /// Brings a node's variables into the order of these names.
 fn order_variables(run: &mut RunState, node: &str, names: &Json) {
     let names = names.as_array().map_or(&[][..], Vec::as_slice);
-    let place = |name: &String| names.iter().position(|known| known.as_str() == Some(name));
+    // A name that was written later comes last, as it does in memory.
+    let place =
+        |name: &String| names.iter().position(|known| known.as_str() == Some(name)).unwrap_or(usize::MAX);
     let root = run.frames.get_mut(&FramePath::root());
     if let Some(values) = root.and_then(|frame| frame.variables.get_mut(node)) {
         values.sort_by_key(|(name, _)| place(name));

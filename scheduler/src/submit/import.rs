@@ -4,7 +4,7 @@ use tidemill_common::dsl;
 use tidemill_common::ids::{FramePath, NodeId, RunId};
 use tidemill_common::machine::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, NewRun};
-use tidemill_common::value::Stored;
+use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
 
@@ -30,8 +30,10 @@ impl Submitter {
     /// [`SubmitError::Snapshot`] for what is no snapshot or does not fit together, else as [`Submitter::submit`].
     pub async fn import(&self, text: &str) -> Result<Submitted, SubmitError> {
         let snapshot = wire::snapshot::read(text).map_err(|e| SubmitError::Snapshot(e.to_string()))?;
-        if snapshot.status().is_some_and(RunStatus::is_over) {
-            return Err(SubmitError::Snapshot("the run in the snapshot is over".into()));
+        if snapshot.status().is_none_or(RunStatus::is_over) {
+            return Err(SubmitError::Snapshot(
+                "the run in the snapshot is over; there is nothing to go on with".into(),
+            ));
         }
         let shard = self.place(snapshot.head.conversation_id.as_deref()).await?;
         self.take_up(&snapshot, RunId::generate(shard), None).await
@@ -60,12 +62,15 @@ impl Submitter {
         let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
         let conversation_id = snapshot.head.conversation_id.clone();
         let shard = run.shard();
+        let root = known.graph.node(known.graph.root).id.as_str();
         let mut options = snapshot.head.options.clone();
-        options.inline_bytes_max = options.inline_bytes_max.min(INLINE_BYTES_CEILING);
+        options.inline_bytes_max = options.inline_bytes_max.clamp(1, INLINE_BYTES_CEILING);
+        options.steps_max = options.steps_max.max(1);
+        options.seconds_max = options.seconds_max.max(1);
         let value_bytes_max = self.config.run.value_bytes_max;
         let mut apart = Apart::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
         let mut kept = Vec::with_capacity(snapshot.variables.len());
-        for variable in snapshot.variables.iter().filter(|variable| is_written(snapshot, variable)) {
+        for variable in snapshot.variables.iter().filter(|variable| is_written(snapshot, root, variable)) {
             let stored = match &variable.value {
                 PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
                 PoolValue::Whole(segment) => apart.value(&variable.name, segment.clone()).await?,
@@ -78,7 +83,16 @@ impl Submitter {
             blobs.push((id.clone(), text.len() as u64));
         }
         let created_at = self.store.time().await?;
-        let head = RunHead { created_at, conversation_id, options, ..snapshot.head.clone() };
+        let mut head = RunHead {
+            graph: known.graph.hash.clone(),
+            created_at,
+            conversation_id,
+            options,
+            ..snapshot.head.clone()
+        };
+        if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
+            *id = Stored::Inline(Segment::string(run.to_string()));
+        }
         let mut fields = wire::state::head_fields(&head, &known.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
         let new = NewRun {
@@ -105,7 +119,7 @@ impl Submitter {
 }
 
 /// What the run was given stands in its head, and the environment in its workflow: the pool shows them all the same.
-fn is_written(snapshot: &Snapshot, variable: &PoolVariable) -> bool {
+fn is_written(snapshot: &Snapshot, root: &str, variable: &PoolVariable) -> bool {
     if !variable.frame.is_root() {
         return true;
     }
@@ -121,6 +135,7 @@ fn is_written(snapshot: &Snapshot, variable: &PoolVariable) -> bool {
         "env" => false,
         "sys" => !same(&snapshot.head.sys),
         "conversation" => !same(&snapshot.head.conversation),
-        _ => !same(&snapshot.head.inputs),
+        node if node == root => !same(&snapshot.head.inputs),
+        _ => true,
     }
 }

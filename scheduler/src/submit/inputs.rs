@@ -39,7 +39,7 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::IterationStart
         | NodeData::Loop(_)
         | NodeData::LoopStart
-        | NodeData::LoopEnd(_)
+        | NodeData::LoopEnd
         | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => &[],
     };

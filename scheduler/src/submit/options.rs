@@ -11,7 +11,7 @@ use super::{SubmitError, unknown_option};
 
 /// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "max_steps",
     "max_execution_time_s",
     "template_undefined",
@@ -21,6 +21,7 @@ const KEYS: [&str; 10] = [
     "nested_answer_stream",
     "iteration_failures_count",
     "loop_next_after_last",
+    "container_rounds_max",
     "human_input_timeout_s",
 ];
 
@@ -50,6 +51,7 @@ pub(super) fn resolve(
         },
         iteration_failures_count: config.compat.iteration_failures_count,
         loop_next_after_last: config.compat.loop_next_after_last,
+        container_rounds_max: config.run.container_rounds_max,
         human_input_timeout_s: config.run.human_input_timeout_s,
     };
     apply(&mut options, of_workflow, "workflow.tidemill")?;
@@ -94,6 +96,9 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     }
     if let Some(bytes) = size("inline_bytes_max", INLINE_BYTES_CEILING as u64)? {
         options.inline_bytes_max = bytes;
+    }
+    if let Some(rounds) = number("container_rounds_max", u64::MAX)? {
+        options.container_rounds_max = rounds;
     }
     if let Some(seconds) = from("human_input_timeout_s", 0, u64::MAX)? {
         options.human_input_timeout_s = seconds;

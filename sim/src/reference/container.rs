@@ -59,11 +59,19 @@ impl Engine<'_> {
         if conditions.iter().any(|condition| holds(condition, pool).unwrap_or(false)) {
             return Ok((Vec::new(), "source".into()));
         }
+        let body = self.listed.iter().filter(|(_, data)| data["loop_id"] == id).map(|(node, _)| node);
+        let body: Vec<String> = body.cloned().collect();
+        let made = self.rounds(path, id, data, &body, pool);
+        // Neither another round nor the nodes behind the loop see what its body made.
+        pool.retain(|(node, _), _| !body.contains(node));
+        made
+    }
+
+    fn rounds(&mut self, path: &str, id: &str, data: &Json, body: &[String], pool: &mut Pool) -> Made {
+        let conditions = items(&data["break_conditions"]);
         let rounds = data["loop_count"].as_u64().unwrap_or(1);
         let mut round = 0;
         loop {
-            let body = self.listed.iter().filter(|(_, data)| data["loop_id"] == id).map(|(node, _)| node);
-            let body: Vec<String> = body.cloned().collect();
             pool.retain(|(node, _), _| !body.contains(node));
             let frame = below(path, id, usize::try_from(round).unwrap_or(usize::MAX));
             if let Some(error) = self.frame(&frame, &format!("{id}start"), pool).into_iter().next() {

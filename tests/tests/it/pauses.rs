@@ -17,8 +17,8 @@ async fn paused(client: &Client, run: &str) -> Json {
 
 fn pause_of(shown: &Json, node: &str) -> Json {
     let pauses = shown["pauses"].as_array().into_iter().flatten();
-    let found = pauses.filter(|pause| pause["node_id"] == node && pause["status"] == "pending");
-    found.last().unwrap_or_else(|| panic!("{node} does not wait: {shown:#}")).clone()
+    let mut found = pauses.filter(|pause| pause["node_id"] == node && pause["status"] == "pending");
+    found.next_back().unwrap_or_else(|| panic!("{node} does not wait: {shown:#}")).clone()
 }
 
 async fn answer(client: &Client, run: &str, pause: &Json, body: Json) -> (u16, Json) {

@@ -2,10 +2,15 @@
 
 use std::process::Command;
 
+use serde_json::json;
 use tidemill_tests::flow::Flow;
+use tidemill_tests::wait::{LONG, until};
 use tidemill_tests::{llm, workspace};
 
 use super::system;
+
+const ASK: &str = include_str!("workflows/ask_twice.yml");
+const COUNT: &str = include_str!("workflows/count_up.yml");
 
 fn page() -> String {
     let path = workspace().join("docs/redis.md");
@@ -16,6 +21,20 @@ fn page() -> String {
 fn commands(page: &str) -> String {
     let blocks = page.split("```sh\n").skip(1);
     blocks.filter_map(|rest| rest.split("```").next()).collect::<Vec<_>>().join("\n")
+}
+
+/// What the page's commands say about a run. None of them may complain.
+fn said(page: &str, run: &str, port: u16) -> String {
+    let example = page.split("RUN=").nth(1).and_then(|rest| rest.lines().next()).expect("an example id");
+    let script = commands(page).replace(example, run).replace("BLOCK 0", "BLOCK 10");
+    let script = script.replace("redis-cli ", &format!("redis-cli -p {port} "));
+    let done = Command::new("sh").args(["-c", &script]).output().expect("there is a shell");
+    let (said, complained) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(complained.is_empty(), "{complained}");
+    let errors: Vec<&str> =
+        said.lines().filter(|l| ["ERR", "WRONGTYPE", "NOGROUP"].iter().any(|e| l.starts_with(e))).collect();
+    assert!(errors.is_empty(), "the page's commands fail: {errors:?}\nin\n{script}");
+    said.into_owned()
 }
 
 /// The keys in the first column of its tables.
@@ -44,6 +63,22 @@ async fn the_page_about_redis_is_true() {
     let bad = client.start(&Flow::new("start -> a -> end").template("a", "{{ 1 / 0 }}", "q"), &[]).await;
     assert_eq!(client.ended(&bad).await["status"], "failed");
     client.register(&Flow::new("start -> end")).await;
+    let talk = json!({"workflow": COUNT, "sys": {"query": "x"}, "conversation_id": "support-4711"});
+    assert_eq!(client.ended(&client.submit(&talk).await).await["status"], "succeeded");
+    let waiting = client.submit(&json!({"workflow": ASK, "inputs": {"name": "Ada"}})).await;
+    until("the run to pause", LONG, async || {
+        let shown = client.run(&waiting).await;
+        if shown["status"] == "paused" { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
+    let hold = json!({"command": "pause", "reason": "look first", "key": "k"});
+    assert_eq!(client.post(&format!("/api/v1/runs/{waiting}/commands"), &hold).await.status, 202);
+    let port = system.cluster.redis.port();
+    until("the command to be applied", LONG, async || {
+        let said = said(&page(), &waiting, port);
+        if said.contains(r#"{"pausing":["look first"]}"#) { Ok(()) } else { Err(said) }
+    })
+    .await;
 
     let page = page();
     let keys = system.cluster.redis.cli(&["--scan"]);
@@ -51,18 +86,15 @@ async fn the_page_about_redis_is_true() {
         keys.lines().filter(|key| !rows(&page).iter().any(|row| fits(row, key))).collect();
     assert!(missing.is_empty(), "keys without a row in docs/redis.md: {missing:?}");
 
-    let port = system.cluster.redis.port();
-    let example = page.split("RUN=").nth(1).and_then(|rest| rest.lines().next()).expect("an example id");
-    let script = commands(&page).replace(example, &good).replace("BLOCK 0", "BLOCK 10");
-    let script = script.replace("redis-cli ", &format!("redis-cli -p {port} "));
-    let done = Command::new("sh").args(["-c", &script]).output().expect("there is a shell");
-    let (said, complained) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(complained.is_empty(), "{complained}");
-    let errors: Vec<&str> =
-        said.lines().filter(|l| ["ERR", "WRONGTYPE", "NOGROUP"].iter().any(|e| l.starts_with(e))).collect();
-    assert!(errors.is_empty(), "the page's commands fail: {errors:?}\nin\n{script}");
-    for shown in ["succeeded", "n:/llm", "graph_run_succeeded", &format!("{bad} "), "division by zero"] {
-        assert!(said.contains(shown), "the page's commands show {shown:?}:\n{said}");
+    let of_good = said(&page, &good, port);
+    for shown in
+        ["succeeded", "n:/llm", "graph_run_succeeded", &format!("{bad} "), "division by zero", "v:total"]
+    {
+        assert!(of_good.contains(shown), "the page's commands show {shown:?}:\n{of_good}");
+    }
+    let of_waiting = said(&page, &waiting, port);
+    for shown in [r#""status":"pending""#, "Left of Ada", &format!("{waiting} form ")] {
+        assert!(of_waiting.contains(shown), "the page's commands show {shown:?}:\n{of_waiting}");
     }
 }
 

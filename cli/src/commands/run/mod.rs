@@ -17,7 +17,7 @@ use crate::data_folder::DataFolder;
 use crate::error::{Error, Exit};
 use crate::output::Report;
 use crate::stack::{ModelArgs, Stack, StackSettings};
-use crate::target::TargetArgs;
+use crate::target::{FolderArgs, TargetArgs};
 use crate::workflow_file::{Workflow, WorkflowFile};
 use inputs::InputArgs;
 use waiting::Then;
@@ -44,12 +44,13 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let workflow = WorkflowFile::read(&arguments.file)?.usable(console)?;
     let request = arguments.inputs.request(&workflow)?;
     match arguments.target.named() {
-        Some(target) => {
+        Some(_) => {
             if arguments.models.mock_llm.is_some() || arguments.models.provider_url.is_some() {
                 let text = "--mock-llm and --provider-url are for runs on this machine; a scheduler that was named uses the models of its workers";
                 return Err(Error::Usage(text.into()));
             }
-            let client = Client::new(&target)?;
+            // The address of this folder's `tidemill dev` needs no key.
+            let client = Client::new(&arguments.target.resolve(&FolderArgs::default()))?;
             drive(&client, &request, arguments, false, console, &mut Interrupts::new()).await
         }
         None => locally(&workflow, &request, arguments, console).await,

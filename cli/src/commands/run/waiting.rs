@@ -8,6 +8,7 @@ use crate::console::Console;
 use crate::error::Error;
 use crate::form;
 use crate::output::Report;
+use crate::target::URL_DEFAULT;
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +81,9 @@ async fn resume(client: &Client, run: &str, console: &mut Console) -> Result<The
 
 fn say_how(run: &str, pending: &[&PauseView], is_local: bool, console: &mut Console) {
     if is_local {
-        console.note(
-            "the run waits, and ends with this command, whose Redis it lives on; to answer later, run it under `tidemill dev` and with --url",
-        );
+        console.note(format_args!(
+            "the run waits, and ends with this command, whose Redis it lives on; to answer later, start `tidemill dev` in this folder and run it with --url {URL_DEFAULT}"
+        ));
         return;
     }
     for pause in pending {

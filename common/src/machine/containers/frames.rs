@@ -111,6 +111,8 @@ pub(super) fn hand_over_conversation(cx: &mut Step<'_>, parent: &FramePath, fram
             {
                 item.conversation_written.insert(name.clone());
             }
+            // What is kept beyond the run must be what the nodes behind see: the item that closes last has the word.
+            cx.out.conversation.insert(name.clone(), value.clone());
             variables::write(cx, parent, variables::CONVERSATION, name, value);
         }
     }

@@ -53,6 +53,11 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut rec
         .pop()
         .map_or_else(|| Stored::Inline(Segment::new(SegmentType::ArrayAny, json!([]))), |(_, items)| items);
     let count = u32::try_from(len_of(&items)).unwrap_or(u32::MAX);
+    if let Some(error) = super::too_many(cx.run, count, "items") {
+        let (now, record) =
+            (cx.at.now, Record { inputs: record.inputs, ..super::frames::failure(error, "") });
+        return settle::failed(cx, frame, node, now, record);
+    }
     let about = cx.about(frame, node);
     cx.tell(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
     if count == 0 {
@@ -92,7 +97,8 @@ fn open_more(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let window = window.min(limits::FRAMES_OPEN_MAX);
     while let Some(body) = cx.run.node(frame, node).and_then(|state| state.body.clone()) {
         let given_up = errors == ErrorMode::Terminated && body.error.is_some();
-        if body.next >= body.count || body.open() >= window || given_up {
+        let crowded = body.open() > 0 && cx.run.frames.len() >= limits::FRAMES_OF_RUN_MAX;
+        if body.next >= body.count || body.open() >= window || given_up || crowded {
             return;
         }
         let item = item_of(cx.run, frame, node, body.next);
@@ -132,7 +138,7 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
     let seconds = cx.at.now.seconds_since(closed.opened_at);
     let left = Collected { output: error.is_none().then_some(output), seconds, ..Collected::default() };
     if let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) {
-        container.collected.insert(index, left);
+        container.keep(index, left);
         cx.out.collected.insert((frame.clone(), node, index));
     }
     cx.update(frame, node, |state| {

@@ -35,6 +35,15 @@ fn rounds_max(run: &RunState, node: NodeIx) -> u32 {
 pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: Record) {
     let count = rounds_max(cx.run, node);
     let now = cx.at.now;
+    if let Some(error) = super::too_many(cx.run, count, "rounds") {
+        return settle::failed(
+            cx,
+            frame,
+            node,
+            now,
+            Record { inputs: record.inputs, ..frames::failure(error, "") },
+        );
+    }
     let failed = !record.error.is_empty() || !record.error_type.is_empty();
     if failed && record.error_type != TYPE_ERROR {
         return settle::failed(cx, frame, node, now, record);
@@ -121,7 +130,7 @@ pub(super) fn round_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePat
         left.variables = values.iter().filter(|(name, _)| name != "loop_round").cloned().collect();
     }
     if let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) {
-        container.collected.insert(index, left);
+        container.keep(index, left);
         cx.out.collected.insert((frame.clone(), node, index));
     }
     cx.close_entry();

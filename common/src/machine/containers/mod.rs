@@ -13,7 +13,7 @@ pub(super) use frames::settled;
 
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, RunState};
-use super::{Step, drive, edges, records};
+use super::{Step, drive, edges, records, timeouts};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::machine::body::BodyState;
@@ -47,6 +47,7 @@ pub(super) fn begin_body(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> 
     cx.update(frame, node, |state| state.status = NodeStatus::Succeeded);
     edges::decide(cx, frame, node, SOURCE_HANDLE);
     cx.close_entry();
+    super::breakpoints::ended(cx, node);
     settled(cx, frame);
     80
 }
@@ -58,8 +59,13 @@ pub(super) fn is_part(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
 
 /// A worker has evaluated a part.
 pub(super) fn part_done(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: Record) {
-    let Some(phase) = cx.run.node(frame, node).and_then(|state| state.body.as_ref()?.phase) else { return };
+    let Some(state) = cx.run.node(frame, node) else { return };
+    let (attempt, Some(phase)) = (state.attempt, state.body.as_ref().and_then(|body| body.phase)) else {
+        return;
+    };
     cx.close_entry();
+    // The next part of the same attempt has time limits of its own.
+    timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Body;
         state.job = None;
@@ -102,6 +108,12 @@ fn order_part(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, phase: Phase) 
     } else {
         drive::make_ready(cx, frame, node);
     }
+}
+
+/// Why a container of so many items or rounds is refused, if it is.
+fn too_many(run: &RunState, count: u32, what: &str) -> Option<String> {
+    let max = run.head.options.container_rounds_max;
+    (u64::from(count) > max).then(|| format!("{count} {what} are more than run.container_rounds_max ({max})"))
 }
 
 /// A `loop-end` was reached: its loop ends with this round, also from an iteration within it.

@@ -44,13 +44,12 @@ fn show(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
     }
     match cx.run.head.options.nested_answer_stream {
         NestedAnswers::None => {}
-        NestedAnswers::Whole => {
-            let Some((_, answer)) = record.outputs.iter().find(|(name, _)| name == "answer") else { return };
-            let Some(chunk) = text_of(answer) else { return };
-            tell(cx, frame, node, vec![spec.id.to_string(), "answer".into()], chunk, true);
-        }
+        NestedAnswers::Whole => show_whole(cx, frame, node, record),
         NestedAnswers::Segments => {
             let template = response::template_of(spec);
+            if template.iter().any(|part| is_item_apart(cx.run, frame, part)) {
+                return show_whole(cx, frame, node, record);
+            }
             let count = template.len();
             for (at, part) in template.into_iter().enumerate() {
                 let (selector, chunk) = match part {
@@ -68,6 +67,20 @@ fn show(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
             }
         }
     }
+}
+
+fn show_whole(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
+    let Some((_, answer)) = record.outputs.iter().find(|(name, _)| name == "answer") else { return };
+    let Some(chunk) = text_of(answer) else { return };
+    let selector = vec![cx.run.graph.node(node).id.to_string(), "answer".into()];
+    tell(cx, frame, node, selector, chunk, true);
+}
+
+/// An item of a list that lies apart cannot be told by itself.
+fn is_item_apart(run: &RunState, frame: &FramePath, part: &TemplatePart) -> bool {
+    let TemplatePart::Variable(selector) = part else { return false };
+    let [of, name, ..] = selector.as_slice() else { return false };
+    matches!(run.pool(frame).stored(of, name).as_deref(), Some(Stored::Item { .. }))
 }
 
 fn text_of(answer: &Stored) -> Option<ChunkText> {

@@ -64,18 +64,21 @@ impl Kept {
         }
     }
 
-    /// Puts the run together again. The fields come in no particular order, as from Redis.
-    pub(super) fn load(&self, like: &RunState) -> RunState {
-        let rest = AtRest {
+    /// All of it. The fields come in no particular order, as from Redis.
+    pub(super) fn at_rest(&self) -> AtRest {
+        AtRest {
             run: self.run.clone(),
             state: self.state.clone().into_iter().collect(),
             held: self.held.clone(),
             collected: self.collected.clone().into_iter().collect(),
             pauses: self.pauses.clone().into_iter().collect(),
             seq: self.seq,
-            ..AtRest::default()
-        };
-        state::load(like.id, like.graph.0.clone(), rest).expect("what was written can be loaded")
+        }
+    }
+
+    /// Puts the run together again.
+    pub(super) fn load(&self, like: &RunState) -> RunState {
+        state::load(like.id, like.graph.0.clone(), self.at_rest()).expect("what was written can be loaded")
     }
 }
 

@@ -59,7 +59,7 @@ fn a_loop_that_fails_after_a_round_leaves_nothing_of_its_body_either() {
         "variable_selector": ["ghost", "v"], "comparison_operator": "is", "value": "x"}]});
     let mut play = looping(&data, "job");
     play.start();
-    play.done("in", "made");
+    play.done("lp#0/in", "made");
     assert_eq!(play.run.status, RunStatus::PartialSucceeded, "{:?}", play.run.error);
     assert_eq!(seen(&play, "in", "output"), Json::Null);
 }

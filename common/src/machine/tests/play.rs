@@ -1,27 +1,37 @@
 //! A run under test, with everything around it: jobs that wait, timers, the clock, and the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value as Json, json};
+
 use super::durable::{Kept, differences};
+use super::sheet::sheet;
 use super::{draw, tell};
 use crate::clock::Timestamp;
-use crate::graph::{Graph, NodeIx};
-use crate::ids::{Delivery, EntryId, FramePath, RunId, ShardId};
+use crate::graph::{Graph, import};
+use crate::ids::{BlobId, Delivery, EntryId, FramePath, RunId, ShardId};
 use crate::machine::changes::{Changes, Event, JobOrder, Record};
-use crate::machine::fact::{JobLost, Timer};
+use crate::machine::fact::{JobLost, NamedValues, Timer};
 use crate::machine::run::{NodeState, RunHead, RunOptions};
 use crate::machine::{Fact, Moment, RunState, invariants, step};
 use crate::value::{Segment, Stored};
 use crate::wire::commit::{RunWrite, TimerRead, timer_from_member};
+use crate::wire::event::{EventRecord, decode};
+use crate::wire::expand::envelope;
 use crate::wire::fact::{JobName, Report, parse, start_body, stop_body};
+use crate::wire::job::{self, Job};
 
 pub(super) struct Play {
     pub(super) run: RunState,
     pub(super) kept: Kept,
     /// Jobs in the queues or with workers, by entry.
     pub(super) jobs: BTreeMap<EntryId, JobOrder>,
+    /// The same jobs as a worker reads them.
+    pub(super) sent: BTreeMap<EntryId, Job>,
+    /// Large values.
+    pub(super) blobs: HashMap<BlobId, String>,
     /// Entries that were taken back.
     pub(super) taken_back: Vec<EntryId>,
     /// Members of the timers set.
@@ -30,6 +40,10 @@ pub(super) struct Play {
     pub(super) go_on: usize,
     /// All that was told.
     pub(super) events: Vec<Event>,
+    /// All that was told, as a reader has it.
+    pub(super) records: Vec<EventRecord>,
+    /// The run changes hands after every commit.
+    pub(super) restless: bool,
     pub(super) now: Timestamp,
     start: Fact,
     commit: u64,
@@ -47,31 +61,64 @@ impl Play {
         Self::with(draw::draw(drawing), &[("x", x)], RunOptions::default())
     }
 
+    /// A submitted run of a workflow in short ([`sheet`]), whose start node was given these values.
+    pub(super) fn sheet(text: &str, inputs: Json) -> Self {
+        Self::document(&sheet(text), inputs)
+    }
+
+    /// A submitted run of a workflow file.
+    pub(super) fn document(yaml: &str, inputs: Json) -> Self {
+        Self::headed(yaml, inputs, |_| {})
+    }
+
+    /// The same, with options, commands and whatever else a request may say.
+    pub(super) fn headed(yaml: &str, inputs: Json, change: impl FnOnce(&mut RunHead)) -> Self {
+        let imported = import(yaml.as_bytes());
+        let graph = imported.graph.unwrap_or_else(|| panic!("{:#?}\n{yaml}", imported.diagnostics));
+        let Json::Object(inputs) = inputs else { panic!("inputs are an object, not {inputs}") };
+        let inputs = inputs.into_iter().map(|(name, value)| (name, Stored::Inline(Segment::infer(value))));
+        Self::submitted(Arc::new(graph), inputs.collect(), change)
+    }
+
     pub(super) fn with(graph: Arc<Graph>, inputs: &[(&str, &str)], options: RunOptions) -> Self {
+        let text =
+            |(name, value): &(&str, &str)| ((*name).to_string(), Stored::Inline(Segment::string(*value)));
+        Self::submitted(graph, inputs.iter().map(text).collect(), |head| head.options = options)
+    }
+
+    pub(super) fn submitted(
+        graph: Arc<Graph>,
+        inputs: NamedValues,
+        change: impl FnOnce(&mut RunHead),
+    ) -> Self {
         let now = Timestamp::from_millis(1_754_339_718_000);
-        let text = |text: &str| Stored::Inline(Segment::string(text));
-        let head = RunHead {
+        let mut head = RunHead {
             graph: graph.hash.clone(),
             app: None,
             user: "u".into(),
-            inputs: inputs.iter().map(|(name, value)| ((*name).to_string(), text(value))).collect(),
-            sys: vec![("user_id".into(), text("u"))],
+            inputs,
+            sys: vec![("user_id".into(), Stored::Inline(Segment::string("u")))],
             conversation: Vec::new(),
             conversation_id: None,
             commands: Vec::new(),
-            options,
+            options: RunOptions::default(),
             created_at: now,
         };
+        change(&mut head);
         let fact = parse("start", &start_body(&head), &graph).unwrap();
         let run = RunState::new(RunId::new(1, 2, ShardId(3)), graph, head);
         Self {
             kept: Kept::submitted(&run.head, &run),
             run,
             jobs: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            blobs: HashMap::new(),
             taken_back: Vec::new(),
             timers: BTreeMap::new(),
             go_on: 0,
             events: Vec::new(),
+            records: Vec::new(),
+            restless: false,
             now,
             start: fact,
             commit: 1_000,
@@ -93,11 +140,30 @@ impl Play {
         self.events.extend(all.entries.iter().flatten().cloned());
         let orders = all.jobs.clone();
         let write = RunWrite::new(&self.run, all);
+        self.publish(&write);
         self.follow(&write, orders);
         self.kept.write(&write);
         let differ = differences(&self.run, &self.kept.load(&self.run));
         assert!(differ.is_empty(), "what was written is not what is in memory:\n{}", differ.join("\n"));
+        if self.restless {
+            self.reload();
+        }
         self
+    }
+
+    /// Readers get what was told: every event can be read again and told in full.
+    fn publish(&mut self, write: &RunWrite) {
+        for fields in &write.entries {
+            let fields = fields.iter().map(|(kind, text)| ((*kind).to_string(), text.clone()));
+            let entry = EntryId::new(self.commit, self.records.len() as u64);
+            for record in decode(entry, fields).expect("what was told can be read") {
+                let told = envelope(&record, &self.run.id, &self.run.graph);
+                let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
+                assert_eq!(keys, ["type", "data", "id", "run_id", "seq", "ts"]);
+                assert_eq!((&told["type"], &told["seq"]), (&json!(record.kind), &json!(record.seq)));
+                self.records.push(record);
+            }
+        }
     }
 
     fn follow(&mut self, write: &RunWrite, orders: Vec<JobOrder>) {
@@ -107,6 +173,9 @@ impl Play {
         }
         let written = |order: &JobOrder| write.jobs.iter().any(|job| job.entry == order.entry);
         self.jobs.extend(orders.into_iter().filter(written).map(|order| (order.entry, order)));
+        let read = |body: &str| job::parse(self.run.id, body).expect("a worker can read its job");
+        self.sent.extend(write.jobs.iter().map(|job| (job.entry, read(&job.body))));
+        self.blobs.extend(write.blobs.iter().cloned());
         self.timers.retain(|member, _| !write.timers_cleared.contains(member));
         self.timers.extend(write.timers_set.iter().map(|(due, member)| (member.clone(), *due)));
         self.go_on += usize::from(write.go_on);
@@ -206,7 +275,7 @@ impl Play {
     }
 
     /// A fact as it comes out of the inbox: written and read.
-    fn fact(&self, order: &JobOrder, delivery: u32, report: &Report) -> Fact {
+    pub(super) fn fact(&self, order: &JobOrder, delivery: u32, report: &Report) -> Fact {
         let holder = Delivery { consumer: format!("w{delivery}").into(), number: order.delivered + delivery };
         let node = self.run.graph.node(order.node).id.clone();
         let (attempt, entry) = (order.attempt, order.entry);
@@ -237,7 +306,7 @@ impl Play {
         self.fact(order, delivery, &self.ended(record, Vec::new()))
     }
 
-    fn ended(&self, record: Record, streamed: Vec<(Vec<String>, u64)>) -> Report {
+    pub(super) fn ended(&self, record: Record, streamed: Vec<(Vec<String>, u64)>) -> Report {
         let failed = !record.error.is_empty();
         Report::Ended {
             started_at: self.now,
@@ -250,23 +319,56 @@ impl Play {
 
     // ---- what there is
 
-    pub(super) fn ix(&self, node: &str) -> NodeIx {
-        self.run.graph.find(node).unwrap_or_else(|| panic!("no node {node}"))
+    /// The job of a node: `a`, or `it#0/a` for one in a frame.
+    pub(super) fn job_of(&self, place: &str) -> JobOrder {
+        let found =
+            self.jobs.values().find(|order| tell::place(&self.run.graph, &order.frame, order.node) == place);
+        found.cloned().unwrap_or_else(|| panic!("{place} has no job, but {:?}", self.waiting()))
     }
 
-    pub(super) fn job_of(&self, node: &str) -> JobOrder {
-        let ix = self.ix(node);
-        let found = self.jobs.values().find(|order| order.node == ix);
-        found.cloned().unwrap_or_else(|| panic!("{node} has no job"))
+    /// The state of a node: `a`, or `it#0/a` for one in an open frame.
+    pub(super) fn node(&self, place: &str) -> &NodeState {
+        let (frame, id) = place.rsplit_once('/').unwrap_or(("", place));
+        let node = self.run.graph.find(id).unwrap_or_else(|| panic!("no node {id}"));
+        let state = self.run.node(&FramePath::from(frame), node);
+        state.unwrap_or_else(|| panic!("no frame {frame:?} among {:?}", self.run.frames.keys()))
     }
 
-    pub(super) fn node(&self, node: &str) -> &NodeState {
-        self.run.node(&FramePath::root(), self.ix(node)).unwrap()
+    /// The value of a variable of the root frame, null when it is missing.
+    pub(super) fn value(&self, name: &str) -> Json {
+        let (node, name) = name.split_once('.').unwrap();
+        match self.run.pool(&FramePath::root()).stored(node, name).as_deref() {
+            None => Json::Null,
+            Some(stored) => self.opened(stored).value,
+        }
     }
 
     /// The nodes that have jobs, in the order of their entries.
-    pub(super) fn waiting(&self) -> Vec<&str> {
-        self.jobs.values().map(|order| self.run.graph.node(order.node).id.as_str()).collect()
+    pub(super) fn waiting(&self) -> Vec<String> {
+        self.jobs.values().map(|order| tell::place(&self.run.graph, &order.frame, order.node)).collect()
+    }
+
+    /// What the store holds of the run.
+    pub(super) fn kept_text(&self) -> String {
+        format!("{:?}", self.kept)
+    }
+
+    /// The last thing that was told.
+    pub(super) fn last(&self) -> String {
+        self.events.last().map(|event| tell::words(&self.run.graph, event)).unwrap_or_default()
+    }
+
+    /// All that was told, in words.
+    pub(super) fn words(&self) -> Vec<String> {
+        self.events.iter().map(|event| tell::words(&self.run.graph, event)).collect()
+    }
+
+    /// Those of the words told since the last look that hold one of these.
+    pub(super) fn tells_of(&mut self, of: &[&str], expected: &[&str]) -> &mut Self {
+        let told = self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event));
+        let told: Vec<String> = told.filter(|words| of.iter().any(|word| words.contains(word))).collect();
+        assert_eq!(told, expected);
+        self.skim()
     }
 
     /// Checks what was told since the last look, a word list a line.

@@ -125,26 +125,26 @@ fn iterating(mode: &str) -> Play {
 #[test]
 fn a_container_whose_item_failed_begins_anew_as_a_whole() {
     let mut play = iterating("terminated");
-    play.done("in", "1").failed("in", "worker lost");
+    play.done("it#0/in", "1").failed("it#1/in", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
     let state = rewound(&play, "it#1", "in");
     assert_eq!(stand(&state), "s succeeded, c succeeded, it ready, beside ready");
     let mut next = again(&play, "it#1", "in");
-    next.done("in", "1").done("in", "2").done("beside", "");
+    next.done("it#0/in", "1").done("it#1/in", "2").done("beside", "");
     assert_eq!(next.run.status, RunStatus::Succeeded, "{}", stand(&next.run));
 }
 
 #[test]
 fn an_open_container_goes_on_where_it_stood() {
     let mut play = iterating("terminated");
-    play.done("in", "1").failed("beside", "worker lost");
+    play.done("it#0/in", "1").failed("beside", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
     assert_eq!(
         stand(&rewound(&play, "", "beside")),
         "s succeeded, c succeeded, it body, beside ready, it#1 begin succeeded, it#1 in ready"
     );
     let mut next = again(&play, "", "beside");
-    next.done("in", "2").done("beside", "");
+    next.done("it#1/in", "2").done("beside", "");
     assert_eq!(next.run.status, RunStatus::Succeeded, "{}", stand(&next.run));
     // The same by a node within: its frame is still there.
     assert_eq!(stand(&rewound(&play, "it#1", "in")), stand(&rewound(&play, "", "beside")));

@@ -1,19 +1,18 @@
 //! Events in a few words, so that a whole run can be compared at a glance.
 
-use crate::graph::Graph;
+use crate::graph::{Graph, NodeIx};
 use crate::ids::FramePath;
 use crate::machine::changes::{About, ChunkText, Event, EventKind, Output};
 use crate::value::Stored;
 
 pub(super) fn words(graph: &Graph, event: &Event) -> String {
-    let id = |about: &About| format!("{}{}", place(&about.frame), graph.node(about.node).id);
+    let id = |about: &About| place(graph, &about.frame, about.node);
     match &event.kind {
         EventKind::GraphRunStarted { resumed: false } => "begin".into(),
         EventKind::GraphRunStarted { resumed: true } => "resume".into(),
         EventKind::GraphRunPaused { commands, pauses, outputs } => {
             let mut reasons: Vec<String> = commands.iter().map(|reason| format!("{reason:?}")).collect();
-            let title = |frame: &FramePath, node| format!("{}{}", place(frame), graph.node(node).id);
-            reasons.extend(pauses.iter().map(|pause| title(&pause.frame, pause.node)));
+            reasons.extend(pauses.iter().map(|pause| place(graph, &pause.frame, pause.node)));
             format!("paused {} {}", reasons.join(" "), outputs_of(outputs))
         }
         EventKind::GraphRunVariablesUpdated { selectors, .. } => {
@@ -69,9 +68,10 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
     }
 }
 
-/// `it#0/` in front of a node of that frame.
-fn place(frame: &FramePath) -> String {
-    if frame.is_root() { String::new() } else { format!("{frame}/") }
+/// Where a node stands: `a`, or `it#0/a` in a frame.
+pub(super) fn place(graph: &Graph, frame: &FramePath, node: NodeIx) -> String {
+    let id = &graph.node(node).id;
+    if frame.is_root() { id.to_string() } else { format!("{frame}/{id}") }
 }
 
 fn value_of(stored: &Stored) -> String {

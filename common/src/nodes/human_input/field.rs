@@ -100,7 +100,7 @@ impl FormField {
     /// The field with the options that a variable holds; when there is no such variable, with those of the file.
     ///
     /// # Errors
-    /// The variable is not a list of texts. An empty list that a node put out has no element type (array[any]), and
+    /// The variable is not a list of texts. An empty list that a node put out has no element type (`array[any]`), and
     /// is refused too, as on Dify.
     pub fn resolved(&self, variables: &dyn Variables) -> Result<Self, String> {
         let mut field = self.clone();

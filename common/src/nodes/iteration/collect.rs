@@ -127,6 +127,10 @@ fn outcome_apart(node: &str, name: &str, variables: &dyn Variables) -> Result<Se
     match variables.variable(node, name) {
         Lookup::Found(whole) => {
             let way: Vec<String> = way.collect();
+            // The list that it ends in is stored: a secret stands in it as it is shown.
+            if whole.ty == SegmentType::Secret {
+                return Ok(Segment::string(whole.log()));
+            }
             if way.is_empty() {
                 return Ok(whole.into_owned());
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fixtures::{LONG, NOW, QUEUE, SHARD, execution, run_id, take_back, write};
+use super::fixtures::{LONG, NOW, QUEUE, SHARD, execution, job, run_id, take_back, write};
 use super::{Outcome, Subject, holds, same};
 use crate::ids::{BlobId, EntryId};
 use crate::store::{Accepted, Completion, Delivered};
@@ -33,6 +33,17 @@ pub(super) async fn a_job_is_delivered_once(s: Subject) -> Outcome {
     same("where it comes from", (jobs[0].shard, &*jobs[0].queue), (SHARD, QUEUE))?;
     same("the other, to another", told(&s.deliver("w2", 10).await?), vec![(entries[1], 1)])?;
     same("nothing is left", s.deliver("w1", 10).await?, vec![])
+}
+
+/// A run's steps stand together in a commit, however they were mixed with those of another when they were made.
+pub(super) async fn jobs_of_several_runs_lie_in_the_order_of_their_entries(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2]).await?;
+    let entries: Vec<EntryId> = (0..3).map(|at| EntryId::new(owning.next(), at)).collect();
+    let one = RunWrite { jobs: vec![job(1, entries[0]), job(1, entries[2])], ..write(1) };
+    let two = RunWrite { jobs: vec![job(2, entries[1])], ..write(2) };
+    owning.write(vec![one, two]).await?;
+    let jobs = s.deliver("w", 10).await?;
+    same("all of them", told(&jobs), entries.iter().map(|entry| (*entry, 1)).collect())
 }
 
 pub(super) async fn readers_take_no_more_than_they_ask_for(s: Subject) -> Outcome {

@@ -136,6 +136,7 @@ cases! {
     },
     jobs::{
         a_job_is_delivered_once,
+        jobs_of_several_runs_lie_in_the_order_of_their_entries,
         readers_take_no_more_than_they_ask_for,
         a_waiting_worker_gets_what_comes,
         a_job_is_completed_once,

@@ -83,6 +83,7 @@ impl RedisOwner {
         for write in &commit.writes {
             self.write_run(&mut pipe, write, commit.number);
         }
+        self.add_jobs(&mut pipe, commit);
         for member in &commit.timers_cleared {
             pipe.cmd("ZREM").arg(self.keys.timers(shard)).arg(member);
         }
@@ -96,6 +97,17 @@ impl RedisOwner {
         pipe.cmd("EXEC");
         self.watch(&mut pipe);
         pipe
+    }
+
+    /// Enqueues jobs in the order of their entries, whatever run they are of: a stream takes only ids above its last.
+    fn add_jobs(&self, pipe: &mut Pipeline, commit: &Commit) {
+        let mut jobs: Vec<_> = commit.writes.iter().flat_map(|write| &write.jobs).collect();
+        jobs.sort_unstable_by_key(|job| job.entry);
+        for job in jobs {
+            command_of(pipe, "XADD", 6, job.body.len());
+            pipe.arg(self.keys.jobs(self.claim.shard, &job.queue)).arg(job.entry.to_string());
+            pipe.arg("run").arg(job.run.to_string()).arg("job").arg(&job.body);
+        }
     }
 
     fn write_run(&self, pipe: &mut Pipeline, write: &RunWrite, number: u64) {
@@ -119,11 +131,6 @@ impl RedisOwner {
             for (kind, data) in entry {
                 pipe.arg(*kind).arg(data);
             }
-        }
-        for job in &write.jobs {
-            command_of(pipe, "XADD", 6, job.body.len());
-            pipe.arg(keys.jobs(shard, &job.queue)).arg(job.entry.to_string());
-            pipe.arg("run").arg(job.run.to_string()).arg("job").arg(&job.body);
         }
         for job in &write.taken_back {
             let (stream, entry) = (keys.jobs(shard, &job.queue), job.entry.to_string());
@@ -224,6 +231,9 @@ impl RedisOwner {
     }
 }
 
+/// Fields that one command deletes: a long one would hold the server up.
+const FIELDS_MAX: usize = 500;
+
 /// Writes fields of a hash and deletes those without a value.
 fn write_fields(pipe: &mut Pipeline, key: &str, fields: &[(String, Option<String>)]) {
     let set = || fields.iter().filter_map(|(field, value)| Some((field, value.as_ref()?)));
@@ -235,8 +245,10 @@ fn write_fields(pipe: &mut Pipeline, key: &str, fields: &[(String, Option<String
             pipe.arg(field).arg(value);
         }
     }
-    for (field, _) in fields.iter().filter(|(_, value)| value.is_none()) {
-        pipe.cmd("HDEL").arg(key).arg(field);
+    let gone: Vec<&str> =
+        fields.iter().filter(|(_, value)| value.is_none()).map(|(field, _)| field.as_str()).collect();
+    for slice in gone.chunks(FIELDS_MAX) {
+        pipe.cmd("HDEL").arg(key).arg(slice);
     }
 }
 

@@ -68,7 +68,7 @@ pub async fn parameters(
         | NodeData::IterationStart
         | NodeData::Loop(_)
         | NodeData::LoopStart
-        | NodeData::LoopEnd(_)
+        | NodeData::LoopEnd
         | NodeData::HumanInput(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };

@@ -202,3 +202,17 @@ async fn a_run_shows_its_nodes_in_file_order_and_takes_a_stop() {
     assert_eq!((late.status.as_u16(), &late.json()["code"]), (409, &json!("run_over")));
     assert_eq!(late.json()["run_status"], "failed");
 }
+
+#[tokio::test]
+async fn tc_b_003_a_workflow_that_is_called_too_deep_is_refused() {
+    let server = Server::start();
+    let ask = async |depth: Json| {
+        let body = json!({"workflow": GREETER, "inputs": {"name": "Ada"}, "call_depth": depth});
+        server.post(ADMIN, "/api/v1/runs", &body).await
+    };
+    assert_eq!(ask(json!(5)).await.status, 201);
+    let refused = ask(json!(6)).await;
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.json()["message"], "Max workflow call depth 5 reached.");
+    assert_eq!(server.store.lock().created.len(), 1, "nothing was made of it");
+}

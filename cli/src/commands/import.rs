@@ -1,0 +1,42 @@
+//! `tidemill import`: a new run that goes on where an exported one stood.
+
+use std::io::Read;
+
+use clap::Args;
+
+use crate::client::Client;
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::target::{FolderArgs, TargetArgs};
+
+/// The file that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The snapshot that `tidemill export` wrote; `-` for standard input
+    file: String,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    let snapshot = read(&arguments.file)?;
+    let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    console.line(client.import(snapshot).await?)?;
+    Ok(Exit::Succeeded)
+}
+
+fn read(file: &str) -> Result<String, Error> {
+    if file != STANDARD_INPUT {
+        let text = std::fs::read_to_string(file);
+        return text.map_err(|error| Error::Usage(format!("cannot read {file}: {error}")));
+    }
+    let mut text = String::new();
+    match std::io::stdin().read_to_string(&mut text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Error::Usage(format!("cannot read standard input: {error}"))),
+    }
+}

@@ -1,0 +1,62 @@
+//! Where in which container a node runs, in the words of the workflow's author: `Each letter#2` instead of the
+//! container's id. Titles are learnt from the events themselves.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+
+use super::text::one_line;
+use crate::client::Event;
+
+/// Titles of nodes that have begun, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    titles: HashMap<String, String>,
+}
+
+impl Places {
+    /// The event with its frame named by titles. What is not known, as when one watches from the middle, keeps its id.
+    pub(super) fn named<'e>(&mut self, event: &'e Event) -> Cow<'e, Event> {
+        let title = event.text("node_title");
+        if !title.is_empty() && !self.titles.contains_key(event.text("node_id")) {
+            // A slash stands between the parts of a frame's path, and nowhere else.
+            self.titles.insert(event.text("node_id").into(), one_line(&title.replace('/', " ")));
+        }
+        let frame = event.text("frame");
+        if frame.is_empty() {
+            return Cow::Borrowed(event);
+        }
+        let frame: Vec<String> = frame.split('/').map(|part| self.part(part)).collect();
+        let mut data = event.data.clone();
+        data["frame"] = frame.join("/").into();
+        Cow::Owned(Event { kind: event.kind.clone(), data, seq: event.seq, raw: Json::Null })
+    }
+
+    fn part(&self, part: &str) -> String {
+        let known = part.rsplit_once('#').and_then(|(id, index)| Some((self.titles.get(id)?, index)));
+        known.map_or_else(|| part.into(), |(title, index)| format!("{title}#{index}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(data: &Json) -> Event {
+        Event::read(&json!({"type": "node_run_started", "data": data, "seq": 1}).to_string())
+            .expect("an event")
+    }
+
+    #[test]
+    fn frames_are_named_by_the_titles_of_their_containers() {
+        let mut places = Places::default();
+        let begun = event(&json!({"node_id": "it", "node_title": "In/Out"}));
+        assert_eq!(places.named(&begun).into_owned(), begun);
+        let inner = event(&json!({"node_id": "x", "node_title": "X", "frame": "it#3/lp#0"}));
+        assert_eq!(places.named(&inner).text("frame"), "In Out#3/lp#0");
+        places.named(&event(&json!({"node_id": "lp", "node_title": "Rounds", "frame": "it#3"})));
+        assert_eq!(places.named(&inner).text("frame"), "In Out#3/Rounds#0");
+    }
+}

@@ -1,0 +1,63 @@
+//! TC-L: loops. Break conditions say when a loop ends, not when it goes on (0.11); they are looked at before the first
+//! round and after every one.
+
+use serde_json::json;
+
+use super::play::Play;
+
+/// A loop that counts in `lp.n` and ends when it has reached `until`.
+pub(super) fn counting(rounds: u32, until: u32) -> String {
+    format!(
+        "lp loop loop_count: {rounds}, logical_operator: and, break_conditions: [{{variable_selector: [lp, n], comparison_operator: '≥', value: '{until}'}}], \
+         loop_variables: [{{label: n, var_type: number, value_type: constant, value: 0}}]\n\
+         lp/inc assigner version: '2', items: [{{variable_selector: [lp, n], input_type: constant, operation: '+=', value: 1}}]\n\
+         e end outputs: [{{variable: n, value_selector: [lp, n]}}, {{variable: rounds, value_selector: [lp, loop_round]}}]\n\
+         s > lp > e\nlps > inc"
+    )
+}
+
+/// A next event stands between two rounds: there are nine for ten rounds (0.9).
+#[test]
+fn tc_l_001_a_loop_of_ten_rounds_tells_nine_times_of_a_next_one() {
+    let mut play = Play::sheet(&counting(20, 10), json!({}));
+    play.start();
+    let nexts: Vec<String> = (1..10).map(|round| format!("lp next {round}")).collect();
+    let mut expected = vec!["lp of 20"];
+    expected.extend(nexts.iter().map(String::as_str));
+    expected.extend(["lp through 20 loop_break [n=10 loop_round=10]", "succeeded [n=10 rounds=10]"]);
+    play.tells_of(&["lp of", "lp next", "lp through", "succeeded"], &expected);
+    assert_eq!(play.run.root_steps(), 3);
+    assert_eq!(play.run.steps(), 13, "what runs within counts for the limit");
+}
+
+/// The reason is `loop_completed` (0.10).
+#[test]
+fn tc_l_002_a_loop_ends_when_its_rounds_are_used_up() {
+    let mut play = Play::sheet(&counting(4, 10), json!({}));
+    play.start().tells_of(
+        &["lp next", "lp through", "succeeded"],
+        &[
+            "lp next 1",
+            "lp next 2",
+            "lp next 3",
+            "lp through 4 loop_completed [n=4 loop_round=4]",
+            "succeeded [n=4 rounds=4]",
+        ],
+    );
+}
+
+#[test]
+fn tc_l_003_a_loop_whose_condition_holds_at_once_has_no_round() {
+    let mut play = Play::sheet(&counting(4, 0), json!({}));
+    play.start().tells_of(
+        &["lp", "inc", "succeeded"],
+        &[
+            "lp starts",
+            "lp of 4",
+            "lp through 0 loop_break []",
+            "lp.n + \"0\"",
+            "lp ok",
+            "succeeded [n=0 rounds=null]",
+        ],
+    );
+}
