@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults campaign recovery sim bench up down
+.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim bench up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ campaign: setup ## Run the fault campaign alone: real workflows under load while
 
 recovery: setup ## Measure how long a fleet needs to get over the death of a worker or a scheduler (RECOVERY_KILLS=n)
 	$(CARGO) test --quiet --workspace --locked --test recovery
+
+pressure: setup ## Run the long tests under pressure and show what they measured: many paused runs, long runs, large values (PAUSED=n CHUNKS=n)
+	$(CARGO) test --workspace --locked --test faults pressure -- --ignored --nocapture --test-threads=1
 
 SEEDS ?= 10000
 sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n alone with its last lines (WITHOUT=guard)

@@ -179,6 +179,7 @@ impl Engine {
             fields: wire::state::head_fields(&head, &self.graph),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
+            queues: Vec::new(),
             blobs: Vec::new(),
             created_at: head.created_at,
         }

@@ -135,8 +135,15 @@ pub struct SchedulerConfig {
     pub run_cache_bytes: usize,
     /// Most entries in an inbox before new runs are refused.
     pub inbox_max: u64,
+    /// Most jobs in one queue of a shard before new runs that use it are refused.
+    pub queue_max: u64,
     /// How long ended runs are kept, in seconds.
     pub retention_seconds: u64,
+    /// Bytes of Redis' memory above which ended runs go before their time, oldest first; 0 for no bound, -1 for half
+    /// of Redis' `maxmemory`, if it has one.
+    pub retention_bytes: i64,
+    /// How long a conversation is kept after its last write, in seconds; 0 for ever.
+    pub conversation_retention_seconds: u64,
     /// Most entries kept of a run's event stream.
     pub run_events_max: usize,
     /// Largest request body, in bytes.
@@ -159,7 +166,10 @@ impl Default for SchedulerConfig {
             shard_renew_ms: limits::SHARD_RENEW_MS,
             run_cache_bytes: limits::RUN_CACHE_BYTES,
             inbox_max: limits::INBOX_MAX,
+            queue_max: limits::QUEUE_MAX,
             retention_seconds: limits::RETENTION_SECONDS,
+            retention_bytes: -1,
+            conversation_retention_seconds: limits::CONVERSATION_SECONDS,
             run_events_max: limits::RUN_EVENTS_MAX,
             request_bytes_max: 15 * 1024 * 1024,
             stream_idle_seconds: 300,
@@ -429,6 +439,9 @@ impl Config {
         }
         if self.scheduler.shards == 0 || self.scheduler.shards > crate::ids::ShardId::COUNT_MAX {
             return wrong("scheduler.shards", format!("1 to {}", crate::ids::ShardId::COUNT_MAX));
+        }
+        if self.scheduler.retention_bytes < -1 {
+            return wrong("scheduler.retention_bytes", "a number of bytes, 0 for none, or -1".into());
         }
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());

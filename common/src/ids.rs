@@ -27,7 +27,7 @@ pub struct IdError {
 }
 
 impl IdError {
-    fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
+    pub(crate) fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
         Self { what, text: text.chars().take(80).collect(), expected }
     }
 }

@@ -89,5 +89,14 @@ pub const BLOB_PENDING_SECONDS: u64 = 3600;
 pub const STARTED_AFTER_MS: u64 = 20;
 /// Longest time that chunks of a stream are gathered, in milliseconds.
 pub const CHUNK_GATHER_MS: u64 = 20;
+/// Most jobs that wait or run in one queue of a shard before new runs that use it are refused (`queue_max`): at 1 000
+/// jobs a second, more than a minute and a half of work.
+pub const QUEUE_MAX: u64 = 100_000;
+/// How long a conversation is kept after its last write, in seconds (`conversation_retention_seconds`): thirty days.
+pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
+/// Ended runs younger than this are not removed for want of memory, in seconds: somebody may be about to read the result.
+pub const EVICTION_AGE_SECONDS: u64 = 60;
+/// Most bytes that are kept of something given up on.
+pub const DEAD_BYTES_MAX: usize = 16 * 1024;
 /// Most entries of a dead-letter stream.
 pub const DEAD_MAX: usize = 10_000;

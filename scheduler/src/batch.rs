@@ -219,11 +219,9 @@ fn give_up(batch: &mut Batch, input: &Input, reason: &str) {
         }
         Input::Lost(run, lost) => ("job", run.to_string(), lost.entry.to_string()),
     };
-    // An end of a run's own result is kept as well, but not megabytes of it.
-    let content = content.chars().take(4096).collect();
     tracing::error!(what, run, reason, "given up on");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
-    batch.commit.dead.push(Dead { what, run, reason: reason.to_string(), content });
+    batch.commit.dead.push(Dead::new(what, run, reason, content));
 }
 
 /// The commit that ends a run whose step panics, and keeps the fact.

@@ -11,7 +11,7 @@ use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
-use tidemill_common::machine::{Fact, RunState};
+use tidemill_common::machine::{Fact, RunState, RunStatus};
 use tidemill_common::store::{
     Claim, Commit, CommitError, FactReader, Owner, RawFact, Runs, Shards, StoreError,
 };
@@ -24,6 +24,7 @@ use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::metrics as names;
 use crate::pulse::Pulse;
 use crate::repair::Repair;
+use crate::retention::{Retention, Swept};
 
 /// Longest wait for facts: how often the loop turns when nothing happens.
 const READ_BLOCK: Duration = Duration::from_millis(1000);
@@ -56,8 +57,8 @@ pub struct Drive {
     pub pulse: Arc<Pulse>,
     /// How often the shard is looked through for lost jobs.
     pub repair_every: Duration,
-    /// How long ended runs are kept.
-    pub retention: Duration,
+    /// When ended runs go.
+    pub retention: Retention,
 }
 
 /// The doors of the store that a shard's loop goes through.
@@ -122,8 +123,9 @@ struct Wheel<'a> {
     careful: usize,
     tried: HashMap<EntryId, usize>,
     repair: Repair,
-    housekeeping: Option<BoxFuture<'static, Result<usize, StoreError>>>,
-    swept_at: Instant,
+    housekeeping: Option<BoxFuture<'static, Result<Swept, StoreError>>>,
+    /// When to look for runs to remove.
+    sweep_at: Instant,
 }
 
 impl<'a> Wheel<'a> {
@@ -169,7 +171,7 @@ impl<'a> Wheel<'a> {
             tried,
             repair: Repair::new(drive.repair_every),
             housekeeping: None,
-            swept_at: Instant::now(),
+            sweep_at: Instant::now(),
             drive,
         })
     }
@@ -417,6 +419,9 @@ impl<'a> Wheel<'a> {
             self.cache.end(run);
         }
         let busy: HashSet<RunId> = self.next.iter().flat_map(|b| b.touched.iter().copied()).collect();
+        // Nobody knows when a run that waits for somebody will go on: until then it costs its keys and no memory.
+        let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
+        waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));
         self.cache.settle(&batch.touched, &busy);
         self.since_trim += batch.inputs;
         Ok(())
@@ -476,20 +481,23 @@ impl<'a> Wheel<'a> {
                 crash::pass(Place::TrimDone);
                 let left = store.inbox_len(shard).await?;
                 metrics::gauge!(names::INBOX.name, "shard" => shard.to_string()).set(left as f64);
-                Ok(0)
+                Ok(Swept::default())
             }));
-        } else if self.swept_at.elapsed() >= Duration::from_secs(30) {
-            self.swept_at = Instant::now();
+        } else if Instant::now() >= self.sweep_at {
             let label = shard.to_string();
             metrics::gauge!(names::CACHE_BYTES.name, "shard" => label.clone()).set(self.cache.bytes() as f64);
             metrics::gauge!(names::CACHE_RUNS.name, "shard" => label).set(self.cache.len() as f64);
-            let keep = i64::try_from(self.drive.retention.as_micros()).unwrap_or(i64::MAX);
-            let before = Timestamp::from_micros(self.now().micros().saturating_sub(keep));
-            self.housekeeping = Some(Box::pin(async move { store.sweep(shard, epoch, before, 50).await }));
+            let (retention, now) = (self.drive.retention, self.now());
+            self.sweep_at = Instant::now() + Swept::default().pause;
+            self.housekeeping =
+                Some(Box::pin(async move { retention.look(&*store, shard, epoch, now).await }));
         } else if let Some(look) = self.repair.due(&self.cache, &self.uncommitted()) {
             let graphs = self.drive.graphs.clone();
             let found = self.repair.found();
-            self.housekeeping = Some(Box::pin(async move { look.run(&*store, &graphs, shard, found).await }));
+            self.housekeeping = Some(Box::pin(async move {
+                look.run(&*store, &graphs, shard, found).await?;
+                Ok(Swept::default())
+            }));
         }
     }
 
@@ -500,10 +508,13 @@ impl<'a> Wheel<'a> {
         batches.flat_map(|batch| batch.touched.iter().copied()).collect()
     }
 
-    fn house_kept(&mut self, done: Result<usize, StoreError>) {
+    fn house_kept(&mut self, done: Result<Swept, StoreError>) {
         match done {
-            Ok(0) => {}
-            Ok(swept) => metrics::counter!(names::SWEPT.name).increment(swept as u64),
+            Ok(swept) => {
+                metrics::counter!(names::SWEPT.name).increment(swept.aged as u64);
+                metrics::counter!(names::EVICTED.name).increment(swept.evicted as u64);
+                self.sweep_at = self.sweep_at.min(Instant::now() + swept.pause);
+            }
             // The main road notices a store that is away; here it only means later.
             Err(error) => tracing::debug!(shard = %self.shard, %error, "housekeeping has to wait"),
         }
@@ -546,8 +557,8 @@ async fn poll_reading(reading: &mut Option<(Timestamp, Reading)>) -> Read {
 }
 
 async fn poll_house(
-    housekeeping: &mut Option<BoxFuture<'static, Result<usize, StoreError>>>,
-) -> Result<usize, StoreError> {
+    housekeeping: &mut Option<BoxFuture<'static, Result<Swept, StoreError>>>,
+) -> Result<Swept, StoreError> {
     let Some(future) = housekeeping.as_mut() else { return std::future::pending().await };
     let done = future.await;
     *housekeeping = None;

@@ -1,7 +1,7 @@
 //! Owns shards, turns facts into state, serves the API.
 //!
 //! In the order a run travels: [`api`] and [`submit`] take it in, [`shards`] says who owns it, [`drive`] turns the wheel
-//! ([`batch`] decides, the store commits), [`repair`] finds what got lost, [`api`] tells.
+//! ([`batch`] decides, the store commits), [`repair`] finds what got lost, [`retention`] lets go of what is over, [`api`] tells.
 #![warn(missing_docs)]
 
 pub mod api;
@@ -13,5 +13,6 @@ pub mod lease;
 pub mod metrics;
 pub mod pulse;
 pub mod repair;
+pub mod retention;
 pub mod shards;
 pub mod submit;

@@ -34,5 +34,8 @@ metrics! {
     CACHE_RUNS describe_gauge "tidemill_run_cache_runs" "Run states in memory, by shard.";
     INBOX describe_gauge "tidemill_inbox_entries" "Entries in an inbox, by shard.";
     JOBS_LOST describe_counter "tidemill_jobs_lost_total" "Jobs that were gone and enqueued again.";
+    EVICTED describe_counter "tidemill_runs_evicted_total" "Ended runs removed before their time for want of memory.";
+    REDIS_USED describe_gauge "tidemill_redis_used_bytes" "Memory that Redis uses.";
+    REDIS_MAX describe_gauge "tidemill_redis_max_bytes" "Memory that Redis may use (maxmemory); 0: no bound.";
     SWEPT describe_counter "tidemill_runs_swept_total" "Ended runs removed after their retention.";
 }

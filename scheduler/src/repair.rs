@@ -32,6 +32,8 @@ pub struct Found {
     suspects: HashMap<(RunId, EntryId), Instant>,
     /// Missed twice.
     lost: Vec<(RunId, JobLost)>,
+    /// Queues that were trimmed in this round.
+    trimmed: HashSet<Arc<str>>,
     /// Where the next piece begins.
     from: Option<usize>,
 }
@@ -128,7 +130,7 @@ impl Look {
         graphs: &Graphs,
         shard: ShardId,
         found: Arc<Mutex<Found>>,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<(), StoreError> {
         let (runs, next) = store.open_runs(shard, self.from, PIECE).await?;
         for run in runs {
             let open = match self.known.get(&run) {
@@ -144,10 +146,11 @@ impl Look {
         let mut found = lock(&found);
         found.from = next;
         if next.is_none() {
+            found.trimmed.clear();
             // Suspects that were not missed again within two rounds have ended.
             found.suspects.retain(|_, since| since.elapsed() < self.remember);
         }
-        Ok(0)
+        Ok(())
     }
 
     async fn judge(
@@ -164,6 +167,9 @@ impl Look {
         }
         for (queue, jobs) in queues {
             let entries: Vec<EntryId> = jobs.iter().map(|j| j.entry).collect();
+            if lock(found).trimmed.insert(queue.clone()) {
+                store.trim_jobs(shard, &queue).await?;
+            }
             let missed = store.lost_jobs(shard, &queue, &entries).await?;
             let mut found = lock(found);
             for job in jobs {

@@ -18,6 +18,7 @@ use crate::drive::{Drive, End, ShardStore};
 use crate::lease::Lease;
 use crate::metrics as names;
 use crate::pulse::Pulse;
+use crate::retention::Retention;
 
 /// Pauses between tries when the store is away.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
@@ -124,7 +125,10 @@ impl ShardKeeper {
             cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
             pulse,
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
-            retention: Duration::from_secs(self.config.retention_seconds),
+            retention: Retention {
+                age: Duration::from_secs(self.config.retention_seconds),
+                bytes: self.config.retention_bytes,
+            },
         };
         let (stop, stopped) = watch::channel(false);
         let (ended, lost) = (ended.clone(), self.lease.lost(shard));

@@ -30,6 +30,7 @@ pub mod check;
 pub mod checker;
 pub mod client;
 pub mod cluster;
+pub mod door;
 pub mod fleet;
 pub mod flow;
 pub mod llm;

@@ -57,6 +57,16 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Memory that it holds, in bytes.
+    ///
+    /// # Panics
+    /// When it is gone.
+    pub fn memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process has memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of KiB") * 1024
+    }
+
     /// SIGTERM.
     pub fn terminate(&self) {
         self.signal("TERM");

@@ -85,7 +85,7 @@ fn attributed(run: &str, body: &str) -> Option<Job> {
 
 /// Nobody can be told of it: it leaves the queue, and is kept for people to see.
 fn discard(core: &Arc<Core>, place: Place, number: u32, run: &str, reason: String, body: String) {
-    let dead = Dead { what: "job", run: run.into(), reason, content: body };
+    let dead = Dead::new("job", run, reason, body);
     let completion = Completion {
         entry: place.entry,
         number,

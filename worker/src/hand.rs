@@ -53,7 +53,8 @@ impl Hand {
 
     /// Hands in that the engine gives the job up; `content` is kept for people to see.
     pub(crate) fn give_up(&self, class: EngineErrorType, reason: String, content: String) {
-        let dead = Dead { what: "job", run: self.run.to_string(), reason: reason.clone(), content };
+        let dead = Dead::new("job", self.run.to_string(), reason.clone(), content)
+            .at(self.name.frame.clone(), self.name.node.clone());
         let record = Record { error: reason, error_type: class.name().into(), ..Record::default() };
         self.end(record, true, Vec::new(), Vec::new(), Some(dead));
     }

@@ -122,6 +122,29 @@ impl Client {
         Ok(())
     }
 
+    /// What was given up on, newest first: `{"data": […], "next": …}`.
+    pub(crate) async fn dead_letters(&self, limit: u32, before: Option<&str>) -> Result<Json, ClientError> {
+        let before = before.map(|id| format!("&before={}", segment(id))).unwrap_or_default();
+        self.json(self.get(&format!("/api/v1/dead?limit={limit}{before}"))).await
+    }
+
+    /// One of them, with its content.
+    pub(crate) async fn dead_letter(&self, id: &str) -> Result<Json, ClientError> {
+        self.json(self.get(&format!("/api/v1/dead/{}", segment(id)))).await
+    }
+
+    /// Tries it once more.
+    pub(crate) async fn retry_dead_letter(&self, id: &str) -> Result<Json, ClientError> {
+        self.json(self.post(&format!("/api/v1/dead/{}/retry", segment(id)))).await
+    }
+
+    /// Forgets it.
+    pub(crate) async fn drop_dead_letter(&self, id: &str) -> Result<(), ClientError> {
+        let request = self.http.delete(format!("{}/api/v1/dead/{}", self.base, segment(id)));
+        self.send(request.bearer_auth(&self.key)).await?;
+        Ok(())
+    }
+
     /// A run as one document. Its text as it came: numbers in it must not change on the way.
     pub(crate) async fn snapshot(&self, id: &str) -> Result<String, ClientError> {
         let response = self.send(self.get(&format!("/api/v1/runs/{}/snapshot", segment(id)))).await?;

@@ -5,6 +5,7 @@ mod answer;
 mod apps;
 mod check;
 mod command;
+mod dead;
 mod dev;
 mod export;
 mod import;
@@ -61,6 +62,8 @@ enum Verb {
     Set(set::Arguments),
     /// Answer a form that a run waits for
     Answer(answer::Arguments),
+    /// Show, retry and forget what was given up on
+    Dead(dead::Arguments),
     /// Write a run that is not over as one document (a snapshot)
     Export(export::Arguments),
     /// Go on from a snapshot, as a new run; prints its id
@@ -110,6 +113,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Resume(arguments) => command::resume(&arguments, console).await,
         Verb::Set(arguments) => set::perform(&arguments, console).await,
         Verb::Answer(arguments) => answer::perform(&arguments, console).await,
+        Verb::Dead(arguments) => dead::perform(&arguments, console).await,
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,

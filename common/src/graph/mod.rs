@@ -107,6 +107,9 @@ impl Default for Backoff {
     }
 }
 
+/// The queue of nodes that name none.
+pub const DEFAULT_QUEUE: &str = "default";
+
 /// The engine's own settings of a node: its `data.tidemill` block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeSettings {
@@ -130,7 +133,7 @@ pub struct NodeSettings {
 impl Default for NodeSettings {
     fn default() -> Self {
         Self {
-            queue: "default".into(),
+            queue: DEFAULT_QUEUE.into(),
             on_worker: false,
             execution_timeout_ms: None,
             queue_timeout_ms: None,
@@ -246,6 +249,13 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// The queues that its nodes use, each once.
+    pub fn queues(&self) -> Vec<Arc<str>> {
+        let mut queues: Vec<Arc<str>> = self.nodes.iter().map(|node| node.settings.queue.clone()).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        queues
+    }
     /// The node at a place.
     pub fn node(&self, ix: NodeIx) -> &Node {
         &self.nodes[ix.at()]

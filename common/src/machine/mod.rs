@@ -12,6 +12,7 @@ pub mod fact;
 pub mod invariants;
 pub mod pause;
 pub mod response;
+pub mod rewind;
 pub mod run;
 
 mod backoff;

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "runtime")]
 pub mod contract;
+mod dead;
 #[cfg(feature = "runtime")]
 pub mod memory;
 #[cfg(feature = "runtime")]
@@ -16,6 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
@@ -99,6 +102,8 @@ pub struct NewRun {
     pub kind: &'static str,
     /// Body of that fact.
     pub start: String,
+    /// Queues that its nodes may use, each once.
+    pub queues: Vec<Arc<str>>,
     /// Names and sizes of the blobs that its inputs refer to; they belong to the run from then on.
     pub blobs: Vec<(BlobId, u64)>,
     /// When it was submitted.
@@ -114,6 +119,8 @@ pub enum Created {
     Exists,
     /// The shard's inbox is over its bound; nothing was done.
     Busy,
+    /// A queue that it needs has too many jobs; nothing was done.
+    QueueFull,
     /// A blob of its inputs is gone; nothing was done.
     BlobMissing,
 }
@@ -286,6 +293,14 @@ pub trait Runs: Send + Sync {
     async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError>;
     /// Ids of all apps.
     async fn apps(&self) -> Result<Vec<String>, StoreError>;
+    /// What was given up on, newest first, over all shards.
+    async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError>;
+    /// One of them.
+    async fn dead_letter(&self, id: DeadId) -> Result<Option<DeadLetter>, StoreError>;
+    /// Forgets one; false when it was not there.
+    async fn drop_dead_letter(&self, id: DeadId) -> Result<bool, StoreError>;
+    /// Puts a dead fact into the inbox of its run, if that is there and not over, and forgets the letter.
+    async fn put_back(&self, fact: DeadFact<'_>) -> Result<PutBack, StoreError>;
     /// Reserves an idempotency key for a run; `request` is the hash of what is asked.
     async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError>;
 }
@@ -303,6 +318,15 @@ pub struct RawFact {
     pub body: String,
 }
 
+/// How much memory the store uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// Bytes in use.
+    pub used: u64,
+    /// Bytes that it may use at most; none when nothing bounds it.
+    pub max: Option<u64>,
+}
+
 /// A shard that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
@@ -318,19 +342,6 @@ pub struct Claim {
     pub takeovers: u32,
     /// Facts that were noted since the last progress, each as often as it was.
     pub trying: Vec<EntryId>,
-}
-
-/// Something given up on, kept for people to see.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dead {
-    /// `fact` or `job`.
-    pub what: &'static str,
-    /// Its run, as written.
-    pub run: String,
-    /// Why.
-    pub reason: String,
-    /// Its kind and body.
-    pub content: String,
 }
 
 /// One atomic change of a shard.
@@ -446,6 +457,18 @@ pub trait Shards: Send + Sync {
         ended_before: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError>;
+    /// Gives the blobs of runs that ended up to a moment the time that their run's other keys have, at most those of
+    /// `count` runs; answers of how many. Goes on where it was the last time.
+    async fn expire_blobs(
+        &self,
+        shard: ShardId,
+        ended_by: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError>;
+    /// Cuts a queue below everything that waits or is held: what lies there was acknowledged and not deleted.
+    async fn trim_jobs(&self, shard: ShardId, queue: &str) -> Result<(), StoreError>;
+    /// Memory of the store; may be a few seconds old.
+    async fn memory(&self) -> Result<Memory, StoreError>;
     /// Length of the inbox behind nothing, for the metrics.
     async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError>;
 }

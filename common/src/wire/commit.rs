@@ -1,6 +1,8 @@
 //! What a commit writes for one run: the touched parts of its state, encoded once, whatever number of facts touched
 //! them.
 
+use serde_json::Value as Json;
+
 use super::WireError;
 use super::event;
 use super::job;
@@ -12,7 +14,7 @@ use super::state::{
 };
 use super::value::{NamedJson, OutputsJson, StoredJson};
 use crate::clock::Timestamp;
-use crate::graph::{GraphHash, NodeIx};
+use crate::graph::{DEFAULT_QUEUE, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CancelledJob, Changes, EventKind, TimerChange};
 use crate::machine::fact::Timer;
@@ -50,8 +52,12 @@ pub struct ConversationWrite {
     pub id: String,
     /// Fields of its hash: `v:<name>` and the stored JSON of the variable.
     pub fields: Vec<(String, String)>,
-    /// Blobs to copy for it: from, to.
+    /// Blobs to copy for it: from, to. One name a variable: a newer copy takes the place of the older.
     pub copies: Vec<(BlobId, BlobId)>,
+    /// Copies whose variables have small values now.
+    pub dropped: Vec<BlobId>,
+    /// Copies that variables which were not written may have: they live as long as the conversation.
+    pub kept: Vec<BlobId>,
 }
 
 /// All that a commit writes for one run.
@@ -107,8 +113,9 @@ impl RunWrite {
         // Of a frame that was opened and closed within this commit nothing was ever written.
         let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
         for (frame, node) in changes.nodes.iter().filter(|(frame, _)| !never_was(frame)) {
-            let field = node_field(frame, graph.node(*node).id.as_str());
-            state.push((field, run.node(frame, *node).map(node_json)));
+            let spec = graph.node(*node);
+            let field = node_field(frame, spec.id.as_str());
+            state.push((field, run.node(frame, *node).map(|state| node_json(state, &spec.settings.queue))));
         }
         for (frame, node, name) in changes.variables.iter().filter(|(frame, _, _)| !never_was(frame)) {
             state.push((variable_field(frame, node, name), variable_json(run, frame, node, name)));
@@ -207,7 +214,7 @@ impl RunWrite {
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
             jobs: Vec::new(),
-            taken_back: Vec::new(),
+            taken_back: jobs_of(run, rest),
             timers_set: Vec::new(),
             timers_cleared: vec![format!("{run} deadline")],
             blobs: Vec::new(),
@@ -227,6 +234,18 @@ impl RunWrite {
         let pauses: usize = self.pauses.iter().chain(kept).map(|(k, v)| k.len() + v.len()).sum();
         state + collected + pauses + events + jobs + blobs + 128
     }
+}
+
+/// The jobs of a run as far as its state can be read without its workflow.
+fn jobs_of(run: RunId, rest: &AtRest) -> Vec<TakeBack> {
+    let of_node = |(field, text): &(String, String)| {
+        let (frame, node) = super::state::node_of_field(field)?;
+        let state: Json = serde_json::from_str(text).ok()?;
+        let entry = state.get("job")?.as_str()?.parse().ok()?;
+        let queue = state.get("queue").and_then(Json::as_str).unwrap_or(DEFAULT_QUEUE).to_string();
+        Some(TakeBack { queue, entry, execution: ExecutionId::derive(&run, &frame, &node) })
+    };
+    rest.state.iter().filter_map(of_node).collect()
 }
 
 /// Timers to set and members to clear. Of several changes of one timer within a commit the last counts.
@@ -279,30 +298,38 @@ fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> 
     if changes.conversation.is_empty() {
         return None;
     }
-    let mut copies = Vec::new();
-    let field = |(name, value): (&String, &Stored)| {
-        let value = lasting(run, name, value, changes, &mut copies);
-        (format!("v:{name}"), serde_json::to_string(&StoredJson(&value)).unwrap_or_default())
-    };
-    let fields = changes.conversation.iter().map(field).collect();
-    Some(ConversationWrite { id, fields, copies })
+    let (mut fields, mut copies, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, value) in &changes.conversation {
+        let copy = conversation_blob(&id, name);
+        let value = match value {
+            // What lies apart is copied, since a run's blobs go with it.
+            Stored::Blob(blob) => {
+                copies.push((blob.id.clone(), copy.clone()));
+                Stored::Blob(BlobRef { id: copy, ..blob.clone() })
+            }
+            Stored::Inline(_) | Stored::Item { .. } | Stored::Secret(_) => {
+                dropped.push(copy);
+                value.clone()
+            }
+        };
+        fields.push((format!("v:{name}"), serde_json::to_string(&StoredJson(&value)).unwrap_or_default()));
+    }
+    let others = run.graph.conversation.iter().map(|variable| &*variable.name);
+    let kept = others
+        .filter(|name| !changes.conversation.iter().any(|(written, _)| written == name))
+        .map(|name| conversation_blob(&id, name))
+        .collect();
+    Some(ConversationWrite { id, fields, copies, dropped, kept })
 }
 
-/// A value that is to outlive the run: what lies apart is copied, since a run's blobs go with it.
-fn lasting(
-    run: &RunState,
-    name: &str,
-    value: &Stored,
-    changes: &Changes,
-    copies: &mut Vec<(BlobId, BlobId)>,
-) -> Stored {
-    let Stored::Blob(blob) = value else { return value.clone() };
-    // The events of a commit are numbered, so the name is new with every write.
-    let seq = changes.entries.iter().flatten().last().map_or(run.seq, |event| event.seq);
-    let id = uuid::Uuid::new_v5(&run.id.uuid(), format!("conversation/{name}/{seq}/{}", blob.id).as_bytes());
-    let id = BlobId::from(id.simple().to_string().as_str());
-    copies.push((blob.id.clone(), id.clone()));
-    Stored::Blob(BlobRef { id, ..blob.clone() })
+/// Where the large value of a conversation variable lies: one name a variable, so that none is forgotten when it is
+/// overwritten, and all can be told to live on without being known. Nobody else refers to it: a run that reads it takes a
+/// copy of its own.
+fn conversation_blob(conversation: &str, variable: &str) -> BlobId {
+    let name = format!("conversation/{conversation}/{variable}");
+    BlobId::from(
+        uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).simple().to_string().as_str(),
+    )
 }
 
 fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> {
@@ -416,5 +443,34 @@ pub fn timer_from_member(run: &RunState, member: &str) -> TimerRead {
             })
         }
         _ => TimerRead::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_cannot_be_read_gives_its_jobs_up() {
+        let run = RunId::new(1, 2, crate::ids::ShardId(3));
+        let field = |field: &str, text: &str| (field.to_string(), text.to_string());
+        let rest = AtRest {
+            run: [field("status", "running")].into_iter().collect(),
+            state: vec![
+                field("n:/a", r#"{"status":"queued","job":"17-0"}"#),
+                field("n:it#1/b%2Ec", r#"{"status":"running","job":"17-1","queue":"gpu"}"#),
+                field("n:/d", r#"{"status":"succeeded"}"#),
+                field("n:/e", "no JSON"),
+                field("v:/a.x", r#"{"job":"17-2"}"#),
+            ],
+            ..AtRest::default()
+        };
+        let write = RunWrite::unreadable(run, &rest, "a test", Timestamp::from_millis(1)).unwrap();
+        let of = |queue: &str, entry, frame: &str, node: &str| TakeBack {
+            queue: queue.to_string(),
+            entry: EntryId::new(17, entry),
+            execution: ExecutionId::derive(&run, &FramePath::from(frame), &node.into()),
+        };
+        assert_eq!(write.taken_back, [of("default", 0, "", "a"), of("gpu", 1, "it#1", "b.c")]);
     }
 }

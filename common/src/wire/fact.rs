@@ -11,6 +11,7 @@
 //! | `answer` | API | `pause`, `action`, `inputs` |
 //! | `import` | API | a run to go on with, see [`super::snapshot`] |
 //!
+//! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
 //! Commands may carry the `key` under which they were given.
 
 use serde::Serialize;

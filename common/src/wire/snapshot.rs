@@ -26,8 +26,9 @@ use super::state::{AtRest, head_from_json, load};
 use super::value::{MARK, StoredJson};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
-use crate::ids::{BlobId, FramePath, RunId};
+use crate::ids::{BlobId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
+use crate::machine::rewind::rewind;
 use crate::machine::run::{RunHead, RunState, RunStatus};
 use crate::value::{JsonMap, Segment, SegmentType, Stored, Variables};
 
@@ -294,7 +295,13 @@ impl Snapshot {
     }
 
     /// The body of the fact that begins a run where this one stood, with its variables as they are kept here.
-    pub fn fact(&self, head: &RunHead, kept: &[(PoolVariable, Stored)]) -> String {
+    /// With `rewind`, a frame and a node, the new run begins at that node instead.
+    pub fn fact(
+        &self,
+        head: &RunHead,
+        kept: &[(PoolVariable, Stored)],
+        rewind: Option<&(FramePath, NodeId)>,
+    ) -> String {
         let mut state = match self.rest.get("state") {
             Some(Json::Object(state)) => state.clone(),
             _ => JsonMap::new(),
@@ -309,12 +316,15 @@ impl Snapshot {
             }
         }
         let part = |key: &str| self.rest.get(key).cloned().unwrap_or_default();
-        json!({
+        let mut fact = json!({
             "head": serde_json::from_str::<Json>(&start_body(head)).unwrap_or_default(),
             "status": part("status"), "started_at": part("started_at"),
             "state": state, "collected": part("collected"), "pauses": part("pauses"), "held": part("held"),
-        })
-        .to_string()
+        });
+        if let Some((frame, node)) = rewind {
+            fact["rewind"] = json!({"frame": frame.as_str(), "node": node.as_str()});
+        }
+        fact.to_string()
     }
 }
 
@@ -356,7 +366,17 @@ pub fn parse_fact(run: RunId, graph: &std::sync::Arc<Graph>, body: &str) -> Resu
         pauses,
         seq: 0,
     };
-    Ok(Fact::Import(Box::new(load(run, graph.clone(), rest)?)))
+    let state = load(run, graph.clone(), rest)?;
+    let state = match map.get("rewind") {
+        None => state,
+        Some(place) => {
+            let words = |key: &str| place.get(key).and_then(Json::as_str).unwrap_or_default();
+            let node = NodeId::from(words("node"));
+            rewind(&state, &FramePath::from(words("frame")), &node)
+                .map_err(|e| WireError::malformed(WHAT, e))?
+        }
+    };
+    Ok(Fact::Import(Box::new(state)))
 }
 
 fn object(value: Json) -> Result<JsonMap, WireError> {

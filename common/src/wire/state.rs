@@ -23,8 +23,9 @@ use super::breakpoint::{breakpoints_from_json, breakpoints_json};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
 use super::{WireError, check_version, open};
 use crate::clock::Timestamp;
+use crate::graph::DEFAULT_QUEUE;
 use crate::graph::{Graph, GraphHash, NodeIx};
-use crate::ids::{FramePath, RunId};
+use crate::ids::{FramePath, NodeId, RunId};
 use crate::machine::changes::Held;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
@@ -255,6 +256,12 @@ pub fn node_field(frame: &FramePath, node: &str) -> String {
     format!("n:{frame}/{}", escape(node))
 }
 
+/// The frame and the node of such a field.
+pub fn node_of_field(field: &str) -> Option<(FramePath, NodeId)> {
+    let (frame, node) = field.strip_prefix("n:")?.rsplit_once('/')?;
+    Some((FramePath::from(frame), NodeId::from(unescape(node).as_str())))
+}
+
 /// The field of a variable.
 pub fn variable_field(frame: &FramePath, node: &str, name: &str) -> String {
     format!("v:{frame}/{}.{}", escape(node), escape(name))
@@ -267,8 +274,8 @@ pub fn stream_field(key: &str) -> String {
 
 // ---- contents of fields
 
-/// A node's state.
-pub fn node_json(node: &NodeState) -> String {
+/// A node's state; its job, if it has one, lies in this queue.
+pub fn node_json(node: &NodeState, queue: &str) -> String {
     let mut map = JsonMap::new();
     map.insert("status".into(), node.status.name().into());
     if node.attempt != 1 {
@@ -276,6 +283,10 @@ pub fn node_json(node: &NodeState) -> String {
     }
     if let Some(job) = node.job {
         map.insert("job".into(), job.to_string().into());
+        // So that the job can be found even when the workflow cannot be read any more.
+        if queue != DEFAULT_QUEUE {
+            map.insert("queue".into(), queue.into());
+        }
     }
     if node.delivery > 0 {
         map.insert("delivery".into(), node.delivery.into());

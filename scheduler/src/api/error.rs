@@ -157,7 +157,7 @@ impl From<SubmitError> for ApiError {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "value_too_large", message)
             }
             SubmitError::KeyTaken => Self::new(StatusCode::CONFLICT, "idempotency_conflict", message),
-            SubmitError::Busy | SubmitError::BlobGone => Self::unavailable(message),
+            SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone => Self::unavailable(message),
         }
     }
 }

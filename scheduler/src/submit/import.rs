@@ -1,7 +1,7 @@
 //! From a snapshot to a run that goes on where the exported one stood.
 
 use tidemill_common::dsl;
-use tidemill_common::ids::RunId;
+use tidemill_common::ids::{FramePath, NodeId, RunId};
 use tidemill_common::machine::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, NewRun};
 use tidemill_common::value::{Segment, Stored};
@@ -12,6 +12,17 @@ use super::apart::Apart;
 use super::options::INLINE_BYTES_CEILING;
 use super::{SubmitError, Submitted, Submitter};
 
+/// A second try of a run that is over.
+#[derive(Debug, Clone)]
+pub struct Retry {
+    /// The id of the new run, on the shard of the old one.
+    pub run: RunId,
+    /// The run that is over.
+    pub of: RunId,
+    /// Where it begins: frame and node.
+    pub from: (FramePath, NodeId),
+}
+
 impl Submitter {
     /// Creates a run with an id of its own, which begins where the exported one stood.
     ///
@@ -19,19 +30,38 @@ impl Submitter {
     /// [`SubmitError::Snapshot`] for what is no snapshot or does not fit together, else as [`Submitter::submit`].
     pub async fn import(&self, text: &str) -> Result<Submitted, SubmitError> {
         let snapshot = wire::snapshot::read(text).map_err(|e| SubmitError::Snapshot(e.to_string()))?;
-        if dsl::hash_of(&snapshot.workflow).to_string() != snapshot.version {
-            let message = "the workflow in the snapshot is not the version that the run was exported with";
-            return Err(SubmitError::Snapshot(message.into()));
-        }
         if snapshot.status().is_none_or(RunStatus::is_over) {
             return Err(SubmitError::Snapshot(
                 "the run in the snapshot is over; there is nothing to go on with".into(),
             ));
         }
+        let shard = self.place(snapshot.head.conversation_id.as_deref()).await?;
+        self.take_up(&snapshot, RunId::generate(shard), None).await
+    }
+
+    /// Creates the run that goes on from one that is over, as it stood before a node; `text` is that run as a snapshot.
+    /// May be repeated.
+    ///
+    /// # Errors
+    /// As [`Submitter::import`].
+    pub async fn retry(&self, text: &str, retry: &Retry) -> Result<Submitted, SubmitError> {
+        let snapshot = wire::snapshot::read(text).map_err(|e| SubmitError::Snapshot(e.to_string()))?;
+        self.take_up(&snapshot, retry.run, Some(retry)).await
+    }
+
+    async fn take_up(
+        &self,
+        snapshot: &Snapshot,
+        run: RunId,
+        retry: Option<&Retry>,
+    ) -> Result<Submitted, SubmitError> {
+        if dsl::hash_of(&snapshot.workflow).to_string() != snapshot.version {
+            let message = "the workflow in the snapshot is not the version that the run was exported with";
+            return Err(SubmitError::Snapshot(message.into()));
+        }
         let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
         let conversation_id = snapshot.head.conversation_id.clone();
-        let shard = self.place(conversation_id.as_deref()).await?;
-        let run = RunId::generate(shard);
+        let shard = run.shard();
         let root = known.graph.node(known.graph.root).id.as_str();
         let mut options = snapshot.head.options.clone();
         options.inline_bytes_max = options.inline_bytes_max.clamp(1, INLINE_BYTES_CEILING);
@@ -40,7 +70,7 @@ impl Submitter {
         let value_bytes_max = self.config.run.value_bytes_max;
         let mut apart = Apart::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
         let mut kept = Vec::with_capacity(snapshot.variables.len());
-        for variable in snapshot.variables.iter().filter(|variable| is_written(&snapshot, root, variable)) {
+        for variable in snapshot.variables.iter().filter(|variable| is_written(snapshot, root, variable)) {
             let stored = match &variable.value {
                 PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
                 PoolValue::Whole(segment) => apart.value(&variable.name, segment.clone()).await?,
@@ -63,23 +93,28 @@ impl Submitter {
         if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
             *id = Stored::Inline(Segment::string(run.to_string()));
         }
+        let mut fields = wire::state::head_fields(&head, &known.graph);
+        fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
         let new = NewRun {
             id: run,
             graph: (known.graph.hash.to_string(), known.document.clone()),
-            fields: wire::state::head_fields(&head, &known.graph),
+            fields,
             kind: wire::fact::kind::IMPORT,
-            start: snapshot.fact(&head, &kept),
+            start: snapshot.fact(&head, &kept, retry.map(|retry| &retry.from)),
+            queues: known.graph.queues(),
             blobs,
             created_at,
         };
-        match self.store.create_run(&new).await? {
-            Created::Created | Created::Exists => {}
+        let is_new = match self.store.create_run(&new).await? {
+            Created::Created => true,
+            Created::Exists => false,
             Created::Busy => return Err(SubmitError::Busy),
+            Created::QueueFull => return Err(SubmitError::QueueFull),
             Created::BlobMissing => return Err(SubmitError::BlobGone),
-        }
-        tracing::info!(%run, from = snapshot.run_id, "run imported");
+        };
+        tracing::info!(%run, from = snapshot.run_id, is_retry = retry.is_some(), "run imported");
         let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);
-        Ok(Submitted { run, is_new: true, status, known, conversation_id, warnings: Vec::new() })
+        Ok(Submitted { run, is_new, status, known, conversation_id, warnings: Vec::new() })
     }
 }
 

@@ -28,6 +28,7 @@ use tokio::sync::OnceCell;
 use self::apart::Apart;
 use crate::api::graphs::{GraphError, Graphs, Known};
 
+pub use import::Retry;
 pub use sys::SystemValues;
 
 /// Longest `user`, in characters. Dify keeps it in a column of this width.
@@ -111,6 +112,9 @@ pub enum SubmitError {
     /// The shard has too much to do.
     #[error("too many facts wait to be applied (scheduler.inbox_max); try again in a moment")]
     Busy,
+    /// The workers are behind.
+    #[error("too many jobs wait for a worker (scheduler.queue_max); try again in a moment")]
+    QueueFull,
     /// A value that was stored a moment ago is gone.
     #[error("the store lost a value of this submission; try again")]
     BlobGone,
@@ -282,6 +286,7 @@ impl Submitter {
             fields: wire::state::head_fields(&head, graph),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
+            queues: graph.queues(),
             blobs: apart.into_blobs(),
             created_at,
         };
@@ -289,6 +294,7 @@ impl Submitter {
             Created::Created => true,
             Created::Exists => false,
             Created::Busy => return Err(SubmitError::Busy),
+            Created::QueueFull => return Err(SubmitError::QueueFull),
             Created::BlobMissing => return Err(SubmitError::BlobGone),
         };
         crash::pass(Place::RunCreated);

@@ -129,11 +129,9 @@ impl Result {
             record: Box::new(self.record.clone()),
             streamed,
         };
-        let dead = self.gives_up.as_ref().map(|_| Dead {
-            what: "job",
-            run: job.run.to_string(),
-            reason: self.record.error.clone(),
-            content: delivered.body.clone(),
+        let dead = self.gives_up.as_ref().map(|_| {
+            let (run, reason) = (job.run.to_string(), self.record.error.clone());
+            Dead::new("job", run, reason, delivered.body.clone()).at(job.frame.clone(), job.node.clone())
         });
         Completion {
             entry: delivered.entry,

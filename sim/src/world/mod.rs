@@ -185,6 +185,7 @@ impl World {
             fields: wire::state::head_fields(&head, &graph),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
+            queues: Vec::new(),
             blobs: Vec::new(),
             created_at,
         };

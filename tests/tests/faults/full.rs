@@ -29,10 +29,14 @@ async fn a_run_waits_while_redis_is_full_and_goes_on_when_it_is_not() {
     fill(&cluster);
     let refused = client.submit_answer(&chat()).await;
     assert_eq!(refused.status, 503, "{}", refused.text);
+    assert!(refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
+    assert_eq!(client.get("/readyz").await.status, 503, "it takes no work");
+    assert_eq!(client.get("/livez").await.status, 200, "and is not to be restarted for it");
     // Longer than every lease.
     tokio::time::sleep(std::time::Duration::from_secs(4)).await;
     empty(&cluster);
 
+    assert_eq!(client.get("/readyz").await.status, 200);
     answered(&client.ended(&run).await, &pieces.concat());
     let told = client.follow(&run, None).await.to_the_end().await;
     assert_eq!(told.text(), pieces.concat());

@@ -4,9 +4,12 @@
 //! failure. A test's name is the promise.
 
 mod crash_points;
+mod dead;
+mod demoted;
 mod full;
 mod lost_job;
 mod older;
+mod pressure;
 mod redis;
 mod scheduler;
 mod start;

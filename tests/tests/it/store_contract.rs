@@ -10,6 +10,7 @@ use tidemill_common::store::redis::{RedisStore, StoreLimits};
 use tidemill_tests::redis::Redis;
 
 const INBOX_MAX: u64 = 8;
+const QUEUE_MAX: u64 = 7;
 
 /// Redis has its own clock: time passes by waiting.
 struct Waiting;
@@ -28,6 +29,9 @@ impl Control for Waiting {
     fn inbox_max(&self) -> u64 {
         INBOX_MAX
     }
+    fn queue_max(&self) -> u64 {
+        QUEUE_MAX
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +40,7 @@ async fn redis_keeps_the_contract_of_every_store() {
     let mut broken = Vec::new();
     for (name, case) in CASES {
         let config = RedisConfig { url: redis.url(), namespace: (*name).into(), ..RedisConfig::default() };
-        let limits = StoreLimits { inbox_max: INBOX_MAX, ..StoreLimits::default() };
+        let limits = StoreLimits { inbox_max: INBOX_MAX, queue_max: QUEUE_MAX, ..StoreLimits::default() };
         let store = RedisStore::new(&config, limits).expect("an address");
         if let Err(error) = case(Subject { store, control: Arc::new(Waiting) }).await {
             broken.push(format!("{name}: {error}"));

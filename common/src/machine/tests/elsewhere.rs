@@ -22,7 +22,7 @@ impl Play {
             };
             kept.push((variable.clone(), value));
         }
-        let body = snapshot.fact(&snapshot.head, &kept);
+        let body = snapshot.fact(&snapshot.head, &kept, None);
         let fact = snapshot::parse_fact(other.run.id, &graph, &body).expect("the fact can be read");
         other.feed(vec![fact]);
         other

@@ -27,6 +27,7 @@ mod loops;
 mod nested_answers;
 mod pauses;
 mod properties;
+mod rewind;
 mod rounds;
 mod storms;
 mod tc_b;

@@ -198,6 +198,14 @@ impl Play {
         self.finish(node, fact)
     }
 
+    /// The node's job succeeds with one output of this name and value.
+    pub(super) fn done_with(&mut self, node: &str, name: &str, value: serde_json::Value) -> &mut Self {
+        let outputs = vec![(name.to_string(), Stored::Inline(Segment::infer(value)))];
+        let report = self.ended(Record { outputs, ..Record::default() }, Vec::new());
+        let fact = self.fact(&self.job_of(node), 1, &report);
+        self.finish(node, fact)
+    }
+
     pub(super) fn failed(&mut self, node: &str, error: &str) -> &mut Self {
         let fact = self.failed_fact(&self.job_of(node), 1, error);
         self.finish(node, fact)

@@ -31,7 +31,7 @@ pub(super) async fn a_commit_writes_all_of_a_run(s: Subject) -> Outcome {
         ..moved(1, RunStatus::Scheduled, RunStatus::Running)
     };
     let cursor = s.facts().await?[0].entry;
-    let dead = Dead { what: "fact", run: "?".into(), reason: "a test".into(), content: "{}".into() };
+    let dead = Dead::new("fact", "?", "a test", "{}".into());
     owning
         .commit(Commit { cursor: Some(cursor), writes: vec![begun], dead: vec![dead], ..Commit::default() })
         .await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fixtures::{SHARD, created_at, ended, moved, run_id, write};
+use super::fixtures::{SHARD, conversation_write, created_at, ended, moved, run_id, write};
 use super::{Broken, Outcome, Subject, same};
 use crate::ids::BlobId;
 use crate::machine::run::RunStatus;
@@ -156,7 +156,7 @@ pub(super) async fn a_commit_writes_what_containers_and_conversations_keep(s: Su
     let text = |text: &str| text.to_string();
     let kept = |fields: &[(&str, &str)]| {
         let fields = fields.iter().map(|(field, value)| (text(field), text(value))).collect();
-        Some(ConversationWrite { id: text(id), fields, copies: Vec::new() })
+        Some(conversation_write(id, fields))
     };
     let collected = vec![(text("it/0"), Some(text("1"))), (text("it/1"), Some(text("2")))];
     let conversation = kept(&[("v:a", "1"), ("v:b", "2")]);
@@ -172,6 +172,38 @@ pub(super) async fn a_commit_writes_what_containers_and_conversations_keep(s: Su
     owning.write(vec![ended(1, created_at(10))]).await?;
     same("swept", store.sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
     same("the conversation stays", store.conversation(SHARD, id).await?.len(), 2)
+}
+
+pub(super) async fn a_conversation_keeps_one_copy_of_each_large_value(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1]).await?;
+    let (store, id) = (s.store(), "0199c0de-0000-7000-8000-000000000002");
+    let (copy, other) = (BlobId::generate(), BlobId::generate());
+    let mut keep = async |text: &str, kept: &[&BlobId]| {
+        let of_run = BlobId::generate();
+        let blobs = vec![(of_run.clone(), text.to_string())];
+        let fields = vec![("v:a".to_string(), "{}".to_string())];
+        let written = ConversationWrite {
+            copies: vec![(of_run, copy.clone())],
+            kept: kept.iter().map(|id| (*id).clone()).collect(),
+            ..conversation_write(id, fields)
+        };
+        owning.write(vec![RunWrite { blobs, conversation: Some(written), ..write(1) }]).await
+    };
+    keep("\"one\"", &[]).await?;
+    same("the copy", store.blob(SHARD, &copy).await?, Some("\"one\"".to_string()))?;
+    keep("\"two\"", &[&other]).await?;
+    same("a newer one takes its place", store.blob(SHARD, &copy).await?, Some("\"two\"".to_string()))?;
+    same("what was never there", store.blob(SHARD, &other).await?, None)?;
+    let fields = vec![("v:a".to_string(), "1".to_string())];
+    let small = ConversationWrite { dropped: vec![copy.clone()], ..conversation_write(id, fields) };
+    owning.write(vec![RunWrite { conversation: Some(small), ..write(1) }]).await?;
+    same("a small value needs none", store.blob(SHARD, &copy).await?, None)?;
+    let long = Duration::from_secs(crate::limits::CONVERSATION_SECONDS + 1);
+    if s.control.patience() >= long {
+        s.control.advance(long).await;
+        same("after its time", store.conversation(SHARD, id).await?.len(), 0)?;
+    }
+    Ok(())
 }
 
 pub(super) async fn pauses_and_keys_go_with_their_run(s: Subject) -> Outcome {

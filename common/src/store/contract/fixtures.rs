@@ -9,7 +9,7 @@ use crate::graph::GraphHash;
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId, ShardId};
 use crate::machine::run::RunStatus;
 use crate::store::{Commit, CommitError, Created, Delivered, NewRun, Owner, RawFact, Store};
-use crate::wire::commit::{JobEntry, RunWrite, TakeBack};
+use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite, TakeBack};
 use crate::wire::fact::kind;
 
 pub(super) const SHARD: ShardId = ShardId(0);
@@ -45,9 +45,16 @@ pub(super) fn new_run(n: u8) -> NewRun {
         ],
         kind: "start",
         start: format!("{{\"graph\":\"{GRAPH}\",\"user\":\"u{n}\"}}"),
+        queues: vec![QUEUE.into()],
         blobs: Vec::new(),
         created_at: created_at(n),
     }
+}
+
+/// A write to a conversation without large values.
+pub(super) fn conversation_write(id: &str, fields: Vec<(String, String)>) -> ConversationWrite {
+    let id = id.to_string();
+    ConversationWrite { id, fields, copies: Vec::new(), dropped: Vec::new(), kept: Vec::new() }
 }
 
 /// A write that writes nothing yet.

@@ -161,3 +161,17 @@ pub(super) async fn lost_jobs_are_those_that_nobody_waits_for(s: Subject) -> Out
     same("done, taken back, never there", lost, vec![entries[0], entries[2], never])?;
     same("of no such queue", s.store().lost_jobs(SHARD, "none", &asked[..1]).await?, vec![entries[0]])
 }
+
+pub(super) async fn trimming_a_queue_loses_no_job(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(5).await?;
+    s.store().trim_jobs(SHARD, "none").await?;
+    s.store().trim_jobs(SHARD, QUEUE).await?;
+    s.deliver("w", 3).await?;
+    s.store().complete(SHARD, QUEUE, "w", &[result(entries[0], 1)]).await?;
+    s.store().trim_jobs(SHARD, QUEUE).await?;
+    let held: Vec<EntryId> =
+        s.store().held(SHARD, QUEUE, "w").await?.into_iter().map(|job| job.entry).collect();
+    same("what is held", held, entries[1..3].to_vec())?;
+    let waiting: Vec<EntryId> = s.deliver("w", 10).await?.into_iter().map(|job| job.entry).collect();
+    same("what waits", waiting, entries[3..].to_vec())
+}

@@ -6,6 +6,7 @@
 mod claims;
 mod commits;
 mod controlling;
+mod dead;
 mod fixtures;
 mod inbox;
 mod jobs;
@@ -35,6 +36,8 @@ pub trait Control: Send + Sync {
     fn patience(&self) -> Duration;
     /// How many entries the store under test allows in an inbox before it refuses new runs. Keep it small.
     fn inbox_max(&self) -> u64;
+    /// How many jobs the store under test allows in a queue before it refuses new runs. Keep it small.
+    fn queue_max(&self) -> u64;
 }
 
 /// A store on a fresh namespace, and its time.
@@ -80,6 +83,7 @@ cases! {
     runs::{
         a_run_is_created_once,
         a_full_inbox_refuses_new_runs,
+        a_full_queue_refuses_new_runs_that_use_it,
         a_missing_blob_refuses_a_run,
         accepted_blobs_stay_and_others_expire,
         runs_are_listed_newest_first,
@@ -122,6 +126,7 @@ cases! {
         a_pause_is_answered_once,
         only_a_pause_that_waits_is_answered,
         a_commit_writes_what_containers_and_conversations_keep,
+        a_conversation_keeps_one_copy_of_each_large_value,
         pauses_and_keys_go_with_their_run,
         the_secret_of_forms_is_written_once,
     },
@@ -141,6 +146,12 @@ cases! {
         a_job_taken_back_from_its_holder_is_lost_to_it,
         cancellations_arrive,
         lost_jobs_are_those_that_nobody_waits_for,
+        trimming_a_queue_loses_no_job,
+    },
+    dead::{
+        dead_letters_are_listed_newest_first_page_by_page,
+        a_job_given_up_on_is_kept_with_its_result,
+        a_dead_fact_is_put_back_once,
     },
     taking_over::{
         a_silent_job_is_taken_over_with_a_higher_number,
@@ -156,6 +167,8 @@ cases! {
         a_run_goes_with_all_its_blobs,
         only_the_owner_sweeps,
         a_graph_goes_with_its_last_run,
+        large_values_of_ended_runs_get_their_time,
+        the_store_says_how_much_memory_it_uses,
     },
 }
 

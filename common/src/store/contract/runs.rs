@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fixtures::{GRAPH, SHARD, created_at, event, new_run, run_id, write};
+use super::fixtures::{GRAPH, SHARD, created_at, event, new_run, run_id, take_back, write};
 use super::{Outcome, Subject, holds, same};
 use crate::ids::{BlobId, EntryId, ShardId};
 use crate::limits;
@@ -40,6 +40,18 @@ pub(super) async fn a_full_inbox_refuses_new_runs(s: Subject) -> Outcome {
     same("nothing of it", s.store().run_fields(run_id(2)).await?, None)?;
     same("nor in the list", s.store().list_runs(&all()).await?, vec![run_id(1)])?;
     same("one that is there", s.store().create_run(&new_run(1)).await?, Created::Exists)
+}
+
+pub(super) async fn a_full_queue_refuses_new_runs_that_use_it(s: Subject) -> Outcome {
+    let jobs = usize::try_from(s.control.queue_max()).unwrap_or(usize::MAX);
+    let (mut owning, entries) = s.with_jobs(jobs).await?;
+    let new = new_run(2);
+    same("a new run", s.store().create_run(&new).await?, Created::QueueFull)?;
+    same("nothing of it", s.store().run_fields(new.id).await?, None)?;
+    let other = NewRun { queues: vec!["other".into()], ..new_run(3) };
+    same("one that uses another", s.store().create_run(&other).await?, Created::Created)?;
+    owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
+    same("when there is room", s.store().create_run(&new).await?, Created::Created)
 }
 
 pub(super) async fn a_missing_blob_refuses_a_run(s: Subject) -> Outcome {

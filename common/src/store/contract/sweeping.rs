@@ -1,7 +1,7 @@
 //! The end of ended runs.
 
 use super::fixtures::{GRAPH, SHARD, created_at, ended, event, run_id, write};
-use super::{Outcome, Subject, same};
+use super::{Outcome, Subject, holds, same};
 use crate::ids::{BlobId, EntryId};
 use crate::store::ListRuns;
 use crate::wire::commit::RunWrite;
@@ -58,4 +58,37 @@ pub(super) async fn a_graph_goes_with_its_last_run(s: Subject) -> Outcome {
     owning.write(vec![ended(2, created_at(10))]).await?;
     s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
     same("nobody does", s.store().graph(SHARD, GRAPH).await?, None)
+}
+
+pub(super) async fn large_values_of_ended_runs_get_their_time(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2, 3]).await?;
+    let blobs: Vec<BlobId> = (0..3).map(|_| BlobId::generate()).collect();
+    let kept = |n: u8| vec![(blobs[usize::from(n) - 1].clone(), "1".to_string())];
+    // Two of them end in one moment, as in one commit.
+    owning
+        .write(vec![
+            RunWrite { blobs: kept(1), ..ended(1, created_at(10)) },
+            RunWrite { blobs: kept(2), ..ended(2, created_at(10)) },
+            RunWrite { blobs: kept(3), ..write(3) },
+        ])
+        .await?;
+    let store = s.store();
+    same("not yet", store.expire_blobs(SHARD, created_at(9), 10).await?, 0)?;
+    same("both of one moment", store.expire_blobs(SHARD, created_at(12), 1).await?, 2)?;
+    same("each once", store.expire_blobs(SHARD, created_at(12), 10).await?, 0)?;
+    for blob in &blobs {
+        same("still there", store.blob(SHARD, blob).await?, Some("1".to_string()))?;
+    }
+    let long = std::time::Duration::from_secs(crate::limits::RETENTION_SECONDS + 25 * 3600);
+    if s.control.patience() < long {
+        return Ok(());
+    }
+    s.control.advance(long).await;
+    same("gone with its run's time", store.blob(SHARD, &blobs[0]).await?, None)?;
+    same("that of a run under way", store.blob(SHARD, &blobs[2]).await?, Some("1".to_string()))
+}
+
+pub(super) async fn the_store_says_how_much_memory_it_uses(s: Subject) -> Outcome {
+    let memory = s.store().memory().await?;
+    holds("no bound below what is used", memory.max.is_none_or(|max| max >= memory.used))
 }

@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::limits;
 use crate::store::{Commit, CommitError, StoreError};
-use crate::wire::commit::{JobEntry, RunWrite};
+use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite};
 use crate::wire::fact::kind;
 
 /// Refuses what could not be written whole.
@@ -49,7 +49,7 @@ pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<E
         shard.timers.clear(member);
     }
     for dead in &commit.dead {
-        shard.bury(dead);
+        shard.bury(dead, now);
     }
     cancelled
 }
@@ -97,7 +97,7 @@ fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
         shard.blobs.insert(id.clone(), Blob { text: text.clone(), until: None });
     }
     if let Some(kept) = &write.conversation {
-        shard.conversations.entry(kept.id.clone()).or_default().extend(kept.fields.iter().cloned());
+        write_conversation(shard, kept, now);
     }
     for job in &write.taken_back {
         if let Some(queue) = shard.queues.get_mut(job.queue.as_str()) {
@@ -116,5 +116,29 @@ fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
     }
     if write.go_on {
         shard.add_fact(now, write.run.to_string(), kind::CONTINUE, "{}");
+    }
+}
+
+/// With every write the conversation's time begins anew, for all that belongs to it.
+fn write_conversation(shard: &mut Shard, write: &ConversationWrite, now: Timestamp) {
+    let until = Some(now.plus(std::time::Duration::from_secs(limits::CONVERSATION_SECONDS)));
+    let conversation = shard.conversations.entry(write.id.clone()).or_default();
+    if conversation.until.is_some_and(|until| until <= now) {
+        conversation.fields.clear();
+    }
+    conversation.fields.extend(write.fields.iter().cloned());
+    conversation.until = until;
+    for (from, to) in &write.copies {
+        if let Some(text) = shard.blobs.get(from).map(|blob| blob.text.clone()) {
+            shard.blobs.insert(to.clone(), Blob { text, until });
+        }
+    }
+    for id in &write.dropped {
+        shard.blobs.remove(id);
+    }
+    for id in &write.kept {
+        if let Some(blob) = shard.blobs.get_mut(id) {
+            blob.until = until;
+        }
     }
 }

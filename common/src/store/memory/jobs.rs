@@ -70,7 +70,7 @@ fn complete(shard: &mut Shard, queue: &str, consumer: &str, it: &Completion, now
     shard.add_fact(now, it.run.to_string(), it.kind, &it.body);
     shard.accept_blobs(it.run, &it.blobs);
     if let Some(dead) = &it.dead {
-        shard.bury(dead);
+        shard.bury(dead, now);
     }
     if let Some(queue) = shard.queues.get_mut(queue) {
         queue.remove(it.entry);

@@ -6,6 +6,7 @@
 //! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
 
 mod commit;
+mod dead;
 mod inspect;
 mod jobs;
 mod pauses;
@@ -25,7 +26,7 @@ use tokio::time::Instant;
 
 use super::{App, Meta, StoreError};
 use crate::clock::{Clock, Timestamp};
-use crate::ids::{ExecutionId, RunId, ShardId};
+use crate::ids::{EntryId, ExecutionId, RunId, ShardId};
 use crate::limits;
 use shard::Shard;
 
@@ -41,6 +42,7 @@ pub struct MemoryStore {
 struct Inner {
     clock: Arc<dyn Clock>,
     inbox_max: u64,
+    queue_max: u64,
     meta: Meta,
     space: Mutex<Namespace>,
     facts_came: Notify,
@@ -81,10 +83,16 @@ impl MemoryStore {
 
     /// An empty namespace with so many shards, whose inboxes refuse new runs above `inbox_max` entries.
     pub fn with(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64) -> Self {
+        Self::bounded(clock, shards, inbox_max, limits::QUEUE_MAX)
+    }
+
+    /// As [`Self::with`], and whose queues refuse new runs from `queue_max` jobs on.
+    pub fn bounded(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64, queue_max: u64) -> Self {
         Self {
             inner: Arc::new(Inner {
                 clock,
                 inbox_max,
+                queue_max,
                 meta: Meta { shards, shards_first: shards },
                 space: Mutex::default(),
                 facts_came: Notify::new(),
@@ -97,7 +105,7 @@ impl MemoryStore {
 
     /// What was given up on in a shard, oldest first.
     pub fn dead(&self, shard: ShardId) -> Vec<super::Dead> {
-        self.inner.lock().shard(shard).dead.iter().cloned().collect()
+        self.inner.lock().shard(shard).dead.after(EntryId::ZERO).map(|(_, dead)| dead.clone()).collect()
     }
 }
 

@@ -170,6 +170,20 @@ impl Queue {
         self.consumers.retain(|name, seen| holds(name) || (name != consumer && seen.plus(idle) > now));
     }
 
+    /// Drops what was handed out and is held by nobody.
+    pub(super) fn trim(&mut self) {
+        let left: Vec<EntryId> = self.jobs.after(EntryId::ZERO).map(|(entry, _)| entry).collect();
+        for entry in left.into_iter().filter(|entry| *entry <= self.read) {
+            if !self.pending.contains_key(&entry) {
+                self.jobs.remove(entry);
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// Whether an entry neither waits nor is held.
     pub(super) fn is_lost(&self, entry: EntryId) -> bool {
         let waits = entry > self.read && self.jobs.get(entry).is_some();

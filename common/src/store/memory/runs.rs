@@ -6,24 +6,30 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
-use super::{Inner, MemoryStore, Reservation, pauses};
+use super::{Inner, MemoryStore, Reservation, dead, pauses};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, Created, ListRuns, Meta, NewRun, PauseAnswer, Reserved, RunCommand, Runs, Sent,
-    ServerReport, StoreError,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, ListDead, ListRuns, Meta, NewRun, PauseAnswer,
+    PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
 };
 use crate::wire::event::EventRecord;
 use crate::wire::state::AtRest;
 
-fn create(shard: &mut Shard, new: &NewRun, inbox_max: u64, now: Timestamp) -> Created {
+fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {
+    let (inbox_max, queue_max) = bounds;
     if shard.runs.contains_key(&new.id) {
         return Created::Exists;
     }
     if shard.inbox.len() as u64 >= inbox_max {
         return Created::Busy;
+    }
+    let is_full = |name| shard.queues.get(name).is_some_and(|queue: &Queue| queue.len() as u64 >= queue_max);
+    if new.queues.iter().any(is_full) {
+        return Created::QueueFull;
     }
     if !shard.has_blobs(&new.blobs, now) {
         return Created::BlobMissing;
@@ -77,7 +83,8 @@ impl Runs for MemoryStore {
 
     async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
         let now = self.inner.now();
-        let created = create(self.inner.lock().shard(new.id.shard()), new, self.inner.inbox_max, now);
+        let bounds = (self.inner.inbox_max, self.inner.queue_max);
+        let created = create(self.inner.lock().shard(new.id.shard()), new, bounds, now);
         self.inner.facts_came.notify_waiters();
         Ok(created)
     }
@@ -129,7 +136,10 @@ impl Runs for MemoryStore {
     }
 
     async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError> {
-        Ok(self.inner.lock().shard(shard).conversations.get(id).cloned().unwrap_or_default())
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
+        Ok(kept.map(|kept| kept.fields.clone()).unwrap_or_default())
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {
@@ -179,6 +189,25 @@ impl Runs for MemoryStore {
 
     async fn apps(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.inner.lock().apps.keys().cloned().collect())
+    }
+
+    async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
+        Ok(dead::list(&self.inner.lock(), query))
+    }
+
+    async fn dead_letter(&self, id: DeadId) -> Result<Option<DeadLetter>, StoreError> {
+        Ok(dead::find(self.inner.lock().shard(id.shard), id))
+    }
+
+    async fn drop_dead_letter(&self, id: DeadId) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().shard(id.shard).dead.remove(id.entry).is_some())
+    }
+
+    async fn put_back(&self, fact: DeadFact<'_>) -> Result<PutBack, StoreError> {
+        let now = self.inner.now();
+        let put = dead::put_back(self.inner.lock().shard(fact.id.shard), fact, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(put)
     }
 
     async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {

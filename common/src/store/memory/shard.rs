@@ -1,6 +1,6 @@
 //! One shard's keys.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::queue::Queue;
@@ -21,11 +21,21 @@ pub(super) struct Shard {
     pub(super) inbox: Stream<Message>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,
     pub(super) timers: Timers,
-    pub(super) dead: VecDeque<Dead>,
+    pub(super) dead: Stream<Dead>,
+    /// Up to which end the blobs of runs have their time to live.
+    pub(super) expired: Option<Timestamp>,
     pub(super) runs: BTreeMap<RunId, Run>,
     pub(super) blobs: HashMap<BlobId, Blob>,
     pub(super) graphs: HashMap<String, GraphDocument>,
-    pub(super) conversations: HashMap<String, HashMap<String, String>>,
+    pub(super) conversations: HashMap<String, Conversation>,
+}
+
+/// What a conversation keeps.
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    pub(super) fields: HashMap<String, String>,
+    /// When it goes.
+    pub(super) until: Option<Timestamp>,
 }
 
 /// What a commit builds on.
@@ -161,11 +171,31 @@ impl Shard {
         }
     }
 
-    pub(super) fn bury(&mut self, dead: &Dead) {
-        self.dead.push_back(dead.clone());
-        while self.dead.len() > limits::DEAD_MAX {
-            self.dead.pop_front();
+    pub(super) fn bury(&mut self, dead: &Dead, now: Timestamp) {
+        self.dead.append(now, dead.clone());
+        self.dead.trim_to(limits::DEAD_MAX);
+    }
+
+    /// See [`crate::store::Shards::expire_blobs`].
+    pub(super) fn expire_blobs(&mut self, ended_by: Timestamp, count: usize, until: Timestamp) -> usize {
+        let after = self.expired;
+        let is_due = |at: &Timestamp| *at <= ended_by && after.is_none_or(|after| *at > after);
+        let ended = self.runs.iter().filter_map(|(id, run)| Some((run.ended_at.filter(is_due)?, *id)));
+        let mut ended: Vec<(Timestamp, RunId)> = ended.collect();
+        ended.sort_unstable();
+        let Some(last) = ended.get(count.saturating_sub(1)).or(ended.last()).map(|(at, _)| *at) else {
+            return 0;
+        };
+        ended.retain(|(at, _)| *at <= last);
+        for (_, id) in &ended {
+            for blob in self.runs.get(id).into_iter().flat_map(|run| run.blobs.keys()) {
+                if let Some(blob) = self.blobs.get_mut(blob) {
+                    blob.until = Some(until);
+                }
+            }
         }
+        self.expired = Some(last);
+        ended.len()
     }
 
     /// Removes a run and all that is its own.

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use super::{Inner, MemoryStore, announce, commit, look};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, RunId, ShardId};
-use crate::store::{Claim, Commit, CommitError, FactReader, Owner, RawFact, Shards, StoreError};
+use crate::limits;
+use crate::store::{Claim, Commit, CommitError, FactReader, Memory, Owner, RawFact, Shards, StoreError};
 use crate::wire::state::AtRest;
 
 struct MemoryOwner {
@@ -227,6 +228,29 @@ impl Shards for MemoryStore {
         due.truncate(count);
         due.iter().for_each(|(_, id)| keys.remove_run(*id));
         Ok(due.len())
+    }
+
+    async fn expire_blobs(
+        &self,
+        shard: ShardId,
+        ended_by: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError> {
+        let now = self.inner.now();
+        let seconds = limits::RETENTION_SECONDS + 24 * 3600;
+        let mut space = self.inner.lock();
+        Ok(space.shard(shard).expire_blobs(ended_by, count, now.plus(Duration::from_secs(seconds))))
+    }
+
+    async fn trim_jobs(&self, shard: ShardId, queue: &str) -> Result<(), StoreError> {
+        if let Some(queue) = self.inner.lock().shard(shard).queues.get_mut(queue) {
+            queue.trim();
+        }
+        Ok(())
+    }
+
+    async fn memory(&self) -> Result<Memory, StoreError> {
+        Ok(Memory::default())
     }
 
     async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError> {

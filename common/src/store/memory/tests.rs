@@ -7,6 +7,7 @@ use crate::store::{Commit, CommitError, Dead, ListRuns, Runs, Shards};
 use async_trait::async_trait;
 
 const INBOX_MAX: u64 = 20;
+const QUEUE_MAX: u64 = 10;
 const SHARD: ShardId = ShardId(0);
 
 struct Moved(Arc<ManualClock>);
@@ -25,6 +26,9 @@ impl Control for Moved {
     fn inbox_max(&self) -> u64 {
         INBOX_MAX
     }
+    fn queue_max(&self) -> u64 {
+        QUEUE_MAX
+    }
 }
 
 fn clock() -> Arc<ManualClock> {
@@ -34,7 +38,7 @@ fn clock() -> Arc<ManualClock> {
 async fn subject() -> Subject {
     let clock = clock();
     Subject {
-        store: Arc::new(MemoryStore::with(clock.clone(), 2, INBOX_MAX)),
+        store: Arc::new(MemoryStore::bounded(clock.clone(), 2, INBOX_MAX, QUEUE_MAX)),
         control: Arc::new(Moved(clock)),
     }
 }
@@ -72,7 +76,7 @@ async fn numbers_start_from_the_time_at_each_take_over() {
 async fn what_was_given_up_on_is_kept() {
     let store = MemoryStore::new(clock());
     let mut owner = store.claim(SHARD, "a", Duration::from_secs(5)).await.unwrap().unwrap();
-    let dead = Dead { what: "fact", run: "x".into(), reason: "unknown kind".into(), content: "{}".into() };
+    let dead = Dead::new("fact", "x", "unknown kind", "{}".into());
     let number = owner.claim().commit + 1;
     owner.commit(&Commit { number, dead: vec![dead.clone()], ..Commit::default() }).await.unwrap();
     assert_eq!(store.dead(SHARD), [dead]);

@@ -11,16 +11,13 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
 use super::RedisStore;
-use super::connection::Connector;
+use super::connection::{Connector, is_read_only};
 use super::keys::Keys;
 use super::replies::{array, text};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
-use crate::wire::commit::RunWrite;
-
-/// A day more than the retention: the net below the sweep.
-const TTL_NET_SECONDS: u64 = 24 * 3600;
+use crate::wire::commit::{ConversationWrite, RunWrite};
 
 /// The owner's side of a shard.
 pub(super) struct RedisOwner {
@@ -33,6 +30,7 @@ pub(super) struct RedisOwner {
     keys: Keys,
     run_events_max: usize,
     ttl_seconds: u64,
+    conversation_seconds: u64,
 }
 
 impl RedisOwner {
@@ -50,7 +48,8 @@ impl RedisOwner {
             connector: store.connector.clone(),
             keys: store.keys.clone(),
             run_events_max: store.limits.run_events_max,
-            ttl_seconds: store.limits.retention_seconds + TTL_NET_SECONDS,
+            ttl_seconds: store.ttl_seconds(),
+            conversation_seconds: store.limits.conversation_seconds,
             claim,
         };
         let mut pipe = redis::pipe();
@@ -90,8 +89,9 @@ impl RedisOwner {
         }
         for dead in &commit.dead {
             pipe.cmd("XADD").arg(self.keys.dead(shard)).arg("MAXLEN").arg("~").arg(limits::DEAD_MAX).arg("*");
-            pipe.arg("what").arg(dead.what).arg("run").arg(&dead.run).arg("reason").arg(&dead.reason);
-            pipe.arg("content").arg(&dead.content);
+            for (field, value) in dead.fields() {
+                pipe.arg(field).arg(value);
+            }
         }
         self.publish(&mut pipe, commit);
         pipe.cmd("EXEC");
@@ -159,17 +159,34 @@ impl RedisOwner {
         write_fields(pipe, &self.keys.collected(write.run), &write.collected);
         set_fields(pipe, &self.keys.pauses(write.run), &write.pauses);
         if let Some(kept) = &write.conversation {
-            let shard = self.claim.shard;
-            set_fields(pipe, &self.keys.conversation(shard, &kept.id), &kept.fields);
-            for (from, to) in &kept.copies {
-                pipe.cmd("COPY").arg(self.keys.blob(shard, from)).arg(self.keys.blob(shard, to));
-            }
+            self.write_conversation(pipe, kept);
         }
         if write.held_cleared {
             pipe.cmd("UNLINK").arg(&held);
         }
         if !write.held.is_empty() {
             pipe.cmd("RPUSH").arg(&held).arg(&write.held);
+        }
+    }
+
+    /// With every write the conversation's time begins anew, for all that belongs to it.
+    fn write_conversation(&self, pipe: &mut Pipeline, write: &ConversationWrite) {
+        let shard = self.claim.shard;
+        let blob = |id| self.keys.blob(shard, id);
+        let key = self.keys.conversation(shard, &write.id);
+        set_fields(pipe, &key, &write.fields);
+        for (from, to) in &write.copies {
+            pipe.cmd("COPY").arg(blob(from)).arg(blob(to)).arg("REPLACE");
+        }
+        if !write.dropped.is_empty() {
+            pipe.cmd("UNLINK").arg(write.dropped.iter().map(blob).collect::<Vec<_>>());
+        }
+        let copies = write.copies.iter().map(|(_, to)| to).chain(&write.kept).map(blob);
+        for key in std::iter::once(key).chain(copies) {
+            match self.conversation_seconds {
+                0 => pipe.cmd("PERSIST").arg(key),
+                seconds => pipe.cmd("EXPIRE").arg(key).arg(seconds),
+            };
         }
     }
 
@@ -270,6 +287,12 @@ impl Owner for RedisOwner {
         let answer: RedisResult<Vec<RedisResult<Value>>> = pipe.query_async(&mut self.connection).await;
         let mut answer = answer.map_err(|e| CommitError::Unknown(self.connector.error(DOING, &e)))?;
         let (fence, watch, exec) = (answer.pop(), answer.pop(), answer.pop());
+        // EXEC itself only says that something was wrong before it.
+        if let Some(error) =
+            answer.iter().filter_map(|queued| queued.as_ref().err()).find(|e| is_read_only(e))
+        {
+            return Err(CommitError::Unknown(self.connector.error(DOING, error)));
+        }
         let missing = |what: &str| {
             CommitError::Unknown(StoreError::Unexpected {
                 doing: DOING,

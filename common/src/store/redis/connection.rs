@@ -135,8 +135,13 @@ impl Connector {
         match code(error).as_deref() {
             // Before version 7 a script passes on what it was told under a code of its own.
             _ if reason.contains("OOM command not allowed") => StoreError::Refused { doing, reason },
+            // A master that was demoted and kept its connections says this for ever: whoever asks must connect anew, and
+            // is then led to the new one.
+            _ if is_read_only(error) => {
+                StoreError::Unreachable { address: self.address.to_string(), doing, reason }
+            }
             Some(
-                "OOM" | "EXECABORT" | "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "MISCONF"
+                "OOM" | "EXECABORT" | "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "MISCONF"
                 | "NOREPLICAS" | "CLUSTERDOWN",
             ) => StoreError::Refused { doing, reason },
             Some("NOAUTH" | "WRONGPASS" | "NOPERM") => StoreError::Unusable(format!(
@@ -149,6 +154,11 @@ impl Connector {
             _ => StoreError::Unexpected { doing, reason },
         }
     }
+}
+
+/// Whether the server takes no writes because it is a replica; a script says so in its own words.
+pub(super) fn is_read_only(error: &RedisError) -> bool {
+    code(error).as_deref() == Some("READONLY") || error.to_string().contains("READONLY")
 }
 
 /// What the server called its error. The library knows no code for several commands in one go.
@@ -207,5 +217,16 @@ mod tests {
         assert!(passing((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", script).into()));
         assert!(passing((ErrorKind::Server(ServerErrorKind::BusyLoading), "LOADING").into()));
         assert!(!passing((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", "no".into()).into()));
+    }
+
+    #[test]
+    fn a_server_that_is_a_replica_now_is_left() {
+        let connector = Connector::new(&RedisConfig::default()).unwrap();
+        let left =
+            |error: RedisError| matches!(connector.error("testing", &error), StoreError::Unreachable { .. });
+        let text = "You can't write against a read only replica.".to_string();
+        let script = format!("Error running script (call to f_1): @user_script:3: -READONLY {text}");
+        assert!(left((ErrorKind::Server(ServerErrorKind::ReadOnly), "READONLY", text).into()));
+        assert!(left((ErrorKind::Server(ServerErrorKind::ResponseError), "ERR", script).into()));
     }
 }

@@ -16,7 +16,9 @@ use super::replies::{array, entry, pairs, streams, take, unexpected};
 use super::shards::word;
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
-use crate::store::{Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, Runs, StoreError};
+use crate::store::{
+    Accepted, Cancellations, Completion, Dead, Delivered, JobReader, Jobs, Meta, Runs, StoreError,
+};
 
 /// Before the first pending entry.
 const START: &str = "0-0";
@@ -107,11 +109,13 @@ impl Jobs for RedisStore {
         else {
             return Ok(Vec::new());
         };
-        let mut keys = vec![self.keys.jobs(shard, queue), self.keys.inbox(shard)];
-        let mut list = Vec::from(args![GROUP, consumer, low.to_string(), high.to_string(), HELD_MAX]);
+        let mut keys = vec![self.keys.jobs(shard, queue), self.keys.inbox(shard), self.keys.dead(shard)];
+        let mut list =
+            Vec::from(args![GROUP, consumer, low.to_string(), high.to_string(), HELD_MAX, limits::DEAD_MAX]);
         for result in results {
             keys.push(self.keys.blobs(result.run));
             keys.extend(result.blobs.iter().map(|(id, _)| self.keys.blob(shard, id)));
+            let dead = result.dead.as_ref().map(Dead::fields).unwrap_or_default();
             list.extend(args![
                 result.entry.to_string(),
                 result.number,
@@ -119,13 +123,14 @@ impl Jobs for RedisStore {
                 result.kind,
                 &result.body,
                 result.blobs.len(),
+                dead.len(),
             ]);
             for (id, size) in &result.blobs {
                 list.extend([Arg::from(id.as_str()), Arg::from(*size)]);
             }
+            list.extend(dead.into_iter().flat_map(|(field, value)| [Arg::from(field), Arg::from(value)]));
         }
         let words: Vec<String> = self.connector.run(DOING, &self.scripts.complete_jobs, &keys, &list).await?;
-        self.keep_dead(shard, results, &words).await?;
         words
             .iter()
             .map(|word| match word.as_str() {
@@ -262,27 +267,6 @@ impl RedisStore {
 
     fn scan_from(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
         self.scan_from.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps jobs that were given up on for people to see.
-    async fn keep_dead(
-        &self,
-        shard: ShardId,
-        results: &[Completion],
-        words: &[String],
-    ) -> Result<(), StoreError> {
-        let stored = results.iter().zip(words).filter(|(_, word)| *word == "STORED");
-        let dead: Vec<_> = stored.filter_map(|(result, _)| result.dead.as_ref()).collect();
-        if dead.is_empty() {
-            return Ok(());
-        }
-        let mut pipe = redis::pipe();
-        for dead in dead {
-            pipe.cmd("XADD").arg(self.keys.dead(shard)).arg("MAXLEN").arg("~").arg(limits::DEAD_MAX).arg("*");
-            pipe.arg("what").arg(dead.what).arg("run").arg(&dead.run).arg("reason").arg(&dead.reason);
-            pipe.arg("content").arg(&dead.content).ignore();
-        }
-        self.connector.ask_all("keeping what was given up on", &pipe).await
     }
 }
 

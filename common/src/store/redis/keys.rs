@@ -119,6 +119,10 @@ impl Keys {
     pub fn ended(&self, shard: ShardId) -> String {
         self.shard(shard, "ended")
     }
+    /// string: up to which end (us) the blobs of ended runs have their time to live
+    pub fn expired(&self, shard: ShardId) -> String {
+        self.shard(shard, "expired")
+    }
     /// string: a graph document
     pub fn graph(&self, shard: ShardId, hash: &str) -> String {
         self.shard(shard, &format!("graph:{hash}"))

@@ -6,9 +6,11 @@
 pub mod keys;
 pub mod scripts;
 
+mod blobs;
 mod check;
 mod commit;
 mod connection;
+mod dead;
 mod jobs;
 mod pauses;
 mod pubsub;
@@ -19,12 +21,13 @@ mod shards;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bb8_redis::{RedisConnectionManager, bb8};
+use bb8_redis::bb8;
 
-use super::StoreError;
+use super::{Memory, StoreError};
 use crate::config::{Config, RedisConfig};
 use crate::ids::{BlobId, ShardId};
 use crate::limits;
+use blobs::BlobConnections;
 use connection::Connector;
 use keys::Keys;
 use pubsub::Ticks;
@@ -39,8 +42,12 @@ pub struct StoreLimits {
     pub inbox_max: u64,
     /// Most entries kept of a run's event stream.
     pub run_events_max: usize,
+    /// Most jobs in a queue of a shard before new runs that use it are refused.
+    pub queue_max: u64,
     /// How long an ended run is kept, in seconds.
     pub retention_seconds: u64,
+    /// How long a conversation is kept after its last write, in seconds; 0 for ever.
+    pub conversation_seconds: u64,
 }
 
 impl Default for StoreLimits {
@@ -49,7 +56,9 @@ impl Default for StoreLimits {
             shards: limits::SHARDS,
             inbox_max: limits::INBOX_MAX,
             run_events_max: limits::RUN_EVENTS_MAX,
+            queue_max: limits::QUEUE_MAX,
             retention_seconds: limits::RETENTION_SECONDS,
+            conversation_seconds: limits::CONVERSATION_SECONDS,
         }
     }
 }
@@ -61,12 +70,14 @@ pub struct RedisStore {
     scripts: Scripts,
     limits: StoreLimits,
     /// Moves large values, so that they hold nobody else up.
-    blobs: bb8::Pool<RedisConnectionManager>,
+    blobs: bb8::Pool<BlobConnections>,
     ticks: Ticks,
     /// Graphs that are known to lie on a shard: their documents need not be sent again.
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
     /// Where the next look for abandoned jobs of a stream goes on.
     scan_from: Mutex<HashMap<String, String>>,
+    /// How much memory the server uses, and when it said so.
+    memory: Mutex<Option<(std::time::Instant, Memory)>>,
 }
 
 impl RedisStore {
@@ -76,12 +87,10 @@ impl RedisStore {
     /// An address that is none.
     pub fn new(config: &RedisConfig, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
         let connector = Connector::new(config)?;
-        let manager = RedisConnectionManager::new(config.url.as_str())
-            .map_err(|e| StoreError::Unusable(format!("redis.url is no Redis address: {e}")))?;
         let blobs = bb8::Pool::builder()
             .max_size(config.blob_connections.max(1))
             .connection_timeout(std::time::Duration::from_millis(config.timeout_ms))
-            .build_unchecked(manager);
+            .build_unchecked(BlobConnections(connector.clone()));
         Ok(Arc::new(Self {
             ticks: Ticks::default(),
             connector,
@@ -91,6 +100,7 @@ impl RedisStore {
             blobs,
             stored_graphs: Mutex::default(),
             scan_from: Mutex::default(),
+            memory: Mutex::default(),
         }))
     }
 
@@ -103,7 +113,9 @@ impl RedisStore {
             shards: config.scheduler.shards,
             inbox_max: config.scheduler.inbox_max,
             run_events_max: config.scheduler.run_events_max,
+            queue_max: config.scheduler.queue_max,
             retention_seconds: config.scheduler.retention_seconds,
+            conversation_seconds: config.scheduler.conversation_retention_seconds,
         };
         Self::new(&config.redis, limits)
     }
@@ -113,12 +125,18 @@ impl RedisStore {
         &self.keys
     }
 
+    /// How long the keys of an ended run live at most: a day more than it is kept, the net below the sweep.
+    fn ttl_seconds(&self) -> u64 {
+        const NET_SECONDS: u64 = 24 * 3600;
+        self.limits.retention_seconds + NET_SECONDS
+    }
+
     async fn get_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
         const DOING: &str = "loading a large value";
         let mut connection = self.blob_connection(DOING).await?;
         let mut command = redis::cmd("GET");
         command.arg(self.keys.blob(shard, id));
-        command.query_async(&mut *connection).await.map_err(|e| self.connector.error(DOING, &e))
+        connection.ask(DOING, &command).await
     }
 
     async fn set_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
@@ -129,14 +147,12 @@ impl RedisStore {
         let mut pieces = text.as_bytes().chunks(PIECE);
         let mut first = redis::cmd("SET");
         first.arg(&key).arg(pieces.next().unwrap_or_default()).arg("EX").arg(limits::BLOB_PENDING_SECONDS);
-        let done: Result<(), _> = first.query_async(&mut *connection).await;
-        done.map_err(|e| self.connector.error(DOING, &e))?;
+        connection.ask::<()>(DOING, &first).await?;
         // A value of many megabytes in one command would hold up everybody else at the server.
         for piece in pieces {
             let mut more = redis::cmd("APPEND");
             more.arg(&key).arg(piece);
-            let done: Result<(), _> = more.query_async(&mut *connection).await;
-            done.map_err(|e| self.connector.error(DOING, &e))?;
+            connection.ask::<()>(DOING, &more).await?;
         }
         Ok(())
     }
@@ -144,9 +160,9 @@ impl RedisStore {
     async fn blob_connection(
         &self,
         doing: &'static str,
-    ) -> Result<bb8::PooledConnection<'_, RedisConnectionManager>, StoreError> {
+    ) -> Result<bb8::PooledConnection<'_, BlobConnections>, StoreError> {
         self.blobs.get().await.map_err(|error| match error {
-            bb8::RunError::User(error) => self.connector.error(doing, &error),
+            bb8::RunError::User(error) => error,
             bb8::RunError::TimedOut => StoreError::Unreachable {
                 address: self.connector.address.to_string(),
                 doing,

@@ -14,8 +14,8 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Created, ListRuns, Meta, NewRun, PauseAnswer, Reserved, RunCommand, Runs, Sent,
-    ServerReport, StoreError,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, ListDead, ListRuns, Meta, NewRun, PauseAnswer,
+    PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
 };
 use crate::wire::event::{EventRecord, decode, last_seq};
 use crate::wire::state::AtRest;
@@ -95,6 +95,7 @@ impl Runs for RedisStore {
             }
             "EXISTS" => Ok(Created::Exists),
             "BUSY" => Ok(Created::Busy),
+            "QUEUE" => Ok(Created::QueueFull),
             "NOBLOB" => Ok(Created::BlobMissing),
             other => Err(unexpected("creating a run", other)),
         }
@@ -255,6 +256,22 @@ impl Runs for RedisStore {
         Ok(ids)
     }
 
+    async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
+        self.list_dead(query).await
+    }
+
+    async fn dead_letter(&self, id: DeadId) -> Result<Option<DeadLetter>, StoreError> {
+        self.find_dead(id).await
+    }
+
+    async fn drop_dead_letter(&self, id: DeadId) -> Result<bool, StoreError> {
+        self.drop_dead(id).await
+    }
+
+    async fn put_back(&self, fact: DeadFact<'_>) -> Result<PutBack, StoreError> {
+        self.put_fact_back(fact).await
+    }
+
     async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
         const DOING: &str = "reserving an idempotency key";
         let first = Runs::meta(self).await?.shards_first.max(1);
@@ -289,6 +306,7 @@ impl RedisStore {
             keys.graphs(shard),
             keys.blobs(new.id),
         ];
+        script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
         let document: &str = if graph_known { "" } else { document };
         let mut list = Vec::from(args![
@@ -299,6 +317,8 @@ impl RedisStore {
             document,
             &new.start,
             new.kind,
+            self.limits.queue_max,
+            new.queues.len(),
             new.fields.len(),
         ]);
         for (field, value) in &new.fields {

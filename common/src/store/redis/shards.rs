@@ -1,6 +1,6 @@
 //! The store's door for whoever owns shards.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 use crate::crash::{self, Place};
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::machine::run::RunStatus;
-use crate::store::{Claim, FactReader, Owner, RawFact, Shards, StoreError};
+use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError};
 use crate::wire::state::AtRest;
 
 /// Blobs that one call of the sweep removes at most.
@@ -222,6 +222,69 @@ impl Shards for RedisStore {
         Ok(swept)
     }
 
+    async fn expire_blobs(
+        &self,
+        shard: ShardId,
+        ended_by: Timestamp,
+        count: usize,
+    ) -> Result<usize, StoreError> {
+        const DOING: &str = "giving large values their time to live";
+        let (from, ended) = (self.keys.expired(shard), self.keys.ended(shard));
+        let mut read = redis::cmd("GET");
+        read.arg(&from);
+        let after: Option<String> = self.connector.ask(DOING, &read).await?;
+        let after = after.map_or("-inf".to_string(), |after| format!("({after}"));
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command.arg(&ended).arg(after).arg(ended_by.micros()).arg("WITHSCORES");
+        command.arg("LIMIT").arg(0).arg(count);
+        let due: Vec<(String, f64)> = self.connector.ask(DOING, &command).await?;
+        let Some((_, last)) = due.last().cloned() else { return Ok(0) };
+        // Runs that ended in one commit have ended in one moment: all of them, or the next look would pass some over.
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command.arg(&ended).arg(last).arg(last);
+        let together: Vec<String> = self.connector.ask(DOING, &command).await?;
+        let mut runs: Vec<String> = due.into_iter().filter(|(_, at)| *at < last).map(|(id, _)| id).collect();
+        runs.extend(together);
+        for run in runs.iter().filter_map(|id| id.parse::<RunId>().ok()) {
+            self.expire_blobs_of(run).await?;
+        }
+        let mut write = redis::cmd("SET");
+        // Microseconds, below the 53 bits that a score keeps exactly.
+        write.arg(&from).arg(last as i64);
+        self.connector.ask::<()>(DOING, &write).await?;
+        Ok(runs.len())
+    }
+
+    async fn trim_jobs(&self, shard: ShardId, queue: &str) -> Result<(), StoreError> {
+        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
+        let args = args![super::keys::GROUP];
+        let cut: u64 = self.connector.run("trimming a queue", &self.scripts.trim_jobs, &keys, &args).await?;
+        if cut > 0 {
+            tracing::warn!(%shard, queue, cut, "jobs that were acknowledged and left lying were removed");
+        }
+        Ok(())
+    }
+
+    async fn memory(&self) -> Result<Memory, StoreError> {
+        const FRESH: Duration = Duration::from_millis(500);
+        let known = *self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, memory)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
+            return Ok(memory);
+        }
+        let mut command = redis::cmd("INFO");
+        command.arg("memory");
+        let info: String = self.connector.ask("asking how much memory is used", &command).await?;
+        let number = |name: &str| {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+        };
+        let memory =
+            Memory { used: number("used_memory"), max: Some(number("maxmemory")).filter(|max| *max > 0) };
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((std::time::Instant::now(), memory));
+        Ok(memory)
+    }
+
     async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError> {
         let mut command = redis::cmd("XLEN");
         command.arg(self.keys.inbox(shard));
@@ -247,6 +310,28 @@ impl RedisStore {
             self.connector.run("telling that we live", &self.scripts.announce, &keys, &args).await?;
         live.sort();
         Ok(live)
+    }
+
+    async fn expire_blobs_of(&self, run: RunId) -> Result<(), StoreError> {
+        const DOING: &str = "giving large values their time to live";
+        let mut cursor = "0".to_string();
+        loop {
+            let mut names = redis::cmd("HSCAN");
+            names.arg(self.keys.blobs(run)).arg(&cursor).arg("COUNT").arg(SWEEP_BLOBS);
+            let pairs: Vec<String>;
+            (cursor, pairs) = self.connector.ask(DOING, &names).await?;
+            if !pairs.is_empty() {
+                let mut pipe = redis::pipe();
+                for name in pairs.iter().step_by(2) {
+                    let key = self.keys.blob(run.shard(), &BlobId::from(name.as_str()));
+                    pipe.cmd("EXPIRE").arg(key).arg(self.ttl_seconds()).ignore();
+                }
+                self.connector.ask_all::<()>(DOING, &pipe).await?;
+            }
+            if cursor == "0" {
+                return Ok(());
+            }
+        }
     }
 
     /// Removes one run, its blobs in bounded pieces; false when the shard is no longer ours.

@@ -2,6 +2,7 @@
 
 pub mod apps;
 pub mod commands;
+pub mod dead;
 pub mod events;
 pub mod pauses;
 pub mod runs;

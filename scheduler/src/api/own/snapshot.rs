@@ -9,6 +9,7 @@ use tidemill_common::ids::{BlobId, RunId};
 use tidemill_common::value::{Segment, SegmentType, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable};
+use tidemill_common::wire::state::AtRest;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -28,6 +29,19 @@ pub async fn export(State(state): State<ApiState>, id: IdInPath) -> Result<JsonB
     if record.status.is_over() {
         return Err(ApiError::run_over(record.status));
     }
+    Ok(JsonBody(document(&state, id, &record, &rest).await?))
+}
+
+/// A run as one document, wherever it stands.
+///
+/// # Errors
+/// Its workflow or one of its values cannot be had.
+pub(crate) async fn document(
+    state: &ApiState,
+    id: RunId,
+    record: &RunRecord,
+    rest: &AtRest,
+) -> Result<Json, ApiError> {
     let hash = GraphHash(record.version.as_str().into());
     let known = state.graphs.of_run(&*state.store, id.shard(), &hash).await?;
     let run = wire::state::load(id, known.graph.clone(), rest.clone())?;
@@ -41,11 +55,11 @@ pub async fn export(State(state): State<ApiState>, id: IdInPath) -> Result<JsonB
         variables.push(PoolVariable { frame, node, name, value });
     }
     let mut blobs = Vec::new();
-    for name in wire::snapshot::blobs(&run, &rest) {
-        blobs.push((name.clone(), blob(&state, id, &name).await?));
+    for name in wire::snapshot::blobs(&run, rest) {
+        blobs.push((name.clone(), blob(state, id, &name).await?));
     }
     let now = state.store.time().await?;
-    Ok(JsonBody(wire::snapshot::write(&run, &rest, &known.document, &variables, blobs, now)))
+    Ok(wire::snapshot::write(&run, rest, &known.document, &variables, blobs, now))
 }
 
 /// The whole value. One that lies apart has lost its exact type with its content, except lists and files.

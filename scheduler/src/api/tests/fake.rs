@@ -9,8 +9,8 @@ use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::{
-    Answered, App, Created, ListRuns, Meta, NewRun, PauseAnswer, Reserved, RunCommand, Runs, Sent,
-    ServerReport, StoreError,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, ListDead, ListRuns, Meta, NewRun, PauseAnswer,
+    PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
 };
 use tidemill_common::wire::event::{EventRecord, decode};
 use tidemill_common::wire::state::AtRest;
@@ -30,6 +30,7 @@ pub(crate) struct Inner {
     pub(crate) blobs: HashMap<BlobId, String>,
     pub(crate) sent: Vec<(RunId, String, String)>,
     pub(crate) is_busy: bool,
+    pub(crate) dead: Vec<DeadLetter>,
     pub(crate) pauses: HashMap<RunId, HashMap<String, String>>,
     pub(crate) conversations: HashMap<String, (ShardId, HashMap<String, String>)>,
     command_keys: HashMap<(RunId, String), String>,
@@ -199,6 +200,33 @@ impl Runs for Fake {
     }
     async fn apps(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.lock().apps.keys().cloned().collect())
+    }
+    async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
+        let mut letters = self.lock().dead.clone();
+        letters.retain(|letter| query.before.is_none_or(|before| letter.id < before));
+        letters.sort_by_key(|letter| std::cmp::Reverse(letter.id));
+        letters.truncate(query.limit);
+        Ok(letters)
+    }
+    async fn dead_letter(&self, id: DeadId) -> Result<Option<DeadLetter>, StoreError> {
+        Ok(self.lock().dead.iter().find(|letter| letter.id == id).cloned())
+    }
+    async fn drop_dead_letter(&self, id: DeadId) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        let before = inner.dead.len();
+        inner.dead.retain(|letter| letter.id != id);
+        Ok(inner.dead.len() < before)
+    }
+    async fn put_back(&self, fact: DeadFact<'_>) -> Result<PutBack, StoreError> {
+        let mut inner = self.lock();
+        let Some(fields) = inner.fields.get(&fact.run) else { return Ok(PutBack::NoRun) };
+        let status = RunStatus::from_name(&fields["status"]).unwrap();
+        if status.is_over() {
+            return Ok(PutBack::Over(status));
+        }
+        inner.sent.push((fact.run, fact.kind.into(), fact.body.into()));
+        inner.dead.retain(|letter| letter.id != fact.id);
+        Ok(PutBack::Done)
     }
     async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
         let mut inner = self.lock();

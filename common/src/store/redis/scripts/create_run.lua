@@ -1,25 +1,30 @@
 -- create_run: a scheduled run with its start fact, or nothing. May be repeated: the run's id decides.
--- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8… its blobs
+-- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8… queues it uses,
+--          then its blobs
 -- ARGV     1 bound of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when it is
---          known to be there   6 start fact   7 its kind   8 number of fields   9… field, value   then a blob each:
---          name, size
--- RETURNS  "CREATED" | "EXISTS" | "BUSY" | "NOGRAPH" | "NOBLOB"
+--          known to be there   6 start fact   7 its kind   8 bound of a queue   9 number of queues   10 number of fields
+--          11… field, value   then a blob each: name, size
+-- RETURNS  "CREATED" | "EXISTS" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
 -- CALLER   store/redis/runs.rs, create_run
 local call, K, A = redis.call, KEYS, ARGV
 if call('EXISTS', K[1]) == 1 then return 'EXISTS' end
 if call('XLEN', K[2]) >= tonumber(A[1]) then return 'BUSY' end
+local first = 8 + tonumber(A[9])
+for i = 8, first - 1 do
+  if call('XLEN', K[i]) >= tonumber(A[8]) then return 'QUEUE' end
+end
 if A[5] == '' and call('EXISTS', K[5]) == 0 then return 'NOGRAPH' end
-for i = 8, #K do
+for i = first, #K do
   if call('EXISTS', K[i]) == 0 then return 'NOBLOB' end
 end
-local last = 8 + tonumber(A[8]) * 2
-call('HSET', K[1], unpack(A, 9, last))
+local last = 10 + tonumber(A[10]) * 2
+call('HSET', K[1], unpack(A, 11, last))
 if A[5] ~= '' then call('SET', K[5], A[5], 'NX') end
 call('HINCRBY', K[6], A[4], 1)
 call('ZADD', K[3], A[3], A[2])
 call('ZADD', K[4], A[3], A[2])
-for i = 8, #K do
-  local at = last + 1 + (i - 8) * 2
+for i = first, #K do
+  local at = last + 1 + (i - first) * 2
   call('PERSIST', K[i])
   call('HSET', K[7], A[at], A[at + 1])
 end

@@ -1,0 +1,187 @@
+//! `tidemill dead`: what was given up on, and a second try of it.
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use crate::client::Client;
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::output::{json, table, text};
+use crate::target::{FolderArgs, TargetArgs};
+
+/// Longest reason in the table, in characters; `show` has all of it.
+const REASON_CHARS_MAX: usize = 80;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List what was given up on, newest first
+    Ls {
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+        limit: u32,
+        /// Only such as come behind this one, the last of an earlier list
+        #[arg(long, value_name = "ID")]
+        before: Option<String>,
+        /// Show them as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show one with its content
+    Show {
+        /// Its id
+        id: String,
+        /// Show it as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Try once more: a job in a new run that begins at its node, a fact by applying it
+    Retry {
+        /// Its id
+        id: String,
+        /// Show the answer as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Forget one
+    Drop {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+impl Place {
+    fn client(&self) -> Result<Client, Error> {
+        Ok(Client::new(&self.target.resolve(&self.folder))?)
+    }
+}
+
+pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    match &arguments.verb {
+        Verb::Ls { limit, before, json, place } => {
+            let letters = place.client()?.dead_letters(*limit, before.as_deref()).await?;
+            if *json {
+                json::whole(&letters, console)?;
+            } else if letters["data"].as_array().is_none_or(Vec::is_empty) {
+                console.note("nothing was given up on");
+            } else {
+                console.text(render_list(&letters))?;
+            }
+        }
+        Verb::Show { id, json, place } => {
+            let letter = place.client()?.dead_letter(id).await?;
+            if *json { json::whole(&letter, console)? } else { console.text(render(&letter))? }
+        }
+        Verb::Retry { id, json, place } => {
+            let answer = place.client()?.retry_dead_letter(id).await?;
+            if *json { json::whole(&answer, console)? } else { console.note(retried(&answer)) }
+        }
+        Verb::Drop { id, place } => {
+            place.client()?.drop_dead_letter(id).await?;
+            console.note(format_args!("dead letter {id} is forgotten"));
+        }
+    }
+    Ok(Exit::Succeeded)
+}
+
+fn render_list(letters: &Json) -> String {
+    let row = |letter: &Json| {
+        let reason = text::shortened(&shown(&letter["reason"]), REASON_CHARS_MAX);
+        vec![shown(&letter["id"]), shown(&letter["what"]), shown(&letter["run"]), node(letter), reason]
+    };
+    let rows: Vec<_> = letters["data"].as_array().into_iter().flatten().map(row).collect();
+    table::render(&["ID", "WHAT", "RUN", "NODE", "REASON"], &rows)
+}
+
+fn render(letter: &Json) -> String {
+    let at = letter["at"].as_f64().map(text::moment).unwrap_or_default();
+    let mut shown_as = table::pairs(&[
+        ("id", shown(&letter["id"])),
+        ("what", shown(&letter["what"])),
+        ("run", shown(&letter["run"])),
+        ("node", node(letter)),
+        ("at", at),
+        ("reason", shown(&letter["reason"])),
+    ]);
+    shown_as.push_str(&format!("\n{}\n", shown(&letter["content"])));
+    if letter["is_whole"] == false {
+        shown_as.push_str("(only its beginning was kept)\n");
+    }
+    shown_as
+}
+
+fn retried(answer: &Json) -> String {
+    let id = shown(&answer["id"]);
+    match answer["retry_of"].as_str() {
+        Some(of) => format!("run {id} goes on from run {of} at node {}", shown(&answer["begins_at"])),
+        None => format!("the fact is applied to run {id}"),
+    }
+}
+
+/// The node, and where in which container it is.
+fn node(letter: &Json) -> String {
+    let node = shown(&letter["node_id"]);
+    match letter["frame"].as_str() {
+        None | Some("") => node,
+        Some(frame) => format!("{node} in {frame}"),
+    }
+}
+
+fn shown(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn letters_are_rows_and_one_is_shown_whole() {
+        let job = json!({"id": "0-17-0", "what": "job", "run": "r1", "node_id": "llm", "frame": "it#1",
+            "reason": "nobody brought a result", "at": 0.0, "content": "{}", "is_whole": false});
+        let fact = json!({"id": "1-16-0", "what": "fact", "run": null, "node_id": null, "frame": null,
+            "reason": "it names no run"});
+        let expected = "\
+ID      WHAT  RUN  NODE         REASON
+0-17-0  job   r1   llm in it#1  nobody brought a result
+1-16-0  fact  -    -            it names no run
+";
+        assert_eq!(render_list(&json!({"data": [job.clone(), fact]})), expected);
+        let shown = render(&job);
+        assert!(shown.starts_with("id      0-17-0\nwhat    job\n"), "{shown}");
+        assert!(shown.ends_with("\n{}\n(only its beginning was kept)\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_second_try_says_what_goes_on() {
+        let answer = json!({"id": "r2", "retry_of": "r1", "begins_at": "llm"});
+        assert_eq!(retried(&answer), "run r2 goes on from run r1 at node llm");
+        assert_eq!(retried(&json!({"id": "r1", "accepted": true})), "the fact is applied to run r1");
+    }
+}

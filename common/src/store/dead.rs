@@ -1,0 +1,199 @@
+//! What was given up on: jobs that no worker brought a result of, facts and timers that cannot be applied. Kept for
+//! people to see, and to try once more.
+
+use crate::ids::{EntryId, FramePath, NodeId, RunId, ShardId};
+use crate::limits;
+use crate::machine::run::RunStatus;
+
+/// Something to give up on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dead {
+    /// `fact`, `timer` or `job`.
+    pub what: &'static str,
+    /// Its run, as written.
+    pub run: String,
+    /// Why.
+    pub reason: String,
+    /// Its kind and body, of a job its body; at most [`limits::DEAD_BYTES_MAX`] bytes of it.
+    pub content: String,
+    /// Whether that is all of it.
+    pub is_whole: bool,
+    /// Of a job: where its node is.
+    pub place: Option<(FramePath, NodeId)>,
+}
+
+impl Dead {
+    /// Of this kind and run, for this reason.
+    pub fn new(
+        what: &'static str,
+        run: impl Into<String>,
+        reason: impl Into<String>,
+        content: String,
+    ) -> Self {
+        let mut kept = content;
+        let is_whole = kept.len() <= limits::DEAD_BYTES_MAX;
+        if !is_whole {
+            let end = (0..=limits::DEAD_BYTES_MAX).rev().find(|at| kept.is_char_boundary(*at)).unwrap_or(0);
+            kept.truncate(end);
+        }
+        Self { what, run: run.into(), reason: reason.into(), content: kept, is_whole, place: None }
+    }
+
+    /// With the node whose job it is.
+    #[must_use]
+    pub fn at(mut self, frame: FramePath, node: NodeId) -> Self {
+        self.place = Some((frame, node));
+        self
+    }
+
+    /// As fields of an entry; [`DeadLetter::from_fields`] reads them.
+    pub fn fields(&self) -> Vec<(&'static str, &str)> {
+        let mut fields = vec![("what", self.what), ("run", &*self.run), ("reason", &*self.reason)];
+        if let Some((frame, node)) = &self.place {
+            fields.extend([("frame", frame.as_str()), ("node", node.as_str())]);
+        }
+        if !self.is_whole {
+            fields.push(("cut", "1"));
+        }
+        fields.push(("content", &*self.content));
+        fields
+    }
+}
+
+/// The name of a dead letter: `<shard>-<entry>`, as in `0-1763766000000-0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeadId {
+    /// The entry of the stream. First, since letters are told by age.
+    pub entry: EntryId,
+    /// The shard.
+    pub shard: ShardId,
+}
+
+impl std::fmt::Display for DeadId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.shard, self.entry)
+    }
+}
+
+impl std::str::FromStr for DeadId {
+    type Err = crate::ids::IdError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || {
+            crate::ids::IdError::new("id of a dead letter", text, "three numbers such as 0-1763766000000-0")
+        };
+        let (shard, entry) = text.split_once('-').ok_or_else(wrong)?;
+        let shard = shard.parse().ok().filter(|n| *n < ShardId::COUNT_MAX).ok_or_else(wrong)?;
+        if !entry.contains('-') {
+            return Err(wrong());
+        }
+        Ok(Self { entry: entry.parse().map_err(|_| wrong())?, shard: ShardId(shard) })
+    }
+}
+
+/// Something that was given up on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Its name.
+    pub id: DeadId,
+    /// `fact`, `timer` or `job`.
+    pub what: String,
+    /// Its run, as written; empty when it names none.
+    pub run: String,
+    /// Why.
+    pub reason: String,
+    /// Its kind and body, of a job its body.
+    pub content: String,
+    /// Whether that is all of it.
+    pub is_whole: bool,
+    /// Of a job: where its node is.
+    pub place: Option<(FramePath, NodeId)>,
+}
+
+impl DeadLetter {
+    /// Reads what [`Dead::fields`] wrote. What is missing is empty: older versions wrote less.
+    pub fn from_fields(id: DeadId, fields: &[(String, String)]) -> Self {
+        let find = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str());
+        let text = |name: &str| find(name).unwrap_or_default().to_string();
+        let frame = FramePath::from(find("frame").unwrap_or_default());
+        Self {
+            id,
+            what: text("what"),
+            run: text("run"),
+            reason: text("reason"),
+            content: text("content"),
+            is_whole: find("cut").is_none(),
+            place: find("node").map(|node| (frame, NodeId::from(node))),
+        }
+    }
+
+    /// Of a fact: its kind and its body.
+    pub fn fact(&self) -> Option<(&str, &str)> {
+        (self.what == "fact").then(|| self.content.split_once(' ')).flatten()
+    }
+}
+
+/// Which dead letters to list: newest first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListDead {
+    /// Only such as come behind this one.
+    pub before: Option<DeadId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// What became of a dead fact that was to be applied after all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutBack {
+    /// It is in the inbox, and no dead letter any more.
+    Done,
+    /// There is no such letter (any more).
+    Gone,
+    /// Its run is not there (any more).
+    NoRun,
+    /// Its run is over.
+    Over(RunStatus),
+}
+
+/// A fact to put back.
+#[derive(Debug, Clone, Copy)]
+pub struct DeadFact<'a> {
+    /// The letter.
+    pub id: DeadId,
+    /// Its run.
+    pub run: RunId,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its body.
+    pub body: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_names_shard_and_entry() {
+        let id = DeadId { entry: EntryId::new(17, 2), shard: ShardId(3) };
+        assert_eq!((id.to_string().as_str(), "3-17-2".parse().ok()), ("3-17-2", Some(id)));
+        for wrong in ["", "3", "3-17", "x-17-2", "3-17-x", "99999-1-1", "-17-2"] {
+            assert!(wrong.parse::<DeadId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_letter_is_what_was_written_and_says_when_it_was_cut() {
+        let id = DeadId { entry: EntryId::new(17, 2), shard: ShardId(3) };
+        let read = |dead: &Dead| {
+            let own = |(name, text): (&'static str, &str)| (name.to_string(), text.to_string());
+            DeadLetter::from_fields(id, &dead.fields().into_iter().map(own).collect::<Vec<_>>())
+        };
+        let job = Dead::new("job", "r", "worker lost", "{}".into()).at("it#1".into(), "llm".into());
+        let letter = read(&job);
+        assert_eq!(letter.place, job.place);
+        assert_eq!((letter.reason.as_str(), letter.is_whole, letter.fact()), ("worker lost", true, None));
+        let large = "ä".repeat(limits::DEAD_BYTES_MAX);
+        let letter = read(&Dead::new("fact", "r", "unknown", format!("done {large}")));
+        assert!(!letter.is_whole && letter.content.len() <= limits::DEAD_BYTES_MAX);
+        assert_eq!(letter.fact().map(|(kind, _)| kind), Some("done"));
+    }
+}

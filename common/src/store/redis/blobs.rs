@@ -1,0 +1,53 @@
+//! Connections that move large values: a pool of their own, so that they hold nobody else up. One that was told of a
+//! server that takes no writes any more is thrown away: it leads to a master that was demoted.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue};
+
+use super::connection::Connector;
+use crate::store::StoreError;
+use bb8_redis::bb8;
+
+/// Makes the connections of the pool.
+pub(super) struct BlobConnections(pub(super) Connector);
+
+/// One of them.
+pub(super) struct BlobConnection {
+    connection: MultiplexedConnection,
+    connector: Connector,
+    is_broken: bool,
+}
+
+impl BlobConnection {
+    /// Sends a command.
+    pub(super) async fn ask<T: FromRedisValue>(
+        &mut self,
+        doing: &'static str,
+        command: &Cmd,
+    ) -> Result<T, StoreError> {
+        let answer = command.query_async(&mut self.connection).await;
+        answer.map_err(|error| {
+            let error = self.connector.error(doing, &error);
+            self.is_broken |= matches!(error, StoreError::Unreachable { .. });
+            error
+        })
+    }
+}
+
+impl bb8::ManageConnection for BlobConnections {
+    type Connection = BlobConnection;
+    type Error = StoreError;
+
+    async fn connect(&self) -> Result<BlobConnection, StoreError> {
+        let connection = self.0.open(std::time::Duration::ZERO).await?;
+        Ok(BlobConnection { connection, connector: self.0.clone(), is_broken: false })
+    }
+
+    async fn is_valid(&self, connection: &mut BlobConnection) -> Result<(), StoreError> {
+        connection.ask("looking at a connection", &redis::cmd("PING")).await
+    }
+
+    fn has_broken(&self, connection: &mut BlobConnection) -> bool {
+        connection.is_broken
+    }
+}

@@ -1,0 +1,111 @@
+//! What was given up on, and what becomes of it.
+
+use serde_json::{Value as Json, json};
+use tidemill_tests::check::answered;
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::{Cluster, Worker};
+use tidemill_tests::flow::Flow;
+use tidemill_tests::llm;
+use tidemill_tests::wait::{LONG, until};
+
+use super::QUICK;
+
+/// A worker whose model is another one than that of the cluster.
+async fn worker_of(cluster: &Cluster, model: &tidemill::mock_llm::Running) -> Worker {
+    let mut command = cluster.command("tidemill-worker");
+    command.args(["--listen", "127.0.0.1:0"]).env("OPENAI_BASE_URL", model.base_url());
+    let mut process = cluster.spawn("worker", command);
+    let line = process.says("worker started").await;
+    Worker { consumer: line["consumer"].to_string(), process }
+}
+
+async fn letters(client: &Client) -> Vec<Json> {
+    let answer = client.get("/api/v1/dead").await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.body["data"].as_array().cloned().unwrap_or_default()
+}
+
+fn path(letter: &Json, rest: &str) -> String {
+    format!("/api/v1/dead/{}{rest}", letter["id"].as_str().expect("a letter has an id"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_killed_three_workers_goes_on_in_a_new_run_from_where_it_died() {
+    let poison = llm::rules(json!([{"match": {}, "reply": "x", "delay_ms": 60_000}])).await;
+    let fine = llm::rules(json!([{"match": {}, "reply": "fine"}])).await;
+    let cluster = Cluster::start(&QUICK, Some(&poison)).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let flow = Flow::new("start -> a -> llm -> b -> answer")
+        .template("a", "before {{ x }}", "q")
+        .inputs(&["q"])
+        .answer("answer", "{{#a.output#}}, {{#llm.text#}}");
+    let run = client.start(&flow, &[("q", "it")]).await;
+    for asked in 1..=3 {
+        let mut worker = cluster.worker().await;
+        until("the model to be asked", LONG, async || match poison.requests().len() {
+            times if times >= asked => Ok(()),
+            times => Err(format!("{times} times; {}", worker.process.said())),
+        })
+        .await;
+        worker.process.kill();
+    }
+    let _worker = worker_of(&cluster, &fine).await;
+    assert_eq!(client.ended(&run).await["status"], "failed");
+
+    let all = letters(&client).await;
+    assert_eq!(all.len(), 1, "{all:#?}");
+    let letter = &all[0];
+    assert_eq!((&letter["what"], &letter["run"]), (&json!("job"), &json!(run)), "{letter:#}");
+    assert_eq!(letter["node_id"], "llm", "{letter:#}");
+    assert!(letter["reason"].as_str().is_some_and(|reason| reason.contains("3 times")), "{letter:#}");
+    assert!(client.get(&path(letter, "")).await.body["content"].is_string());
+
+    let again = client.post(&path(letter, "/retry"), &json!({})).await;
+    assert_eq!(again.status, 201, "{}", again.text);
+    assert_eq!((&again.body["retry_of"], &again.body["begins_at"]), (&json!(run), &json!("llm")));
+    let next = again.body["id"].as_str().expect("a run has an id").to_string();
+    answered(&client.ended(&next).await, "before it, fine");
+    let told = client.follow(&next, None).await.to_the_end().await;
+    told.is_whole();
+    assert_eq!(told.text(), "before it, fine", "the new run tells its answer from the beginning");
+    let began =
+        |node: &str| told.of_kind("node_run_started").filter(|event| event.data["node_id"] == node).count();
+    assert_eq!((began("a"), began("llm"), began("b")), (0, 1, 1), "what came before is kept");
+    assert_eq!(client.run(&run).await["status"], "failed", "the first run stays as it ended");
+    assert_eq!(letters(&client).await.len(), 0);
+    assert_eq!(client.post(&path(letter, "/retry"), &json!({})).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_tried_once_more_says_why() {
+    let one = [QUICK.as_slice(), &[("scheduler.shards", "1")]].concat();
+    let cluster = Cluster::start(&one, None).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let run = client.start(&super::chat(), &[]).await;
+    client.node_is(&run, "llm", "queued").await;
+    let bury = |fields: &[&str]| {
+        cluster.redis.cli(&[&["XADD", "tm:{0}:dead", "*", "reason", "a test"], fields].concat())
+    };
+    let gone = "0199c0de-0000-7000-8000-000000000000";
+    bury(&["what", "fact", "run", &run, "content", "stop {\"reason\":\"enough\"}"]);
+    bury(&["what", "fact", "run", &run, "cut", "1", "content", "stop {\"rea"]);
+    bury(&["what", "timer", "run", "", "content", "x deadline"]);
+    bury(&["what", "job", "run", &run, "frame", "", "node", "llm", "content", "{}"]);
+    bury(&["what", "job", "run", gone, "frame", "", "node", "llm", "content", "{}"]);
+
+    // Newest first.
+    let all = letters(&client).await;
+    for (letter, says) in all.iter().zip(["is gone", "not over", "timer", "bytes of the fact"]) {
+        let refused = client.post(&path(letter, "/retry"), &json!({})).await;
+        assert_eq!((refused.status, &refused.body["code"]), (409, &json!("not_retryable")), "{letter:#}");
+        assert!(refused.text.contains(says), "{says}: {}", refused.text);
+        let delete = client.request(reqwest::Method::DELETE, &path(letter, ""));
+        assert_eq!(client.send(delete).await.status, 204);
+    }
+    let applied = client.post(&path(&all[4], "/retry"), &json!({})).await;
+    assert_eq!(applied.status, 202, "{}", applied.text);
+    assert_eq!(client.ended(&run).await["status"], "stopped", "the fact was applied after all");
+    assert_eq!(letters(&client).await.len(), 0);
+}

@@ -1,0 +1,47 @@
+//! A master that was demoted and keeps its connections: it answers every write with READONLY.
+
+use tidemill_tests::check::answered;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::door::Door;
+use tidemill_tests::llm;
+use tidemill_tests::redis::Redis;
+use tidemill_tests::wait::{LONG, until};
+
+use super::{QUICK, chat};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_on_at_the_new_master_though_the_old_one_keeps_its_connections() {
+    let pieces = llm::many_pieces(60);
+    let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
+    let cluster = Cluster::start(&QUICK, Some(&model)).await;
+    let (old, new) = (&cluster.redis, Redis::start().await);
+    new.cli(&["REPLICAOF", "127.0.0.1", &old.port().to_string()]);
+    until("the replica to be in step", LONG, async || {
+        let info = new.cli(&["INFO", "replication"]);
+        if info.contains("master_link_status:up") { Ok(()) } else { Err(info) }
+    })
+    .await;
+    let door = Door::start(old.port()).await;
+    let start = |program: &str| {
+        let mut command = cluster.command(program);
+        command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_REDIS_URL", door.url());
+        cluster.spawn(program, command)
+    };
+    let mut scheduler = start("tidemill-scheduler");
+    let address = scheduler.says("scheduler started").await["address"].as_str().unwrap_or("").to_string();
+    let mut worker = start("tidemill-worker");
+    worker.says("worker started").await;
+    let client = tidemill_tests::client::Client::new(&address, Some(tidemill_tests::cluster::ADMIN_KEY));
+
+    let run = client.start(&chat(), &[]).await;
+    client.follow(&run, None).await.until_text("<3>").await;
+    door.lead_to(new.port());
+    new.cli(&["REPLICAOF", "NO", "ONE"]);
+    old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
+
+    answered(&client.ended(&run).await, &pieces.concat());
+    assert!(new.cli(&["ROLE"]).starts_with("master"));
+    let shard = &client.run(&run).await["shard"];
+    assert_eq!(new.cli(&["HGET", &format!("tm:{{{shard}}}:run:{run}"), "status"]), "succeeded");
+    assert_eq!(client.follow(&run, None).await.to_the_end().await.text(), pieces.concat());
+}
