@@ -9,7 +9,7 @@ use crate::redis::Redis;
 
 /// Keys that live on without a TTL, as docs/redis.md says: what they begin and end with. `{n}` stands for any shard. Those
 /// of a run that is not over are not among them: at the end every run is over.
-const LIVES_ON: [&str; 20] = [
+const LIVES_ON: [&str; 21] = [
     "tm:meta",
     "tm:schedulers",
     "tm:workers",
@@ -25,6 +25,7 @@ const LIVES_ON: [&str; 20] = [
     "tm:{n}:runs",
     "tm:{n}:runs:*",
     "tm:{n}:ended",
+    "tm:{n}:expired",
     "tm:{n}:graph:*",
     "tm:{n}:graphs",
     "tm:{n}:conversation:*",
