@@ -20,6 +20,8 @@ use crate::metrics as names;
 use crate::pulse::Pulse;
 use crate::retention::Retention;
 
+/// Looks for shards without an owner, in one lease.
+const LOOKS_A_LEASE: u64 = 10;
 /// Pauses between tries when the store is away.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
@@ -55,7 +57,7 @@ impl ShardKeeper {
             let wait = match self.look_around(&mut owned, &ended).await {
                 Ok(()) => {
                     pause = PAUSES[0];
-                    Duration::from_millis(self.config.shard_renew_ms)
+                    self.look_every()
                 }
                 Err(error) => {
                     tracing::warn!(%error, "shards have to wait for the store");
@@ -71,6 +73,11 @@ impl ShardKeeper {
             }
         }
         self.give_up_all(owned).await;
+    }
+
+    /// Often: what another left behind waits for this look, and a lease has run out before.
+    fn look_every(&self) -> Duration {
+        Duration::from_millis((self.config.shard_lease_ms / LOOKS_A_LEASE).min(self.config.shard_renew_ms))
     }
 
     /// Tells that we live, and takes or gives up shards so that all have about the same number.

@@ -41,6 +41,7 @@ pub struct Member {
     pub clock_offset_ms: i64,
     process: Process,
     started: Instant,
+    is_told_to_stop: bool,
 }
 
 /// A Redis and what runs on it.
@@ -74,7 +75,15 @@ impl Fleet {
                 let clock_offset_ms = fleet.draw_clock(dice);
                 let process = spawn(&fleet.cluster, role, &proxy, &address, clock_offset_ms);
                 let started = Instant::now();
-                fleet.members.push(Member { role, proxy, address, clock_offset_ms, process, started });
+                fleet.members.push(Member {
+                    role,
+                    proxy,
+                    address,
+                    clock_offset_ms,
+                    process,
+                    started,
+                    is_told_to_stop: false,
+                });
             }
         }
         fleet.all_serve().await;
@@ -101,6 +110,13 @@ impl Fleet {
     /// SIGKILL, and nobody in its place until [`Self::tend`].
     pub fn kill_only(&mut self, at: usize) {
         self.members[at].process.kill();
+    }
+
+    /// SIGTERM, and nobody in its place until it has ended and [`Self::tend`] comes by.
+    pub fn stop_only(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        member.is_told_to_stop = true;
+        member.process.terminate();
     }
 
     /// SIGSTOP.
@@ -141,7 +157,8 @@ impl Fleet {
             if member.started.elapsed() < START_PAUSE {
                 continue;
             }
-            if end.code() != Some(NO_REDIS) && !killed(end) {
+            let is_expected = member.is_told_to_stop && end.success();
+            if end.code() != Some(NO_REDIS) && !killed(end) && !is_expected {
                 let said = member.process.tail();
                 self.complaints.push(format!("{:?} {at} ended by itself ({end}):\n{said}", member.role));
             }
@@ -180,6 +197,7 @@ impl Fleet {
         member.clock_offset_ms = clock_offset_ms;
         member.process = spawn(&self.cluster, member.role, &member.proxy, &member.address, clock_offset_ms);
         member.started = Instant::now();
+        member.is_told_to_stop = false;
     }
 
     fn draw_clock(&self, dice: &mut Dice) -> i64 {

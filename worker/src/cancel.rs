@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_common::ids::ExecutionId;
+use tidemill_common::store::Hint;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
@@ -55,12 +56,15 @@ impl Remembered {
 pub(crate) async fn listen(core: Arc<Core>) {
     let mut backoff = Backoff::default();
     loop {
-        match core.jobs.cancellations().await {
-            Ok(mut cancellations) => {
+        match core.jobs.hints().await {
+            Ok(mut hints) => {
                 core.listening.works();
                 backoff.reset();
-                while let Some(execution) = cancellations.next().await {
-                    hear(&core, execution);
+                while let Some(hint) = hints.next().await {
+                    match hint {
+                        Hint::Stop(execution) => hear(&core, execution),
+                        Hint::HandedBack(shard) => core.handed_back.hear(&core, shard).await,
+                    }
                 }
             }
             Err(error) => core.listening.failed(&error),

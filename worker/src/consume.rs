@@ -87,7 +87,7 @@ impl Consumer {
             self.adopt(&mut permits).await?;
             self.lost_answer = false;
         }
-        if self.takeover.is_due() {
+        if self.takeover.is_due(&self.core) {
             self.takeover.look(&self.core, &self.streams, &mut permits).await?;
         }
         if permits.num_permits() == 0 {
@@ -153,6 +153,7 @@ impl Consumer {
             Some(reader) => reader,
             none => none.insert(core.jobs.job_reader(&core.consumer).await?),
         };
+        core.handed_back.read_by(reader.id());
         let asked = Instant::now();
         let jobs = reader.read(streams, count, block).await?;
         if asked.elapsed() > block + core.settings.lease / 3 {

@@ -16,6 +16,7 @@ use crate::held::Held;
 use crate::lanes::Lanes;
 use crate::lists::Lists;
 use crate::providers::Providers;
+use crate::takeover::HandedBack;
 use crate::vital::Vital;
 
 /// The worker's settings in the form they are used in.
@@ -59,6 +60,7 @@ pub(crate) struct Core {
     /// One a job that may run.
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) remembered: Remembered,
+    pub(crate) handed_back: HandedBack,
     pub(crate) vital: Vital,
     /// True from the moment on that no more jobs are taken.
     pub(crate) stopping: watch::Sender<bool>,
@@ -84,11 +86,12 @@ impl Core {
             lanes: Lanes::new(jobs.clone(), consumer.clone(), held.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
             remembered: Remembered::new(settings.lease),
+            handed_back: HandedBack::default(),
             vital: Vital::new(),
             stopping: watch::Sender::new(false),
             reading: Condition::new("reading jobs"),
             beating: Condition::new("keeping jobs"),
-            listening: Condition::new("listening for cancellations"),
+            listening: Condition::new("listening for hints"),
             jobs,
             consumer,
             settings,

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::{
-    Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, StoreError,
+    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Meta, StoreError,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -57,8 +57,8 @@ pub(crate) struct FakeJobs {
     queued: Arc<Notify>,
     /// Loads that are waiting for what never comes; goes down when their future is dropped.
     pub(crate) hanging: Arc<AtomicUsize>,
-    cancellations: Mutex<Option<mpsc::UnboundedReceiver<ExecutionId>>>,
-    cancel: mpsc::UnboundedSender<ExecutionId>,
+    hints: Mutex<Option<mpsc::UnboundedReceiver<Hint>>>,
+    hint: mpsc::UnboundedSender<Hint>,
     document: Arc<str>,
     pub(crate) hash: String,
 }
@@ -88,13 +88,13 @@ impl FakeJobs {
         let imported = tidemill_common::graph::build::import(WORKFLOW.as_bytes());
         assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
         let document = imported.document.expect("a document");
-        let (cancel, cancellations) = mpsc::unbounded_channel();
+        let (hint, hints) = mpsc::unbounded_channel();
         Arc::new(Self {
             state: Arc::new(Mutex::new(State { shards: 1, ..State::default() })),
             queued: Arc::default(),
             hanging: Arc::default(),
-            cancellations: Mutex::new(Some(cancellations)),
-            cancel,
+            hints: Mutex::new(Some(hints)),
+            hint,
             document: document.canonical().into(),
             hash: document.hash().to_string(),
         })
@@ -108,7 +108,7 @@ impl FakeJobs {
         self.queued.notify_one();
     }
     pub(crate) fn cancel(&self, execution: ExecutionId) {
-        self.cancel.send(execution).expect("somebody listens");
+        self.hint.send(Hint::Stop(execution)).expect("somebody listens");
     }
     /// A job of node `t` whose input is this.
     pub(crate) fn job(&self, entry: u64, name: Json) -> Delivered {
@@ -184,6 +184,9 @@ struct FakeReader {
 
 #[async_trait]
 impl JobReader for FakeReader {
+    fn id(&self) -> u64 {
+        0
+    }
     async fn read(
         &mut self,
         streams: &[Stream],
@@ -216,11 +219,11 @@ impl JobReader for FakeReader {
     }
 }
 
-struct FakeCancellations(mpsc::UnboundedReceiver<ExecutionId>);
+struct FakeHints(mpsc::UnboundedReceiver<Hint>);
 
 #[async_trait]
-impl Cancellations for FakeCancellations {
-    async fn next(&mut self) -> Option<ExecutionId> {
+impl Hints for FakeHints {
+    async fn next(&mut self) -> Option<Hint> {
         self.0.recv().await
     }
 }
@@ -318,9 +321,12 @@ impl Jobs for FakeJobs {
         self.state().dropped_consumers += 1;
         Ok(())
     }
-    async fn cancellations(&self) -> Result<Box<dyn Cancellations>, StoreError> {
-        let receiver = self.cancellations.lock().unwrap().take();
-        receiver.map(|it| Box::new(FakeCancellations(it)) as Box<dyn Cancellations>).ok_or_else(unreachable)
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
+        let receiver = self.hints.lock().unwrap().take();
+        receiver.map(|it| Box::new(FakeHints(it)) as Box<dyn Hints>).ok_or_else(unreachable)
+    }
+    async fn wake(&self, _reader: u64) -> Result<(), StoreError> {
+        Ok(())
     }
     async fn graph_document(&self, _: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
         Ok((hash == self.hash).then(|| self.document.clone()))

@@ -1,14 +1,17 @@
 //! Jobs of workers that died, and jobs that every worker died of.
 //!
-//! Over the whole fleet each stream is looked at about once a second: every worker looks as often as there are workers,
-//! in seconds. In the first lease after its own connection came up, broke or stalled all jobs look abandoned, since nobody
-//! could renew anything: until then only jobs that were handed back are taken.
+//! Over the whole fleet each stream is looked at about twice a second; what is handed back is told, and taken at once.
+//! In the first lease after its own connection came up, broke or stalled all jobs look abandoned, since nobody could renew
+//! anything: until then only jobs that were handed back are taken.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_common::crash::{self, Place};
 use tidemill_common::failure::EngineErrorType;
+use tidemill_common::ids::ShardId;
 use tidemill_common::store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -27,6 +30,37 @@ const TAKEN_MAX: usize = 16;
 /// is silent for so long.
 pub(crate) const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// Longest time between two looks of a worker that is alone. With many each looks less often, by as much.
+const LOOK_EVERY: Duration = Duration::from_millis(750);
+
+/// Shards of which this worker was told that jobs were handed back.
+#[derive(Debug, Default)]
+pub(crate) struct HandedBack {
+    shards: Mutex<BTreeSet<ShardId>>,
+    /// The connection that waits for jobs.
+    reader: AtomicU64,
+}
+
+impl HandedBack {
+    /// Says who waits for jobs.
+    pub(crate) fn read_by(&self, reader: u64) {
+        self.reader.store(reader, Ordering::Relaxed);
+    }
+    /// Notes the shard and wakes the read loop, which alone takes jobs. An error is left to the next look.
+    pub(crate) async fn hear(&self, core: &Core, shard: ShardId) {
+        let is_first = self.lock().insert(shard);
+        if is_first && !core.vital.is_stopping() {
+            drop(core.jobs.wake(self.reader.load(Ordering::Relaxed)).await);
+        }
+    }
+    fn take(&self) -> BTreeSet<ShardId> {
+        std::mem::take(&mut *self.lock())
+    }
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<ShardId>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// When to look next.
 #[derive(Debug)]
 pub(crate) struct TakeOver {
@@ -38,11 +72,11 @@ impl TakeOver {
         Self { next: Instant::now() }
     }
 
-    pub(crate) fn is_due(&self) -> bool {
-        Instant::now() >= self.next
+    pub(crate) fn is_due(&self, core: &Core) -> bool {
+        Instant::now() >= self.next || !core.handed_back.lock().is_empty()
     }
 
-    /// Looks at every stream as far as there are permits, and starts what is found.
+    /// Looks where it is time to, as far as there are permits, and starts what is found.
     ///
     /// # Errors
     /// As the store; what it had handed out by then is held, and nobody here knows of it.
@@ -52,16 +86,24 @@ impl TakeOver {
         streams: &[Stream],
         permits: &mut OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
-        let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
-        self.next = Instant::now() + Duration::from_secs(1).saturating_mul(workers).mul_f64(0.5 + fraction());
+        let told = core.handed_back.take();
+        let is_due = Instant::now() >= self.next;
+        if is_due {
+            let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
+            self.next = Instant::now() + LOOK_EVERY.saturating_mul(workers).mul_f64(0.5 + fraction() / 2.0);
+        }
         let lease = core.settings.lease;
         let idle = if core.vital.steady_for(lease) { lease } else { HANDED_BACK };
-        for (shard, queue) in streams {
+        for (shard, queue) in streams.iter().filter(|(shard, _)| is_due || told.contains(shard)) {
             let count = permits.num_permits().min(TAKEN_MAX);
             if count == 0 {
                 break;
             }
             let taken = core.jobs.take_over(*shard, queue, &core.consumer, idle, count).await?;
+            if taken.len() == TAKEN_MAX {
+                // A worker that had its hands full is gone: there is more.
+                self.next = Instant::now();
+            }
             for job in taken {
                 let Some(permit) = permits.split(1) else { break };
                 metrics::JOBS_TAKEN.count();

@@ -523,6 +523,8 @@ pub enum Accepted {
 /// Reads jobs; has a connection of its own.
 #[async_trait]
 pub trait JobReader: Send {
+    /// For [`Jobs::wake`].
+    fn id(&self) -> u64;
     /// New jobs of these streams, at most `count` of each; waits for the first at most `block` (not at all when zero).
     async fn read(
         &mut self,
@@ -589,8 +591,10 @@ pub trait Jobs: Send + Sync {
         consumer: &str,
         idle: Duration,
     ) -> Result<(), StoreError>;
-    /// Execution ids that are to be stopped, as they are told; ends with the connection.
-    async fn cancellations(&self) -> Result<Box<dyn Cancellations>, StoreError>;
+    /// What had better be looked at, as it is told; ends with the connection.
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError>;
+    /// Ends the present wait of a [`JobReader`], if it waits. Nothing is lost by it; a store may leave it at that.
+    async fn wake(&self, reader: u64) -> Result<(), StoreError>;
     /// A graph document.
     async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
     /// The JSON text of a blob.
@@ -603,9 +607,18 @@ pub trait Jobs: Send + Sync {
 pub trait Store: Runs + Shards + Jobs {}
 impl<T: Runs + Shards + Jobs> Store for T {}
 
-/// Execution ids to stop, as they are told.
+/// What workers had better look at now. Nothing relies on hints: who misses one looks a little later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// A job of this execution may have been taken back.
+    Stop(ExecutionId),
+    /// Jobs of this shard were handed back and wait for somebody.
+    HandedBack(ShardId),
+}
+
+/// Hints as they are told.
 #[async_trait]
-pub trait Cancellations: Send {
+pub trait Hints: Send {
     /// The next one; none when the connection is gone.
-    async fn next(&mut self) -> Option<ExecutionId>;
+    async fn next(&mut self) -> Option<Hint>;
 }

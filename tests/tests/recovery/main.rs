@@ -1,7 +1,7 @@
-//! How long a fleet needs to get over a death: one of two workers, and one of two schedulers, is killed under load, and
-//! the time is taken until the last run that was hit moves on. `RECOVERY_KILLS` deaths of each (20), with the leases
-//! that are the defaults, or those of `JOB_LEASE_MS` and `SHARD_LEASE_MS`. It prints a table and asserts only that all
-//! goes on at all.
+//! How long a fleet needs to get over a loss: one of two workers, and one of two schedulers, is killed under load, or
+//! told to stop, and the time is taken until the last run that was hit moves on. `RECOVERY_KILLS` losses of each kind
+//! (20), with the leases that are the defaults, or those of `JOB_LEASE_MS` and `SHARD_LEASE_MS`. It prints a table and
+//! asserts only that all goes on at all.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::sync::Arc;
@@ -24,6 +24,15 @@ const RECOVERY_MAX: Duration = Duration::from_secs(90);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// How a process goes.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    /// By SIGKILL.
+    Killed,
+    /// By SIGTERM.
+    Stopped,
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let kills = number("RECOVERY_KILLS", 20);
@@ -36,17 +45,24 @@ async fn main() {
         ("scheduler.shard_renew_ms", renew.as_str()),
         // Deaths alone are measured, not giving up.
         ("worker.deliveries_max", "1000"),
+        // A worker that is told to stop gives its jobs away instead of ending them.
+        ("worker.grace_seconds", "0"),
     ];
     println!(
         "job lease {job_lease} ms, shard lease {shard_lease} ms, {RUNS} runs in flight, {kills} kills each"
     );
-    println!("{:28} {:>7} {:>9} {:>9} {:>9}", "killed", "kills", "p50 ms", "p90 ms", "max ms");
-    for role in [Role::Worker, Role::Scheduler] {
-        let mut times = deaths(role, kills, &settings).await;
+    println!("{:30} {:>7} {:>9} {:>9} {:>9}", "one of two", "times", "p50 ms", "p90 ms", "max ms");
+    for (role, loss) in [
+        (Role::Worker, Loss::Killed),
+        (Role::Scheduler, Loss::Killed),
+        (Role::Worker, Loss::Stopped),
+        (Role::Scheduler, Loss::Stopped),
+    ] {
+        let mut times = losses(role, loss, kills, &settings).await;
         times.sort();
         let at = |share: usize| times[(times.len() - 1) * share / 100].as_millis();
-        let name = format!("one of two {role:?}s").to_lowercase();
-        println!("{name:28} {kills:7} {:9} {:9} {:9}", at(50), at(90), at(100));
+        let name = format!("{role:?}s is {loss:?}").to_lowercase();
+        println!("{name:30} {kills:7} {:9} {:9} {:9}", at(50), at(90), at(100));
     }
 }
 
@@ -57,32 +73,36 @@ fn number(name: &str, default: usize) -> usize {
         .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Kills one of a role again and again; how long each took to get over.
-async fn deaths(role: Role, kills: usize, settings: &[(&str, &str)]) -> Vec<Duration> {
+/// Takes one of a role away again and again; how long each loss took to get over.
+async fn losses(role: Role, loss: Loss, count: usize, settings: &[(&str, &str)]) -> Vec<Duration> {
     // Each job is short, so that what is measured is the way to somebody else and not the job.
     let model = llm::rules(json!([{"match": {}, "reply": "done", "delay_ms": 150}])).await;
     let mut dice = Dice::new(1);
     let mut fleet = Fleet::start(settings, &model, [2, 2], false, &mut dice).await;
     let load = load(&fleet);
     let mut times = Vec::new();
-    while times.len() < kills {
+    while times.len() < count {
         let members = fleet.of(role);
         both_work(&fleet, role, &members).await;
         let hit = members[dice.below(members.len())];
         let mark = fleet.mark(hit);
-        fleet.kill_only(hit);
-        let killed = Instant::now();
         let redis = &fleet.cluster.redis;
-        let held = held(redis, role, &mark).await;
-        while !is_moving(redis, role, &mark, &held).await {
-            assert!(
-                killed.elapsed() < RECOVERY_MAX,
-                "{held:?} of {mark} do not go on within {RECOVERY_MAX:?}"
-            );
+        let mut what = held(redis, role, &mark).await;
+        let lost = Instant::now();
+        match loss {
+            Loss::Killed => {
+                fleet.kill_only(hit);
+                what = held(&fleet.cluster.redis, role, &mark).await;
+            }
+            Loss::Stopped => fleet.stop_only(hit),
+        }
+        let redis = &fleet.cluster.redis;
+        while !is_moving(redis, role, &mark, &what).await {
+            assert!(lost.elapsed() < RECOVERY_MAX, "{what:?} of {mark} do not go on within {RECOVERY_MAX:?}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        if !held.is_empty() {
-            times.push(killed.elapsed());
+        if !what.is_empty() {
+            times.push(lost.elapsed());
         }
         fleet.tend(&mut dice);
         fleet.all_serve().await;

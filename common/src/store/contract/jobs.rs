@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixtures::{LONG, NOW, QUEUE, SHARD, execution, job, run_id, take_back, write};
 use super::{Outcome, Subject, holds, same};
 use crate::ids::{BlobId, EntryId};
-use crate::store::{Accepted, Completion, Delivered};
+use crate::store::{Accepted, Completion, Delivered, Hint};
 use crate::wire::commit::RunWrite;
 use crate::wire::fact::kind;
 
@@ -142,12 +142,16 @@ pub(super) async fn a_job_taken_back_from_its_holder_is_lost_to_it(s: Subject) -
     same("no fact", s.facts().await?.len(), before)
 }
 
-pub(super) async fn cancellations_arrive(s: Subject) -> Outcome {
-    let (mut owning, entries) = s.with_jobs(1).await?;
-    let mut told = s.store().cancellations().await?;
+pub(super) async fn hints_arrive(s: Subject) -> Outcome {
+    let (mut owning, entries) = s.with_jobs(2).await?;
+    let mut told = s.store().hints().await?;
     owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
     let next = tokio::time::timeout(LONG, told.next()).await.ok().flatten();
-    same("which", next, Some(execution(1)))
+    same("which", next, Some(Hint::Stop(execution(1))))?;
+    s.deliver("w", 1).await?;
+    s.store().hand_back(SHARD, QUEUE, "w", &[(entries[1], 1)]).await?;
+    let next = tokio::time::timeout(LONG, told.next()).await.ok().flatten();
+    same("where", next, Some(Hint::HandedBack(SHARD)))
 }
 
 pub(super) async fn lost_jobs_are_those_that_nobody_waits_for(s: Subject) -> Outcome {

@@ -144,7 +144,7 @@ cases! {
         what_a_consumer_holds_is_told_again,
         a_job_taken_back_is_never_delivered,
         a_job_taken_back_from_its_holder_is_lost_to_it,
-        cancellations_arrive,
+        hints_arrive,
         lost_jobs_are_those_that_nobody_waits_for,
         trimming_a_queue_loses_no_job,
     },

@@ -11,8 +11,8 @@ use super::queue::Place;
 use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, look};
 use crate::clock::Timestamp;
-use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
-use crate::store::{Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, StoreError};
+use crate::ids::{BlobId, EntryId, RunId, ShardId};
+use crate::store::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Meta, StoreError};
 
 struct MemoryJobReader {
     inner: Arc<Inner>,
@@ -21,6 +21,10 @@ struct MemoryJobReader {
 
 #[async_trait]
 impl JobReader for MemoryJobReader {
+    fn id(&self) -> u64 {
+        0
+    }
+
     async fn read(
         &mut self,
         streams: &[(ShardId, Arc<str>)],
@@ -43,14 +47,14 @@ impl JobReader for MemoryJobReader {
     }
 }
 
-struct MemoryCancellations(broadcast::Receiver<ExecutionId>);
+struct MemoryHints(broadcast::Receiver<Hint>);
 
 #[async_trait]
-impl Cancellations for MemoryCancellations {
-    async fn next(&mut self) -> Option<ExecutionId> {
+impl Hints for MemoryHints {
+    async fn next(&mut self) -> Option<Hint> {
         loop {
             match self.0.recv().await {
-                Ok(execution) => return Some(execution),
+                Ok(hint) => return Some(hint),
                 // What was missed is told by the heartbeat.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return None,
@@ -174,6 +178,8 @@ impl Jobs for MemoryStore {
         if let Some(queue) = space.shard(shard).queues.get_mut(queue) {
             entries.iter().for_each(|(entry, number)| queue.hand_back(consumer, *entry, *number));
         }
+        // Nobody may be listening.
+        let _ = self.inner.hints.send(Hint::HandedBack(shard));
         Ok(())
     }
 
@@ -191,8 +197,12 @@ impl Jobs for MemoryStore {
         Ok(())
     }
 
-    async fn cancellations(&self) -> Result<Box<dyn Cancellations>, StoreError> {
-        Ok(Box::new(MemoryCancellations(self.inner.cancelled.subscribe())))
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
+        Ok(Box::new(MemoryHints(self.inner.hints.subscribe())))
+    }
+
+    async fn wake(&self, _reader: u64) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {

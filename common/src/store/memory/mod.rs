@@ -24,14 +24,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
 
-use super::{App, Meta, StoreError};
+use super::{App, Hint, Meta, StoreError};
 use crate::clock::{Clock, Timestamp};
-use crate::ids::{EntryId, ExecutionId, RunId, ShardId};
+use crate::ids::{EntryId, RunId, ShardId};
 use crate::limits;
 use shard::Shard;
 
-/// Told cancellations that a slow listener may be behind; older ones are lost to it, as with pub/sub.
-const CANCELLATIONS_KEPT: usize = 1024;
+/// Hints that a slow listener may be behind; older ones are lost to it, as with pub/sub.
+const HINTS_KEPT: usize = 1024;
 
 /// A namespace in memory. Clones share it.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ struct Inner {
     facts_came: Notify,
     jobs_came: Notify,
     events_came: watch::Sender<u64>,
-    cancelled: broadcast::Sender<ExecutionId>,
+    hints: broadcast::Sender<Hint>,
 }
 
 /// Everything that is kept.
@@ -98,7 +98,7 @@ impl MemoryStore {
                 facts_came: Notify::new(),
                 jobs_came: Notify::new(),
                 events_came: watch::channel(0).0,
-                cancelled: broadcast::Sender::new(CANCELLATIONS_KEPT),
+                hints: broadcast::Sender::new(HINTS_KEPT),
             }),
         }
     }

@@ -9,7 +9,9 @@ use super::{Inner, MemoryStore, announce, commit, look};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, RunId, ShardId};
 use crate::limits;
-use crate::store::{Claim, Commit, CommitError, FactReader, Memory, Owner, RawFact, Shards, StoreError};
+use crate::store::{
+    Claim, Commit, CommitError, FactReader, Hint, Memory, Owner, RawFact, Shards, StoreError,
+};
 use crate::wire::state::AtRest;
 
 struct MemoryOwner {
@@ -37,7 +39,7 @@ impl Owner for MemoryOwner {
         };
         for execution in cancelled {
             // Nobody listens: nobody is to be told.
-            let _ = self.inner.cancelled.send(execution);
+            let _ = self.inner.hints.send(Hint::Stop(execution));
         }
         self.inner.facts_came.notify_waiters();
         self.inner.jobs_came.notify_waiters();

@@ -11,14 +11,12 @@ use redis::aio::MultiplexedConnection;
 use super::RedisStore;
 use super::connection::{Arg, Connector, args};
 use super::keys::{GROUP, Keys};
-use super::pubsub::CancelMessages;
+use super::pubsub::HintMessages;
 use super::replies::{array, entry, pairs, streams, take, unexpected};
 use super::shards::word;
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
-use crate::store::{
-    Accepted, Cancellations, Completion, Dead, Delivered, JobReader, Jobs, Meta, Runs, StoreError,
-};
+use crate::store::{Accepted, Completion, Dead, Delivered, Hints, JobReader, Jobs, Meta, Runs, StoreError};
 
 /// Before the first pending entry.
 const START: &str = "0-0";
@@ -42,8 +40,11 @@ impl Jobs for RedisStore {
     }
 
     async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {
+        let mut connection = self.connector.open(Duration::from_secs(10)).await?;
+        let asked = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await;
         Ok(Box::new(StreamReader {
-            connection: self.connector.open(Duration::from_secs(10)).await?,
+            id: asked.map_err(|e| self.connector.error("connecting", &e))?,
+            connection,
             connector: self.connector.clone(),
             keys: self.keys.clone(),
             consumer: consumer.to_string(),
@@ -188,7 +189,7 @@ impl Jobs for RedisStore {
         consumer: &str,
         entries: &[(EntryId, u32)],
     ) -> Result<(), StoreError> {
-        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
+        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue), self.keys.cancel(shard)];
         let mut list = Vec::from(args![GROUP, consumer, Delivery::HAND_BACK]);
         for (entry, number) in entries {
             list.extend([Arg::from(entry.to_string()), Arg::from(*number)]);
@@ -214,8 +215,14 @@ impl Jobs for RedisStore {
         }
     }
 
-    async fn cancellations(&self) -> Result<Box<dyn Cancellations>, StoreError> {
-        Ok(Box::new(CancelMessages::open(&self.connector, &self.keys.cancels()).await?))
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
+        Ok(Box::new(HintMessages::open(&self.connector, &self.keys.cancels()).await?))
+    }
+
+    async fn wake(&self, reader: u64) -> Result<(), StoreError> {
+        let mut command = redis::cmd("CLIENT");
+        command.arg("UNBLOCK").arg(reader).arg("TIMEOUT");
+        self.connector.ask("waking the reader of jobs", &command).await
     }
 
     async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
@@ -299,6 +306,8 @@ fn delivery_numbers(pending: Value) -> Vec<(EntryId, u32)> {
 
 /// Reads jobs for one consumer.
 struct StreamReader {
+    /// Of the connection at the server.
+    id: u64,
     connection: MultiplexedConnection,
     connector: Connector,
     keys: Keys,
@@ -345,6 +354,10 @@ impl StreamReader {
 
 #[async_trait]
 impl JobReader for StreamReader {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
     async fn read(
         &mut self,
         wanted: &[(ShardId, Arc<str>)],

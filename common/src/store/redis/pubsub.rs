@@ -11,8 +11,8 @@ use redis::aio::PubSubStream;
 use tokio::sync::watch;
 
 use super::connection::Connector;
-use crate::ids::{ExecutionId, RunId};
-use crate::store::{Cancellations, StoreError};
+use crate::ids::{RunId, ShardId};
+use crate::store::{Hint, Hints, StoreError};
 
 type Followed = Arc<Mutex<HashMap<RunId, watch::Sender<u64>>>>;
 
@@ -95,13 +95,13 @@ fn wake(followed: &Mutex<HashMap<RunId, watch::Sender<u64>>>, named: Option<&str
     }
 }
 
-/// Executions to stop, as they are published.
-pub(super) struct CancelMessages {
+/// Hints for workers, as they are published: ids of executions to stop, or the word of `hand_back.lua`.
+pub(super) struct HintMessages {
     messages: PubSubStream,
-    waiting: Vec<ExecutionId>,
+    waiting: Vec<Hint>,
 }
 
-impl CancelMessages {
+impl HintMessages {
     pub(super) async fn open(connector: &Connector, pattern: &str) -> Result<Self, StoreError> {
         let mut pubsub = connector.open_pubsub().await?;
         let subscribed = pubsub.psubscribe(pattern).await;
@@ -111,15 +111,24 @@ impl CancelMessages {
 }
 
 #[async_trait]
-impl Cancellations for CancelMessages {
-    async fn next(&mut self) -> Option<ExecutionId> {
+impl Hints for HintMessages {
+    async fn next(&mut self) -> Option<Hint> {
         loop {
-            if let Some(execution) = self.waiting.pop() {
-                return Some(execution);
+            if let Some(hint) = self.waiting.pop() {
+                return Some(hint);
             }
             let message = self.messages.next().await?;
             let text = String::from_utf8_lossy(message.get_payload_bytes()).into_owned();
-            self.waiting = text.split(' ').filter_map(|id| id.parse().ok()).collect();
+            self.waiting = match shard_of(message.get_channel_name()) {
+                Some(shard) if text == "handed-back" => vec![Hint::HandedBack(shard)],
+                _ => text.split(' ').filter_map(|id| id.parse().ok()).map(Hint::Stop).collect(),
+            };
         }
     }
+}
+
+/// The shard of a channel, which is the number in its braces.
+fn shard_of(channel: &str) -> Option<ShardId> {
+    let (_, rest) = channel.split_once('{')?;
+    rest.split_once('}')?.0.parse().ok().map(ShardId)
 }

@@ -1,6 +1,6 @@
 -- hand_back: gives jobs back at once, the delivery not counted: whoever looks next takes them without waiting, under a
--- number that is higher by the lift, so that the two holders are never taken for one another.
--- KEYS     1 a key that is never there   2 jobs stream
+-- number that is higher by the lift, so that the two holders are never taken for one another. All workers are told.
+-- KEYS     1 a key that is never there   2 jobs stream   3 channel of hints
 -- ARGV     1 group   2 consumer   3 lift   then a job each: entry, delivery number
 -- RETURNS  how many were given back
 -- CALLER   store/redis/jobs.rs, hand_back
@@ -16,4 +16,5 @@ for i = 4, #ARGV, 2 do
     given = given + 1
   end
 end
+if given > 0 then call('PUBLISH', KEYS[3], 'handed-back') end
 return given
