@@ -23,6 +23,9 @@ pub(crate) const NEVER: &str = "never";
 /// A blob at which the worker panics.
 pub(crate) const BOOM: &str = "boom";
 
+/// What the only reader is called.
+const READER: u64 = 17;
+
 /// What happened to the store, and what it is to do.
 #[derive(Default)]
 pub(crate) struct State {
@@ -110,6 +113,11 @@ impl FakeJobs {
     pub(crate) fn cancel(&self, execution: ExecutionId) {
         self.hint.send(Hint::Stop(execution)).expect("somebody listens");
     }
+    /// Another worker hands a job back.
+    pub(crate) fn give_back(&self, job: Delivered) {
+        self.state().returned.push_back(job);
+        self.hint.send(Hint::HandedBack(ShardId(0))).expect("somebody listens");
+    }
     /// A job of node `t` whose input is this.
     pub(crate) fn job(&self, entry: u64, name: Json) -> Delivered {
         let body = json!({
@@ -185,7 +193,7 @@ struct FakeReader {
 #[async_trait]
 impl JobReader for FakeReader {
     fn id(&self) -> u64 {
-        0
+        READER
     }
     async fn read(
         &mut self,
@@ -325,7 +333,9 @@ impl Jobs for FakeJobs {
         let receiver = self.hints.lock().unwrap().take();
         receiver.map(|it| Box::new(FakeHints(it)) as Box<dyn Hints>).ok_or_else(unreachable)
     }
-    async fn wake(&self, _reader: u64) -> Result<(), StoreError> {
+    async fn wake(&self, reader: u64) -> Result<(), StoreError> {
+        assert_eq!(reader, READER);
+        self.queued.notify_waiters();
         Ok(())
     }
     async fn graph_document(&self, _: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {

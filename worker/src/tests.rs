@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::{EntryId, ShardId};
-use tidemill_common::store::{Accepted, Completion};
+use tidemill_common::store::{Accepted, Completion, Delivered};
 
 use crate::core::Core;
 use crate::fake::{BOOM, FakeJobs, config, core, delivered, execution, unreachable, until};
@@ -306,6 +306,32 @@ async fn only_what_was_handed_back_is_taken_in_the_first_lease_after_a_disturban
     tokio::time::sleep(Duration::from_secs(30)).await;
     let looks = jobs.state().looks - before;
     assert!((10..=60).contains(&looks), "{looks}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_hands_back_is_taken_as_soon_as_it_is_told() {
+    let jobs = FakeJobs::new();
+    let core = working(&jobs, 4);
+    core.vital.set_fleet(1_000);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let told = tokio::time::Instant::now();
+    jobs.give_back(jobs.job(1, json!("a")));
+    results(&jobs, 1).await;
+    assert!(told.elapsed() < Duration::from_millis(100), "{:?}", told.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_finds_many_abandoned_jobs_looks_for_more_at_once() {
+    let jobs = FakeJobs::new();
+    let core = working(&jobs, 64);
+    tokio::time::sleep(core.settings.lease + Duration::from_secs(3)).await;
+    let many: Vec<_> = (1..=40).map(|entry| Delivered { number: 2, ..jobs.job(entry, json!("a")) }).collect();
+    core.vital.set_fleet(1_000);
+    jobs.state().abandoned.extend(many);
+    results(&jobs, 1).await;
+    let first = tokio::time::Instant::now();
+    results(&jobs, 40).await;
+    assert!(first.elapsed() < Duration::from_secs(3), "{:?}", first.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
