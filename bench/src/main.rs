@@ -10,11 +10,13 @@ mod process;
 mod programs;
 mod report;
 mod server;
+mod sse_load;
 mod workloads;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,7 +38,7 @@ struct Arguments {
     #[arg(long)]
     floor_only: bool,
     /// Measure only these workloads, such as W1,W3
-    #[arg(long, value_delimiter = ',', value_parser = workloads::WORKLOADS.map(|workload| workload.name))]
+    #[arg(long, value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
     /// Take scheduler and worker as they are instead of building them first
     #[arg(long)]
@@ -60,6 +62,12 @@ enum Role {
         #[arg(long)]
         redis_url: String,
     },
+    /// The model of W7
+    #[command(hide = true)]
+    SseModel {
+        #[arg(long)]
+        listen: String,
+    },
     /// The bare loop's owner
     #[command(hide = true)]
     FloorOwner {
@@ -74,6 +82,7 @@ async fn main() -> ExitCode {
     let done = match &arguments.role {
         Some(Role::FloorWorker { redis_url }) => floor::worker::run(redis_url).await,
         Some(Role::FloorOwner { redis_url }) => floor::owner::run(redis_url).await,
+        Some(Role::SseModel { listen }) => sse_load::model::run(listen).await,
         None => until_stopped(measure(&arguments)).await,
     };
     match done {
@@ -83,6 +92,12 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Every workload that can be asked for.
+fn names() -> PossibleValuesParser {
+    let named = workloads::WORKLOADS.map(|workload| workload.name);
+    PossibleValuesParser::new(named.into_iter().chain([workloads::w7::NAME]))
 }
 
 /// Ends early on Ctrl-C or SIGTERM; what is dropped with the work takes its child processes along.
