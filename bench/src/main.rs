@@ -2,6 +2,7 @@
 
 mod campaign;
 mod check;
+mod counts;
 mod engine;
 mod error;
 mod floor;
@@ -62,6 +63,21 @@ enum Role {
         #[arg(long)]
         redis_url: String,
     },
+    /// Count instructions under valgrind and compare them with the baseline
+    Counts {
+        /// Make what is counted the new baseline
+        #[arg(long)]
+        write: bool,
+        /// The baseline
+        #[arg(long, default_value = "bench/baseline.json")]
+        baseline: PathBuf,
+        /// The valgrind to use
+        #[arg(long, default_value = "valgrind")]
+        valgrind: PathBuf,
+    },
+    /// One of them, for valgrind
+    #[command(hide = true)]
+    Count { name: String },
     /// The model of W7
     #[command(hide = true)]
     SseModel {
@@ -83,6 +99,12 @@ async fn main() -> ExitCode {
         Some(Role::FloorWorker { redis_url }) => floor::worker::run(redis_url).await,
         Some(Role::FloorOwner { redis_url }) => floor::owner::run(redis_url).await,
         Some(Role::SseModel { listen }) => sse_load::model::run(listen).await,
+        Some(Role::Count { name }) => counts::run_case(name),
+        Some(Role::Counts { write, baseline, valgrind }) => {
+            let print_line = |line: &str| print(&format!("{line}\n"));
+            Programs::find()
+                .and_then(|programs| counts::check(&programs.own, valgrind, baseline, *write, print_line))
+        }
         None => until_stopped(measure(&arguments)).await,
     };
     match done {
