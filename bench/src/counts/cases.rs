@@ -24,7 +24,7 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     /// What it is, for people.
     pub(super) about: &'static str,
-    /// Does it so many times, each in a [`counted_section`].
+    /// Begins anew and does it so many times, each in a [`counted_section`].
     pub(super) run: fn(repeats: u64) -> Result<(), Error>,
 }
 
