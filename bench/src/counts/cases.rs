@@ -8,7 +8,7 @@ use tidemill_common::machine::{Fact, step};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::{event, fact, job, state};
 
-use super::counted_section;
+use super::counted;
 use super::story::Story;
 use super::workflows::{chain, chat, fan, iteration};
 use crate::error::Error;
@@ -24,7 +24,7 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     /// What it is, for people.
     pub(super) about: &'static str,
-    /// Begins anew and does it so many times, each in a [`counted_section`].
+    /// Begins anew and does it so many times and once, each [`counted`] but the first.
     pub(super) run: fn(repeats: u64) -> Result<(), Error>,
 }
 
@@ -122,9 +122,9 @@ fn mid_answer() -> Result<Scene, Error> {
 }
 
 fn of_step(scene: &Scene, repeats: u64) -> Result<(), Error> {
-    for _ in 0..repeats {
+    for turn in 0..=repeats {
         let (mut run, fact, at) = (scene.story.run.clone(), scene.fact()?, scene.story.moment());
-        let changes = counted_section(|| step(&mut run, black_box(fact), at));
+        let changes = counted(turn, || step(&mut run, black_box(fact), at));
         if changes.entries.is_empty() {
             return Err(Error::Wrong("a counted step has done nothing".into()));
         }
@@ -134,8 +134,8 @@ fn of_step(scene: &Scene, repeats: u64) -> Result<(), Error> {
 
 fn of_parse(scene: Scene, repeats: u64) -> Result<(), Error> {
     let Scene { story, kind, body } = scene;
-    for _ in 0..repeats {
-        let read = counted_section(|| fact::parse(black_box(kind), black_box(&body), &story.graph));
+    for turn in 0..=repeats {
+        let read = counted(turn, || fact::parse(black_box(kind), black_box(&body), &story.graph));
         read.map_err(|error| Error::Wrong(error.to_string()))?;
     }
     Ok(())
@@ -146,8 +146,8 @@ fn of_job(repeats: u64) -> Result<(), Error> {
     let (run, changes) = scene.changes()?;
     let write = RunWrite::new(&run, changes);
     let entry = write.jobs.first().ok_or_else(|| Error::Wrong("a counted step has made no job".into()))?;
-    for _ in 0..repeats {
-        let read = counted_section(|| job::parse(entry.run, black_box(&entry.body)));
+    for turn in 0..=repeats {
+        let read = counted(turn, || job::parse(entry.run, black_box(&entry.body)));
         read.map_err(|error| Error::Wrong(error.to_string()))?;
     }
     Ok(())
@@ -158,9 +158,9 @@ fn of_event(repeats: u64) -> Result<(), Error> {
     let (run, changes) = scene.changes()?;
     let told = changes.entries.iter().flatten().map(|told| event::encode(told, &run.graph));
     let fields: Vec<(String, String)> = told.map(|(kind, text)| (kind.to_string(), text)).collect();
-    for _ in 0..repeats {
+    for turn in 0..=repeats {
         let fields = fields.clone();
-        let read = counted_section(|| event::decode(EntryId::new(1, 0), black_box(fields)));
+        let read = counted(turn, || event::decode(EntryId::new(1, 0), black_box(fields)));
         read.map_err(|error| Error::Wrong(error.to_string()))?;
     }
     Ok(())
@@ -168,18 +168,18 @@ fn of_event(repeats: u64) -> Result<(), Error> {
 
 fn of_load(repeats: u64) -> Result<(), Error> {
     let story = mid_chain()?.story;
-    for _ in 0..repeats {
+    for turn in 0..=repeats {
         let (graph, rest) = (story.graph.clone(), story.at_rest());
-        let read = counted_section(|| state::load(story.run.id, graph, black_box(rest)));
+        let read = counted(turn, || state::load(story.run.id, graph, black_box(rest)));
         read.map_err(|error| Error::Wrong(error.to_string()))?;
     }
     Ok(())
 }
 
 fn of_commit(scene: &Scene, repeats: u64) -> Result<(), Error> {
-    for _ in 0..repeats {
+    for turn in 0..=repeats {
         let (run, changes) = scene.changes()?;
-        drop(counted_section(|| RunWrite::new(black_box(&run), changes)));
+        drop(counted(turn, || RunWrite::new(black_box(&run), changes)));
     }
     Ok(())
 }
@@ -189,8 +189,8 @@ fn of_encoded_event(repeats: u64) -> Result<(), Error> {
     let is_end = |kind: &EventKind| event::type_name(kind, &run.graph) == event::kind::NODE_RUN_SUCCEEDED;
     let ended = changes.entries.iter().flatten().find(|told| is_end(&told.kind));
     let ended = ended.ok_or_else(|| Error::Wrong("a counted step has ended no node".into()))?;
-    for _ in 0..repeats {
-        drop(counted_section(|| event::encode(black_box(ended), &run.graph)));
+    for turn in 0..=repeats {
+        drop(counted(turn, || event::encode(black_box(ended), &run.graph)));
     }
     Ok(())
 }
