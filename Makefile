@@ -5,10 +5,10 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim bench up down
+.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim bench bench-check bench-baseline up down
 
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing: redis-server, python3, a C compiler (through the system's packages)
 	@sh scripts/setup.sh
@@ -65,6 +65,14 @@ sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n
 
 bench: setup ## Measure on this machine, beside its own floor (release build; see bench/README.md)
 	$(CARGO) run --locked --release -p tidemill-bench
+
+bench-check: ## Count instructions of the engine's steps and of the wire under valgrind, and refuse more than bench/baseline.json allows
+	@sh scripts/setup-valgrind.sh
+	$(CARGO) run --locked --release -p tidemill-bench -- counts
+
+bench-baseline: ## Make what is counted now the baseline
+	@sh scripts/setup-valgrind.sh
+	$(CARGO) run --locked --release -p tidemill-bench -- counts --write
 
 up: ## Start the containers of deploy/compose.yaml (settings: deploy/.env)
 	@test -f deploy/.env || { echo 'up: copy deploy/env.example to deploy/.env and fill it in'; exit 1; }

@@ -11,7 +11,7 @@ use crate::process::Cpu;
 use crate::programs::Programs;
 use crate::report::Row;
 use crate::server::Server;
-use crate::workloads::{WORKLOADS, Workload};
+use crate::workloads::{WORKLOADS, Workload, w7};
 
 /// How much is measured.
 #[derive(Debug, Clone)]
@@ -27,11 +27,15 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
+    /// Whether a workload is asked for by its name.
+    fn wants_named(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
     /// Also what another workload that is wanted is compared with.
     fn wants(&self, workload: &Workload) -> bool {
-        let is_named = |name: &str| self.only.is_empty() || self.only.iter().any(|only| only == name);
         WORKLOADS.iter().any(|other| {
-            is_named(other.name) && (other.name == workload.name || other.floor == workload.name)
+            self.wants_named(other.name) && (other.name == workload.name || other.floor == workload.name)
         })
     }
 }
@@ -108,6 +112,9 @@ pub(crate) async fn run(
             let mut row = series.row(workload.name.into(), workload.unit.name(), workload.about);
             row.ratio_to_floor = ratio(workload, series, &floors);
             rows.push(row);
+        }
+        if extent.wants_named(w7::NAME) {
+            rows.extend(w7::rows(redis_server, programs, extent.is_quick, &told).await?);
         }
     }
     Ok(rows)

@@ -2,6 +2,7 @@
 
 mod campaign;
 mod check;
+mod counts;
 mod engine;
 mod error;
 mod floor;
@@ -10,11 +11,13 @@ mod process;
 mod programs;
 mod report;
 mod server;
+mod sse_load;
 mod workloads;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,7 +39,7 @@ struct Arguments {
     #[arg(long)]
     floor_only: bool,
     /// Measure only these workloads, such as W1,W3
-    #[arg(long, value_delimiter = ',', value_parser = workloads::WORKLOADS.map(|workload| workload.name))]
+    #[arg(long, value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
     /// Take scheduler and worker as they are instead of building them first
     #[arg(long)]
@@ -60,6 +63,27 @@ enum Role {
         #[arg(long)]
         redis_url: String,
     },
+    /// Count instructions under valgrind and compare them with the baseline
+    Counts {
+        /// Make what is counted the new baseline
+        #[arg(long)]
+        write: bool,
+        /// The baseline
+        #[arg(long, default_value = "bench/baseline.json")]
+        baseline: PathBuf,
+        /// The valgrind to use
+        #[arg(long, default_value = "valgrind")]
+        valgrind: PathBuf,
+    },
+    /// One of them, for valgrind
+    #[command(hide = true)]
+    Count { name: String },
+    /// The model of W7
+    #[command(hide = true)]
+    SseModel {
+        #[arg(long)]
+        listen: String,
+    },
     /// The bare loop's owner
     #[command(hide = true)]
     FloorOwner {
@@ -74,6 +98,13 @@ async fn main() -> ExitCode {
     let done = match &arguments.role {
         Some(Role::FloorWorker { redis_url }) => floor::worker::run(redis_url).await,
         Some(Role::FloorOwner { redis_url }) => floor::owner::run(redis_url).await,
+        Some(Role::SseModel { listen }) => sse_load::model::run(listen).await,
+        Some(Role::Count { name }) => counts::run_case(name),
+        Some(Role::Counts { write, baseline, valgrind }) => {
+            let print_line = |line: &str| print(&format!("{line}\n"));
+            Programs::find()
+                .and_then(|programs| counts::check(&programs.own, valgrind, baseline, *write, print_line))
+        }
         None => until_stopped(measure(&arguments)).await,
     };
     match done {
@@ -83,6 +114,12 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Every workload that can be asked for.
+fn names() -> PossibleValuesParser {
+    let named = workloads::WORKLOADS.map(|workload| workload.name);
+    PossibleValuesParser::new(named.into_iter().chain([workloads::w7::NAME]))
 }
 
 /// Ends early on Ctrl-C or SIGTERM; what is dropped with the work takes its child processes along.

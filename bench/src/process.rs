@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::error::Error;
 
 /// Clock ticks a second in `/proc`: 100 on every Linux of today, whatever the kernel's own rate.
-const TICKS_PER_SECOND: f64 = 100.0;
+pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A child process; killed when this is dropped.
 pub(crate) struct Process {
@@ -95,7 +95,7 @@ impl Cpu {
 }
 
 /// User and system time of a process with all its threads, in seconds.
-fn cpu_seconds(pid: u32) -> Result<f64, Error> {
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, Error> {
     let text =
         fs::read_to_string(format!("/proc/{pid}/stat")).map_err(Error::io("reading processor time"))?;
     ticks(&text)

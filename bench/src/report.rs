@@ -34,7 +34,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{:<9} {:>10} {:<8} {:>8}   {:>7} {:>9} {:>7}   what",
+        "{:<14} {:>10} {:<8} {:>8}   {:>7} {:>9} {:>7}   what",
         "", "value", "unit", "to floor", "redis", "scheduler", "worker"
     );
     for row in rows {
@@ -44,7 +44,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
         let (redis, scheduler, worker) = (cpu(|c| c.redis), cpu(|c| c.scheduler), cpu(|c| c.worker));
         let _ = writeln!(
             text,
-            "{:<9} {:>10.1} {:<8} {:>8}   {:>7} {:>9} {:>7}   {}",
+            "{:<14} {:>10.1} {:<8} {:>8}   {:>7} {:>9} {:>7}   {}",
             row.name, row.value, row.unit, ratio, redis, scheduler, worker, row.about
         );
     }

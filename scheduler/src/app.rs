@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use axum::serve::ListenerExt;
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::store::redis::RedisStore;
@@ -102,6 +103,12 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
                 }
             }
         };
+        // An event goes out at once; else it would wait until the client has acknowledged the one before, which clients
+        // like to put off for 40 ms.
+        let listener = listener.tap_io(|socket| {
+            // Without it events come late, no more.
+            let _ = socket.set_nodelay(true);
+        });
         if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(until).await {
             tracing::error!(%error, "the API ended");
         }

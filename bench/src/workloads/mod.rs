@@ -4,6 +4,7 @@ mod w1;
 mod w1p;
 mod w2;
 mod w3;
+pub(crate) mod w7;
 
 use serde_json::{Value as Json, json};
 

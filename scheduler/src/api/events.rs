@@ -106,6 +106,8 @@ pub struct Follower {
     /// After a reset the gaps of what is left are known.
     forgives_gaps: bool,
     ready: VecDeque<Entry>,
+    /// The last look saw the stream to its end.
+    has_seen_end: bool,
     is_caught_up: bool,
     is_ended: bool,
     told_at: Instant,
@@ -138,6 +140,7 @@ impl Follower {
             next_seq: (after == After::Start).then_some(1),
             forgives_gaps: false,
             ready: VecDeque::new(),
+            has_seen_end: false,
             is_caught_up: false,
             is_ended: false,
             told_at: now,
@@ -163,7 +166,10 @@ impl Follower {
             if self.is_ended || *self.shutdown.borrow() {
                 return None;
             }
-            match self.read().await {
+            // Another look would find nothing: whatever was written since then has changed the ticks, or is found after
+            // the wait like every hint that got lost. It would double what a follower costs.
+            let looks = !(self.is_caught_up && std::mem::take(&mut self.has_seen_end) && !self.has_ticked());
+            match if looks { self.read().await } else { Read::Nothing } {
                 Read::Some => continue,
                 Read::LastIsGone => return Some(self.begin_anew()),
                 Read::Nothing if !self.is_caught_up => return Some(self.catch_up()),
@@ -231,6 +237,7 @@ impl Follower {
         self.next_seq = None;
         self.forgives_gaps = true;
         self.is_caught_up = false;
+        self.has_seen_end = false;
         self.ready.clear();
         News::Reset
     }
@@ -246,6 +253,7 @@ impl Follower {
             }
         };
         let mut entries = by_entry(records);
+        self.has_seen_end = entries.len() < PAGE;
         if let Some(last) = self.last {
             let first = entries.pop_front().and_then(|entry| Some((entry.id, entry.records.last()?.seq)));
             if first != Some(last) {
@@ -254,6 +262,11 @@ impl Follower {
         }
         self.ready = entries;
         if self.ready.is_empty() { Read::Nothing } else { Read::Some }
+    }
+
+    /// Whether something may have been written since the last look began.
+    fn has_ticked(&self) -> bool {
+        self.ticks.has_changed().unwrap_or(false)
     }
 
     fn note_failure(&mut self, error: &StoreError) {

@@ -1,0 +1,129 @@
+//! One client: submits a run, follows it to its end, and looks at the time with every word.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http_body_util::BodyExt;
+use hyper::Method;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::door::{Door, Fault};
+use super::frames::Frames;
+use super::tally::Tally;
+
+/// Where runs are submitted.
+pub(super) const RUNS: &str = "/api/v1/runs";
+
+/// Asks for so many words. What happens is counted from the moment for which it was planned.
+pub(super) async fn ask(door: Arc<Watched>, words: usize, planned: Instant, tally: Arc<Mutex<Tally>>) {
+    let lock = || tally.lock().unwrap_or_else(PoisonError::into_inner);
+    lock().note(|tally| &mut tally.load, planned);
+    if let Err(fault) = follow(&door, words, planned, lock).await {
+        lock().note_error(&fault.to_string());
+    }
+}
+
+/// A door and the app behind it.
+pub(crate) struct Watched {
+    pub(super) door: Door,
+    pub(super) app: String,
+}
+
+impl Watched {
+    /// What is sent to run the app.
+    pub(super) fn submission(&self, words: usize) -> serde_json::Value {
+        json!({"app": self.app, "user": "bench", "sys": {"query": words.to_string()}})
+    }
+}
+
+async fn follow<'a>(
+    watched: &Watched,
+    words: usize,
+    planned: Instant,
+    lock: impl Fn() -> MutexGuard<'a, Tally>,
+) -> Result<(), Fault> {
+    let door = &watched.door;
+    let mut through = door.enter().await?;
+    let run = door.post(&mut through, RUNS, &watched.submission(words)).await?;
+    lock().note(|tally| &mut tally.accepted, planned);
+    let path = format!("{RUNS}/{}/events", run["id"].as_str().unwrap_or("?"));
+    through.ready().await?;
+    let mut answer = door.ask(&mut through, Method::GET, &path, String::new()).await?.into_body();
+    let (mut frames, mut seen) = (Frames::default(), Seen::default());
+    while let Some(piece) = answer.frame().await {
+        let Ok(piece) = piece?.into_data() else { continue };
+        frames.push(&piece);
+        while let Some(data) = frames.next() {
+            seen.take(data, planned, &lock)?;
+        }
+    }
+    if !seen.has_ended || seen.words != words {
+        let (seen, ended) = (seen.words, if seen.has_ended { "an end" } else { "no end" });
+        return Err(Fault::Wrong(format!("{seen} words of {words}, and {ended}")));
+    }
+    door.leave(through);
+    Ok(())
+}
+
+/// What a client has seen of its run.
+#[derive(Default)]
+struct Seen {
+    events: usize,
+    words: usize,
+    has_ended: bool,
+}
+
+/// As much of an event as matters here.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    data: Data<'a>,
+}
+
+#[derive(Deserialize)]
+struct Data<'a> {
+    #[serde(borrow, default)]
+    chunk: Cow<'a, str>,
+    #[serde(borrow, default)]
+    error: Option<Cow<'a, str>>,
+}
+
+impl Seen {
+    fn take<'a>(
+        &mut self,
+        data: &[u8],
+        planned: Instant,
+        lock: impl Fn() -> MutexGuard<'a, Tally>,
+    ) -> Result<(), Fault> {
+        let mut tally = lock();
+        if self.events == 0 {
+            tally.note(|tally| &mut tally.first, planned);
+        }
+        self.events += 1;
+        let event: Event =
+            serde_json::from_slice(data).map_err(|error| Fault::Wrong(format!("not an event: {error}")))?;
+        match &*event.kind {
+            "node_run_stream_chunk" => {
+                for said in event.data.chunk.split_ascii_whitespace() {
+                    let said = said.parse().map_err(|_| Fault::Wrong(format!("{said:?} was never said")))?;
+                    tally.note_word(said);
+                    self.words += 1;
+                }
+            }
+            "graph_run_succeeded" => self.has_ended = true,
+            "graph_run_failed"
+            | "graph_run_aborted"
+            | "graph_run_partial_succeeded"
+            | "node_run_stream_replaced" => {
+                let error = event.data.error.unwrap_or_default();
+                return Err(Fault::Wrong(format!("{} {error}", event.kind)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

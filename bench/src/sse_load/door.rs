@@ -1,0 +1,100 @@
+//! The way in: HTTP over connections that are kept, as many as there are clients at the same time.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, Response, header};
+use hyper_util::rt::TokioIo;
+use serde_json::Value as Json;
+use tokio::net::TcpStream;
+
+/// Why a client did not get what it asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("cannot connect: {0}")]
+    Connect(std::io::Error),
+    #[error("broken connection: {0}")]
+    Broken(#[from] hyper::Error),
+    #[error("refused with {status}: {body}")]
+    Refused { status: u16, body: String },
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// A connection without a request under way.
+pub(super) type Connection = SendRequest<Full<Bytes>>;
+
+/// Knows where, and with which key.
+pub(crate) struct Door {
+    address: SocketAddr,
+    bearer: String,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Door {
+    pub(super) fn new(address: SocketAddr, key: &str) -> Self {
+        Self { address, bearer: format!("Bearer {key}"), idle: Mutex::default() }
+    }
+
+    /// A connection that was used before, or a new one.
+    pub(super) async fn enter(&self) -> Result<Connection, Fault> {
+        loop {
+            let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(mut kept) = kept else { break };
+            if kept.ready().await.is_ok() {
+                return Ok(kept);
+            }
+        }
+        let stream = TcpStream::connect(self.address).await.map_err(Fault::Connect)?;
+        stream.set_nodelay(true).map_err(Fault::Connect)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    /// Keeps a connection whose answer was read to its end.
+    pub(super) fn leave(&self, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+
+    /// Sends a request.
+    pub(super) async fn ask(
+        &self,
+        through: &mut Connection,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> Result<Response<Incoming>, Fault> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "tidemill")
+            .header(header::AUTHORIZATION, &self.bearer)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| Fault::Wrong(error.to_string()))?;
+        let response = through.send_request(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await?.to_bytes();
+        Err(Fault::Refused { status, body: String::from_utf8_lossy(&body).into_owned() })
+    }
+
+    /// Posts an object, and answers the one that comes back.
+    pub(super) async fn post(
+        &self,
+        through: &mut Connection,
+        path: &str,
+        body: &Json,
+    ) -> Result<Json, Fault> {
+        let response = self.ask(through, Method::POST, path, body.to_string()).await?;
+        let body = response.into_body().collect().await?.to_bytes();
+        serde_json::from_slice(&body).map_err(|error| Fault::Wrong(format!("not JSON: {error}")))
+    }
+}
