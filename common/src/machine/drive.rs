@@ -152,12 +152,13 @@ pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
         (attempt, delivered) = (state.attempt, state.delivery);
     });
     timeouts::queued(cx, frame, node, attempt);
+    let execution = cx.execution(frame, node);
     cx.out.jobs.push(JobOrder {
         queue: spec.settings.queue.clone(),
         entry,
         frame: frame.clone(),
         node,
-        execution: cx.run.execution(frame, node),
+        execution,
         attempt,
         delivered,
         inputs,
@@ -191,7 +192,7 @@ fn shrink(
         Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 80,
     };
     let mut total: usize = inputs.iter().map(|(_, _, stored)| size(stored)).sum();
-    let execution = cx.run.execution(frame, node);
+    let execution = cx.execution(frame, node);
     while total > limits::JOB_BYTES_MAX {
         let Some((of, name, largest)) = inputs.iter_mut().max_by_key(|(_, _, stored)| size(stored)) else {
             break;

@@ -46,7 +46,7 @@ mod tests;
 
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
-use crate::ids::FramePath;
+use crate::ids::{ExecutionId, FramePath};
 use crate::limits;
 use crate::nodes::EvaluationLimits;
 
@@ -70,7 +70,7 @@ pub struct Moment {
 ///
 /// The state moves in place: if the changes cannot be committed it must be thrown away.
 pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
-    let mut cx = Step { run, at, out: Changes::default(), entry: Vec::new() };
+    let mut cx = Step { run, at, out: Changes::default(), entry: Vec::new(), last_execution: None };
     if cx.run.status.is_over() {
         return cx.out;
     }
@@ -116,6 +116,8 @@ struct Step<'a> {
     out: Changes,
     /// Events of the entry that is being put together.
     entry: Vec<Event>,
+    /// The execution that was asked for last: it is a hash, and asked for several times in a row.
+    last_execution: Option<(FramePath, NodeIx, ExecutionId)>,
 }
 
 impl Step<'_> {
@@ -132,8 +134,20 @@ impl Step<'_> {
         }
     }
 
-    fn about(&self, frame: &FramePath, node: NodeIx) -> About {
-        About { execution: self.run.execution(frame, node), frame: frame.clone(), node }
+    fn about(&mut self, frame: &FramePath, node: NodeIx) -> About {
+        About { execution: self.execution(frame, node), frame: frame.clone(), node }
+    }
+
+    /// The id of a node's execution.
+    fn execution(&mut self, frame: &FramePath, node: NodeIx) -> ExecutionId {
+        match &self.last_execution {
+            Some((of, at, execution)) if *at == node && of == frame => *execution,
+            _ => {
+                let execution = self.run.execution(frame, node);
+                self.last_execution = Some((frame.clone(), node, execution));
+                execution
+            }
+        }
     }
 
     /// Changes the state of a node. It will be written, and the counters follow.

@@ -79,7 +79,7 @@ pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
         let now = cx.at.now;
         return settle::failed(cx, frame, node, now, record);
     }
-    let (now, execution) = (cx.at.now, cx.run.execution(frame, node));
+    let (now, execution) = (cx.at.now, cx.execution(frame, node));
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     let own = request.timeout_s.map(|seconds| now.plus(Duration::from_secs(seconds)));
     let limit = limit_of(cx.run);
@@ -112,7 +112,7 @@ pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
 
 /// A pause of an exported run goes on in this one, under its id and with its times.
 pub(super) fn reopen(cx: &mut Step<'_>, mut pause: Pause) {
-    pause.execution = cx.run.execution(&pause.frame, pause.node);
+    pause.execution = cx.execution(&pause.frame, pause.node);
     if let Some(seconds) = pause.request.timeout_s {
         let due = pause.opened_at.plus(Duration::from_secs(seconds));
         cx.out.timers.push(TimerChange::Set(due, Timer::PauseExpires { pause: pause.id.clone() }));

@@ -14,18 +14,18 @@ use crate::value::{BlobRef, Segment, SegmentType, Stored};
 /// The record of a result: secrets masked where they are only shown, large values stored apart.
 pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> (Record, usize) {
     let inline_max = cx.run.head.options.inline_bytes_max;
-    let execution = cx.run.execution(frame, node);
+    let execution = cx.execution(frame, node);
     let graph = cx.run.graph.clone();
     let mut bytes = 0;
     let mut blobs = Vec::new();
-    let step = format!("{execution}/{}.{}", cx.at.commit, cx.run.seq);
+    let (commit, seq) = (cx.at.commit, cx.run.seq);
     let mut keep = |part: &str, name: &str, segment: Segment| -> Stored {
         let size = json_size(&segment.value);
         bytes += size;
         if size <= inline_max {
             return Stored::Inline(segment);
         }
-        let (blob, text) = apart(&format!("{step}/{part}/{name}"), &segment);
+        let (blob, text) = apart(&format!("{execution}/{commit}.{seq}/{part}/{name}"), &segment);
         blobs.push((blob.id.clone(), text));
         Stored::Blob(blob)
     };

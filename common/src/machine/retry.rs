@@ -24,7 +24,7 @@ pub(super) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
-    let execution = cx.run.execution(frame, node);
+    let execution = cx.execution(frame, node);
     let wait = backoff::wait_ms(&spec.retry, &spec.settings, &execution, attempt, end.record.retry_hint);
     let due = cx.at.now.plus(Duration::from_millis(wait));
     cx.update(frame, node, |state| {

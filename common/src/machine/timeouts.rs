@@ -92,7 +92,7 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType
 
 /// Takes a node's job out of its queue, or away from its worker.
 pub(super) fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
-    let execution = cx.run.execution(frame, node);
+    let execution = cx.execution(frame, node);
     let queue = cx.run.graph.node(node).settings.queue.clone();
     let Some(entry) = cx.run.node(frame, node).and_then(|n| n.job) else { return };
     cx.out.cancelled.push(CancelledJob { queue, entry, execution });

@@ -19,6 +19,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value as Json;
 
 use super::breakpoint::updates_from_json;
+use super::fields::Fields;
 use super::record::{read_record, write_record};
 use super::state::{head_from_json, head_to_json};
 use super::{WireError, read};
@@ -31,7 +32,7 @@ use crate::machine::fact::{
     Answer, JobChunk, JobDone, JobRef, JobStarted, PauseCommand, Stop, UpdateVariables,
 };
 use crate::machine::run::RunHead;
-use crate::value::{JsonMap, Selector};
+use crate::value::Selector;
 
 const WHAT: &str = "a fact";
 
@@ -206,9 +207,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     if kind == kind::START {
         return parse_start(body);
     }
-    let Json::Object(mut map) = read(WHAT, body)? else {
-        return Err(WireError::malformed(WHAT, "its body is no object"));
-    };
+    let mut map = Fields::read(WHAT, body)?;
     if let Some(fact) = command(kind, &mut map)? {
         return Ok(fact);
     }
@@ -220,17 +219,14 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             started_at: time(&map, "started_at")?,
             selector: selector(map.get("selector"))?,
             offset: map.get("offset").and_then(Json::as_u64).unwrap_or(0),
-            text: match map.remove("text") {
-                Some(Json::String(text)) => text,
-                _ => return Err(WireError::malformed(WHAT, "text is missing")),
-            },
+            text: map.take_text("text").ok_or_else(|| WireError::malformed(WHAT, "text is missing"))?,
         })),
         _ => {
             let done = JobDone {
                 job,
                 started_at: time(&map, "started_at")?,
                 finished_at: time(&map, "finished_at")?,
-                streamed: streamed(map.remove("streamed"))?,
+                streamed: streamed(map.get("streamed"))?,
                 record: read_record(&mut map)?,
             };
             Ok(if kind == kind::FAILED { Fact::JobFailed(done) } else { Fact::JobSucceeded(done) })
@@ -239,33 +235,28 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
 }
 
 /// A fact that is about the run and not about a job.
-fn command(kind: &str, map: &mut JsonMap) -> Result<Option<Fact>, WireError> {
-    let text = |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_str).map(str::to_string);
-    let reason =
-        |map: &JsonMap, default: &str| text(map, "reason").unwrap_or_else(|| default.to_string()).into();
+fn command(kind: &str, map: &mut Fields) -> Result<Option<Fact>, WireError> {
+    let text = |map: &Fields, key: &str| map.text(key).map(str::to_string);
+    let reason = |map: &Fields, default: &str| map.text("reason").unwrap_or(default).into();
     Ok(Some(match kind {
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
         kind::RESUME => Fact::Resume,
         kind::UPDATE => Fact::Update(UpdateVariables {
-            updates: updates_from_json(map.remove("updates"))?,
+            updates: updates_from_json(map.take_json("updates"))?,
             key: text(map, "key"),
         }),
         kind::ANSWER => Fact::Answer(Answer {
             pause: text(map, "pause").ok_or_else(|| WireError::malformed(WHAT, "pause is missing"))?.into(),
             action: text(map, "action").unwrap_or_default(),
-            inputs: match map.remove("inputs") {
-                Some(Json::Object(inputs)) => inputs,
-                _ => JsonMap::new(),
-            },
+            inputs: map.take_map("inputs").unwrap_or_default(),
         }),
         _ => return Ok(None),
     }))
 }
 
-fn read_job(map: &JsonMap, graph: &Graph) -> Result<JobRef, WireError> {
-    let text = |key: &str| map.get(key).and_then(Json::as_str);
-    let number = |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok());
+fn read_job(map: &Fields, graph: &Graph) -> Result<JobRef, WireError> {
+    let (text, number) = (|key| map.text(key), |key| map.number(key));
     let node = text("node").ok_or_else(|| WireError::malformed(WHAT, "node is missing"))?;
     let ix = graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })?;
     Ok(JobRef {
@@ -283,7 +274,7 @@ fn read_job(map: &JsonMap, graph: &Graph) -> Result<JobRef, WireError> {
     })
 }
 
-fn time(map: &JsonMap, key: &str) -> Result<Timestamp, WireError> {
+fn time(map: &Fields, key: &str) -> Result<Timestamp, WireError> {
     map.get(key)
         .and_then(Json::as_i64)
         .map(Timestamp::from_micros)
@@ -296,7 +287,7 @@ fn selector(value: Option<&Json>) -> Result<Selector, WireError> {
     Ok(parts.iter().map(|p| p.as_str().unwrap_or("").to_string()).collect())
 }
 
-fn streamed(value: Option<Json>) -> Result<Vec<(Selector, u64)>, WireError> {
+fn streamed(value: Option<&Json>) -> Result<Vec<(Selector, u64)>, WireError> {
     let Some(Json::Array(items)) = value else { return Ok(Vec::new()) };
     items
         .iter()

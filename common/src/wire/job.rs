@@ -5,14 +5,15 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value as Json;
 
-use super::value::{StoredJson, stored_from_json};
-use super::{WireError, read};
+use super::WireError;
+use super::fields::{Field, Fields};
+use super::value::{StoredJson, stored_from_field};
 use crate::graph::{Graph, GraphHash};
 use crate::ids::{ExecutionId, FramePath, NodeId, RunId};
 use crate::machine::changes::JobOrder;
 use crate::machine::run::RunOptions;
 use crate::nodes::Phase;
-use crate::value::{JsonMap, Stored};
+use crate::value::Stored;
 
 const WHAT: &str = "a job";
 
@@ -126,29 +127,23 @@ impl Serialize for OfNode<'_> {
 /// # Errors
 /// A newer version, or fields that are missing or do not fit.
 pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
-    let Json::Object(mut map) = read(WHAT, body)? else {
-        return Err(WireError::malformed(WHAT, "its body is no object"));
-    };
+    let mut map = Fields::read(WHAT, body)?;
     let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
-    let text = |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_str).map(str::to_string);
-    let number =
-        |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok());
-    let execution = text(&map, "execution").ok_or_else(|| missing("execution"))?;
-    let options = match map.remove("options") {
-        Some(Json::Object(options)) => super::state::options_from_json(&options),
-        _ => RunOptions::default(),
-    };
+    let options =
+        map.take_map("options").map(|options| super::state::options_from_json(&options)).unwrap_or_default();
+    let inputs = inputs(map.take("inputs"))?;
+    let text = |key: &str| map.text(key).ok_or_else(|| missing(key));
     Ok(Job {
         run,
-        graph: GraphHash(text(&map, "graph").ok_or_else(|| missing("graph"))?.into()),
-        frame: FramePath::from(text(&map, "frame").unwrap_or_default().as_str()),
-        node: NodeId::from(text(&map, "node").ok_or_else(|| missing("node"))?),
-        execution: execution.parse().map_err(|e| WireError::malformed(WHAT, e))?,
-        attempt: number(&map, "attempt").ok_or_else(|| missing("attempt"))?,
-        delivered: number(&map, "delivered").unwrap_or(0),
+        graph: GraphHash(text("graph")?.into()),
+        frame: FramePath::from(map.text("frame").unwrap_or_default()),
+        node: NodeId::from(text("node")?.to_string()),
+        execution: text("execution")?.parse().map_err(|e| WireError::malformed(WHAT, e))?,
+        attempt: map.number("attempt").ok_or_else(|| missing("attempt"))?,
+        delivered: map.number("delivered").unwrap_or(0),
         streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
         phase: phase(map.get("phase"))?,
-        inputs: inputs(map.remove("inputs"))?,
+        inputs,
         options,
     })
 }
@@ -160,15 +155,15 @@ fn phase(value: Option<&Json>) -> Result<Option<Phase>, WireError> {
     Phase::from_name(name).map(Some).ok_or_else(unknown)
 }
 
-fn inputs(value: Option<Json>) -> Result<Vec<(String, String, Stored)>, WireError> {
-    let Some(Json::Object(nodes)) = value else { return Ok(Vec::new()) };
+fn inputs(value: Option<Field>) -> Result<Vec<(String, String, Stored)>, WireError> {
+    let Some(Field::Object(nodes)) = value else { return Ok(Vec::new()) };
     let mut inputs = Vec::new();
     for (node, names) in nodes {
-        let Json::Object(names) = names else {
+        let Field::Object(names) = names else {
             return Err(WireError::malformed(WHAT, format!("inputs of {node} are no object")));
         };
         for (name, value) in names {
-            inputs.push((node.clone(), name, stored_from_json(value)?));
+            inputs.push((node.clone(), name, stored_from_field(value)?));
         }
     }
     Ok(inputs)

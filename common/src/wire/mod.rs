@@ -8,6 +8,7 @@ pub mod commit;
 pub mod event;
 pub mod expand;
 pub mod fact;
+pub(crate) mod fields;
 pub mod job;
 pub mod open;
 pub mod pause;

@@ -6,7 +6,8 @@ use serde_json::Value as Json;
 
 use super::WireError;
 use super::breakpoint::{updates_from_json, updates_json};
-use super::value::{NamedJson, named_from_json};
+use super::fields::Fields;
+use super::value::{NamedJson, named_from_field};
 use crate::machine::changes::Record;
 use crate::machine::fact::NamedValues;
 use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage};
@@ -60,38 +61,25 @@ fn with_rounds(record: &Record) -> JsonMap {
 }
 
 /// Reads the fields of a record out of an object.
-pub(crate) fn read_record(map: &mut JsonMap) -> Result<Record, WireError> {
-    let text = |map: &mut JsonMap, key: &str| match map.remove(key) {
-        Some(Json::String(text)) => text,
-        None | Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => {
-            String::new()
-        }
-    };
+pub(crate) fn read_record(map: &mut Fields) -> Result<Record, WireError> {
     Ok(Record {
-        inputs: named_from_json(map.remove("inputs"))?,
-        process_data: named_from_json(map.remove("process_data"))?,
-        outputs: named_from_json(map.remove("outputs"))?,
-        metadata: match map.remove("metadata") {
-            Some(Json::Object(map)) => map,
-            None | Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
-                JsonMap::new()
-            }
-        },
-        handle: text(map, "handle"),
-        usage: match map.remove("usage") {
-            Some(Json::Object(usage)) => Some(read_usage(usage)),
-            None | Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
-                None
-            }
-        },
-        error: text(map, "error"),
-        error_type: text(map, "error_type"),
-        retry_hint: map.remove("retry_after_ms").and_then(|v| v.as_u64()),
-        updates: match map.remove("updates") {
+        inputs: named_from_field(map.take("inputs"))?,
+        process_data: named_from_field(map.take("process_data"))?,
+        outputs: named_from_field(map.take("outputs"))?,
+        metadata: map.take_map("metadata").unwrap_or_default(),
+        handle: map.take_text("handle").unwrap_or_default(),
+        usage: map.take_map("usage").map(read_usage),
+        error: map.take_text("error").unwrap_or_default(),
+        error_type: map.take_text("error_type").unwrap_or_default(),
+        retry_hint: map.get("retry_after_ms").and_then(Json::as_u64),
+        updates: match map.take_json("updates") {
             None => Vec::new(),
             updates => updates_from_json(updates)?,
         },
-        pause: map.remove("pause").map(|pause| PauseRequest::from_json(&pause)).transpose()?.map(Box::new),
+        pause: match map.take_json("pause") {
+            Some(pause) => Some(Box::new(PauseRequest::from_json(&pause)?)),
+            None => None,
+        },
         // Only the engine ends a loop, and it has them.
         rounds: Vec::new(),
     })

@@ -17,6 +17,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use super::breakpoint::{breakpoints_from_json, breakpoints_json};
@@ -276,42 +277,58 @@ pub fn stream_field(key: &str) -> String {
 
 /// A node's state; its job, if it has one, lies in this queue.
 pub fn node_json(node: &NodeState, queue: &str) -> String {
-    let mut map = JsonMap::new();
-    map.insert("status".into(), node.status.name().into());
-    if node.attempt != 1 {
-        map.insert("attempt".into(), node.attempt.into());
-    }
-    if let Some(job) = node.job {
-        map.insert("job".into(), job.to_string().into());
-        // So that the job can be found even when the workflow cannot be read any more.
-        if queue != DEFAULT_QUEUE {
-            map.insert("queue".into(), queue.into());
+    // Strings and numbers only: this cannot fail.
+    serde_json::to_string(&NodeJson { node, queue }).unwrap_or_default()
+}
+
+struct NodeJson<'a> {
+    node: &'a NodeState,
+    queue: &'a str,
+}
+
+impl Serialize for NodeJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let (node, mut map) = (self.node, s.serialize_map(None)?);
+        map.serialize_entry("status", node.status.name())?;
+        if node.attempt != 1 {
+            map.serialize_entry("attempt", &node.attempt)?;
         }
+        if let Some(job) = node.job {
+            map.serialize_entry("job", &format_args!("{job}"))?;
+            // So that the job can be found even when the workflow cannot be read any more.
+            if self.queue != DEFAULT_QUEUE {
+                map.serialize_entry("queue", self.queue)?;
+            }
+        }
+        if node.delivery > 0 {
+            map.serialize_entry("delivery", &node.delivery)?;
+        }
+        if let Some(at) = node.started_at {
+            map.serialize_entry("started_at", &at.micros())?;
+        }
+        if let Some(at) = node.finished_at {
+            map.serialize_entry("finished_at", &at.micros())?;
+        }
+        if let Some(handle) = &node.handle {
+            map.serialize_entry("handle", &**handle)?;
+        }
+        if let Some(error) = &node.error {
+            map.serialize_entry("error", &**error)?;
+        }
+        if node.failures > 0 {
+            map.serialize_entry("failures", &node.failures)?;
+        }
+        let mut rest = JsonMap::new();
+        open::write_spent(&mut rest, &node.spent);
+        if let Some(body) = &node.body {
+            open::write_body(&mut rest, body);
+        }
+        open::write_tally(&mut rest, &node.inside);
+        for (name, value) in &rest {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
-    if node.delivery > 0 {
-        map.insert("delivery".into(), node.delivery.into());
-    }
-    if let Some(at) = node.started_at {
-        map.insert("started_at".into(), at.micros().into());
-    }
-    if let Some(at) = node.finished_at {
-        map.insert("finished_at".into(), at.micros().into());
-    }
-    if let Some(handle) = &node.handle {
-        map.insert("handle".into(), (**handle).into());
-    }
-    if let Some(error) = &node.error {
-        map.insert("error".into(), (**error).into());
-    }
-    if node.failures > 0 {
-        map.insert("failures".into(), node.failures.into());
-    }
-    open::write_spent(&mut map, &node.spent);
-    if let Some(body) = &node.body {
-        open::write_body(&mut map, body);
-    }
-    open::write_tally(&mut map, &node.inside);
-    Json::Object(map).to_string()
 }
 
 /// Reads a node's state.
@@ -344,11 +361,23 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
 
 /// A stream, without what it holds back: that is in the list of held chunks.
 pub fn stream_json(stream: &Stream) -> String {
-    json!({
-        "attempt": stream.attempt, "delivery": stream.delivery, "length": stream.length,
-        "told": stream.told, "closed": stream.closed, "ended": stream.ended,
-    })
-    .to_string()
+    // Numbers only: this cannot fail.
+    serde_json::to_string(&StreamJson(stream)).unwrap_or_default()
+}
+
+struct StreamJson<'a>(&'a Stream);
+
+impl Serialize for StreamJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(Some(6))?;
+        map.serialize_entry("attempt", &self.0.attempt)?;
+        map.serialize_entry("delivery", &self.0.delivery)?;
+        map.serialize_entry("length", &self.0.length)?;
+        map.serialize_entry("told", &self.0.told)?;
+        map.serialize_entry("closed", &self.0.closed)?;
+        map.serialize_entry("ended", &self.0.ended)?;
+        map.end()
+    }
 }
 
 fn stream_from_json(text: &str) -> Result<Stream, WireError> {

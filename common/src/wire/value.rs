@@ -13,6 +13,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value as Json;
 
 use super::WireError;
+use super::fields::Field;
 use crate::ids::BlobId;
 use crate::machine::changes::Output;
 use crate::machine::fact::NamedValues;
@@ -163,6 +164,25 @@ pub fn stored_from_json(value: Json) -> Result<Stored, WireError> {
         }
         "secret" => Ok(Stored::Secret(text(&map, "name")?.into())),
         kind => Err(WireError::Unknown { what: WHAT, kind: kind.to_string() }),
+    }
+}
+
+/// As [`stored_from_json`], of a message's field.
+pub(crate) fn stored_from_field(field: Field) -> Result<Stored, WireError> {
+    match field {
+        Field::Plain(json) => Ok(Stored::Inline(Segment::infer(json))),
+        Field::Object(fields) => stored_from_json(Json::Object(fields.into_map())),
+    }
+}
+
+/// As [`named_from_json`], of a message's field.
+pub(crate) fn named_from_field(field: Option<Field>) -> Result<NamedValues, WireError> {
+    match field {
+        None | Some(Field::Plain(Json::Null)) => Ok(Vec::new()),
+        Some(Field::Object(fields)) => {
+            fields.into_iter().map(|(name, value)| Ok((name, stored_from_field(value)?))).collect()
+        }
+        Some(Field::Plain(_)) => Err(WireError::malformed("named values", "not an object")),
     }
 }
 

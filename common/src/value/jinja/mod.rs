@@ -14,6 +14,7 @@
 
 mod arguments;
 mod budget;
+mod compiled;
 mod convert;
 mod errors;
 mod filters;
@@ -34,8 +35,9 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, LazyLock};
 
-use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 
+use self::compiled::{Compiled, Way};
 use super::Segment;
 use crate::limits;
 use crate::nodes::evaluate::UndefinedNames;
@@ -82,7 +84,7 @@ pub enum JinjaError {
 /// A parsed template; cheap to clone.
 #[derive(Clone)]
 pub struct JinjaTemplate {
-    compiled: Arc<Result<Environment<'static>, String>>,
+    compiled: Arc<Result<Compiled, String>>,
     /// Whether lists and objects of the inputs must be such that methods can change them.
     mutable: bool,
 }
@@ -99,7 +101,7 @@ impl JinjaTemplate {
         // Jinja2 reads every kind of line end as one, and drops the last.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let mutable = rewrite::changes_values(&source);
-        Self { compiled: Arc::new(compile(&source, mutable)), mutable }
+        Self { compiled: Arc::new(compile(&source, mutable).map(Compiled::new)), mutable }
     }
 
     /// What is wrong with the template's syntax.
@@ -136,15 +138,10 @@ impl JinjaTemplate {
         bytes_max: usize,
     ) -> Result<Option<String>, JinjaError> {
         let failed = |message: &str| JinjaError::Failed(message.into());
-        let mut env = match self.compiled.as_ref() {
-            Ok(env) => env.clone(),
+        let env = match self.compiled.as_ref() {
+            Ok(compiled) => compiled.environment(Way { fuel: fuel.unwrap_or(FUEL_MAX), undefined }),
             Err(message) => return Err(failed(message)),
         };
-        env.set_fuel(Some(fuel.unwrap_or(FUEL_MAX)));
-        env.set_undefined_behavior(match undefined {
-            UndefinedNames::Empty => UndefinedBehavior::Lenient,
-            UndefinedNames::Strict => UndefinedBehavior::Strict,
-        });
         let template = env.get_template(NAME).map_err(|error| failed(&error.to_string()))?;
         let context = Value::from_pairs(
             inputs
