@@ -8,7 +8,7 @@ import { TEXT, expect, measure } from './measure.mjs';
 
 const [port, , how] = process.argv.slice(2);
 const connection = { host: '127.0.0.1', port: Number(port), maxRetriesPerRequest: null };
-// Jobs that one worker has in hand; more did not make it faster.
+// Jobs that the worker has in hand at once; its default is one.
 const CONCURRENCY = 50;
 const QUEUE = 'steps';
 const opts = { removeOnComplete: true, removeOnFail: true };

@@ -116,7 +116,8 @@ def measure(given):
 
         homes = {"tidemill": target / "release"}
         for kind in dict.fromkeys(peer.kind for peer in given.peers if peer.kind not in homes):
-            home = attempt(keep, kind, 0, lambda: home_of(kind, place))
+            names = ", ".join(peer.name for peer in given.peers if peer.kind == kind)
+            home = attempt(keep, names, 0, lambda: home_of(kind, place))
             homes.update({kind: home} if home else {})
         keep({"machine": {**machine.facts(given.redis_server), "peers": install.versions(homes)}})
         present = [peer for peer in given.peers if peer.kind in homes]
