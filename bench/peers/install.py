@@ -92,8 +92,9 @@ def versions(homes):
         wanted = json.loads((HERE / "package.json").read_text())["dependencies"]
         found += [f"{name} {version}" for name, version in wanted.items()]
     for kind in sorted(homes.keys() - {"node", "tidemill"}):
-        pinned = [line for line in (HERE / f"requirements-{kind}.txt").read_text().splitlines() if line.startswith(kind)]
-        found += [line.replace("==", " ") for line in pinned] + [f"Python {'.'.join(map(str, version_of(homes[kind])))} for {kind}"]
+        lines = (HERE / f"requirements-{kind}.txt").read_text().splitlines()
+        found += [line.replace("==", " ") for line in lines if line.startswith(kind)]
+        found.append(f"Python {'.'.join(map(str, version_of(homes[kind])))} for {kind}")
     return ", ".join(found)
 
 

@@ -10,10 +10,10 @@ const IN_FLIGHT = 200;
 
 /** Measures all workloads. `chain(steps)` and `fan(width)` settle with their run; `runs` is how many W2 takes. */
 export async function measure(row, { chain, fan, runs, times = 30 }) {
-  if (isQuick) { runs = 2 * IN_FLIGHT; times = 5; }
+  if (isQuick) { runs = IN_FLIGHT; times = 5; }
   // Until V8 has compiled what is hot, it is V8 that would be measured.
   for (let i = 0; i < 5; i++) await chain(LONG);
-  await atOnce(() => chain(SHORT), 2 * IN_FLIGHT);
+  await atOnce(() => chain(SHORT), isQuick ? IN_FLIGHT : 2 * IN_FLIGHT);
   tell(row, 'W1', await oneByOne(() => chain(LONG), times) * 1e3 / LONG);
   tell(row, 'W2', runs * SHORT / (await atOnce(() => chain(SHORT), runs) / 1e3));
   if (!fan) return;

@@ -1,7 +1,7 @@
 // BullMQ: one worker in this process, in one of two ways.
-//   next  each job adds the one after it. Fast, and not safe: a worker that dies between adding and completing adds twice.
-//   flow  FlowProducer: a run is a tree of jobs stored at once, children before parents. Safe, as Tidemill's runs are.
-// Jobs are removed as they complete, so that BullMQ does not pay for a history that Tidemill keeps and this does not read.
+//   next  each job adds the one after it. A worker that dies between adding and completing adds twice.
+//   flow  FlowProducer: a run is a tree of jobs stored at once, children before parents. No step is added twice.
+// Jobs are removed as they complete: BullMQ is not made to keep a history, which nobody here would read.
 // Called as: on_bullmq.mjs PORT DIRECTORY next|flow
 import { FlowProducer, Queue, Worker } from 'bullmq';
 import { TEXT, expect, measure } from './measure.mjs';
@@ -26,7 +26,10 @@ await worker.waitUntilReady();
 
 if (how === 'next') {
   // A join would need a counter of one's own: no W3.
-  await measure('bullmq-next', { chain: (steps) => run(steps, (id) => queue.add('step', job(id, { left: steps - 1 }), opts)), runs: 2000 });
+  await measure('bullmq-next', {
+    chain: (steps) => run(steps, (id) => queue.add('step', job(id, { left: steps - 1 }), opts)),
+    runs: 2000,
+  });
 } else {
   await measure('bullmq-flow', {
     chain: (steps) => run(steps, (id) => flow.add(tree(id, steps))),

@@ -12,11 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 from graphon.dsl import loads
 
-from measure import CORES, IN_FLIGHT, LONG, SHORT, TEXT, TIMES, WIDTH, expect, seconds, tell
+from measure import CORES, IN_FLIGHT, IS_QUICK, LONG, SHORT, TEXT, TIMES, WIDTH, expect, seconds, tell
 
 # A run of W2 goes to whichever process is free; so many of them are one parcel.
 PARCEL = 5
-RUNS = 2 * IN_FLIGHT
+RUNS = IN_FLIGHT if IS_QUICK else 2 * IN_FLIGHT
 SECONDS_MAX = 240
 
 

@@ -72,17 +72,21 @@ async function run(handler, input) {
 }
 
 function start() {
-  // Both logs: which of them is in use depends on the provider that the version has as its default.
+  // Both logs: which of them is in use depends on what the version has as its default.
   const disabled = sync === 'no-fsync';
   const settings = join(directory, 'restate.toml');
   writeFileSync(settings, [
-    `base-dir = "${join(directory, 'data')}"`, 'bind-ip = "127.0.0.1"', `bind-port = ${nodePort}`, 'listen-mode = "tcp"',
+    `base-dir = "${join(directory, 'data')}"`,
     'disable-telemetry = true', 'log-filter = "error"',
-    '[admin]', `bind-port = ${adminPort}`, '[ingress]', `bind-port = ${ingressPort}`,
-    '[bifrost.local]', `rocksdb-disable-wal-fsync = ${disabled}`, '[log-server]', `rocksdb-disable-wal-fsync = ${disabled}`, '',
+    'bind-ip = "127.0.0.1"', 'listen-mode = "tcp"', `bind-port = ${nodePort}`,
+    '[admin]', `bind-port = ${adminPort}`,
+    '[ingress]', `bind-port = ${ingressPort}`,
+    '[bifrost.local]', `rocksdb-disable-wal-fsync = ${disabled}`,
+    '[log-server]', `rocksdb-disable-wal-fsync = ${disabled}`, '',
   ].join('\n'));
   const log = openSync(LOG, 'w');
-  return spawn(program(), ['--config-file', settings, '--no-logo', '--node-name', 'bench'], { stdio: ['ignore', log, log] });
+  const args = ['--config-file', settings, '--no-logo', '--node-name', 'bench'];
+  return spawn(program(), args, { stdio: ['ignore', log, log] });
 }
 
 /** The program is in a package of its own for each system and processor. */
@@ -118,7 +122,10 @@ function post(port, path, input) {
     const request = http.request({ host: '127.0.0.1', port, path, method: 'POST', agent, headers }, (answer) => {
       let text = '';
       answer.on('data', (part) => { text += part; });
-      answer.on('end', () => (answer.statusCode < 300 ? resolve(text) : reject(new Error(`${answer.statusCode} ${text}`))));
+      answer.on('end', () => {
+        if (answer.statusCode < 300) resolve(text);
+        else reject(new Error(`${answer.statusCode} ${text}`));
+      });
     });
     request.on('error', reject);
     request.end(body);

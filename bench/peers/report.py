@@ -56,10 +56,11 @@ def rows_of(table, figures):
 
 def text(table, samples, failures):
     """For the terminal."""
-    lines = [heads := rows_of(table, Figures(samples))[0], *rows_of(table, Figures(samples))[1]]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+    heads, body = rows_of(table, Figures(samples))
+    widths = [max(len(line[at]) for line in [heads, *body]) for at in range(len(heads))]
     # Names begin at the left, figures end at the right.
-    padded = [[cell.ljust(width) if at < 2 else cell.rjust(width) for at, (cell, width) in enumerate(zip(line, widths))] for line in lines]
+    pads = [str.ljust if at < 2 else str.rjust for at in range(len(heads))]
+    padded = [[pad(cell, width) for pad, cell, width in zip(pads, line, widths)] for line in [heads, *body]]
     return "\n".join(["  ".join(line).rstrip() for line in padded] + problems(failures)) + "\n"
 
 

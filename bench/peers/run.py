@@ -1,12 +1,14 @@
 """Measures Tidemill and other engines with the same work on the same machine, and prints one table.
 
-`make bench-peers` calls it; docs/benchmarks.md says what is measured, and to whom the comparison is unfair. Every round runs
-every peer once, each in fresh processes on a fresh redis-server, and begins with another one, so that a machine that is slow for
-a while is slow for all. A peer that cannot be installed or fails is a line that says why, and the exit code is then 1.
+`make bench-peers` calls it; docs/benchmarks.md says what is measured, and to whom the comparison is unfair. Every round
+runs every peer once, each in fresh processes on a fresh redis-server, and begins with another one, so that a machine that
+is slow for a while is slow for all. A peer that cannot be installed or fails is a line that says why, and the exit code is
+then 1.
 """
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -69,7 +71,8 @@ TABLE = {
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=int(os.environ.get("REPEATS") or 5), help="rounds (REPEATS; 5)")
-    parser.add_argument("--only", default=os.environ.get("ONLY"), help="peers, such as celery,graphon (ONLY; all); Tidemill always runs")
+    only = "peers, such as celery,graphon (ONLY; all); Tidemill always runs"
+    parser.add_argument("--only", default=os.environ.get("ONLY"), help=only)
     parser.add_argument("--quick", action="store_true", help="one round with few runs: does it work?")
     parser.add_argument("--redis-server", default="redis-server", help="the redis-server to use")
     parser.add_argument("--target", type=Path, help="cargo's target directory")
@@ -114,21 +117,28 @@ def measure(given):
             lines.append(line)
             print(json.dumps(line), file=out, flush=True)
 
-        homes = {"tidemill": target / "release"}
-        for kind in dict.fromkeys(peer.kind for peer in given.peers if peer.kind not in homes):
-            names = ", ".join(peer.name for peer in given.peers if peer.kind == kind)
-            home = attempt(keep, names, 0, lambda: home_of(kind, place))
-            homes.update({kind: home} if home else {})
+        homes = {"tidemill": target / "release", **installed(given.peers, place, keep)}
         keep({"machine": {**machine.facts(given.redis_server), "peers": install.versions(homes)}})
         present = [peer for peer in given.peers if peer.kind in homes]
         for number in range(1, 2 if given.quick else given.repeats + 1):
             first = (number - 1) % len(present)
             for peer in present[first:] + present[:first]:
                 say(f"round {number}: {peer.name}")
-                for sample in attempt(keep, peer.name, number, lambda: figures_of(peer, homes[peer.kind], given, place)) or []:
+                work = functools.partial(figures_of, peer, homes[peer.kind], given, place)
+                for sample in attempt(keep, peer.name, number, work) or []:
                     keep({"round": number, **sample})
         keep({"machine": {"load after": machine.load()}})
     return lines
+
+
+def installed(peers, place, keep):
+    """Where the packages of each kind are; a kind that cannot be installed is missing."""
+    homes = {}
+    for kind in dict.fromkeys(peer.kind for peer in peers if peer.kind != "tidemill"):
+        names = ", ".join(peer.name for peer in peers if peer.kind == kind)
+        home = attempt(keep, names, 0, functools.partial(home_of, kind, place))
+        homes.update({kind: home} if home else {})
+    return homes
 
 
 def attempt(keep, name, number, work):
@@ -168,7 +178,7 @@ def figures_of(peer, home, given, place):
 
 def figures_of_script(peer, home, given, directory, log):
     """What a script prints, with a directory for its data and a Redis where it wants one."""
-    (program, folder) = ("node", home) if peer.kind == "node" else (home, install.HERE)
+    program, folder = ("node", home) if peer.kind == "node" else (home, install.HERE)
     environment = {**os.environ, "BENCH_QUICK": str(int(given.quick)), "PYTHONDONTWRITEBYTECODE": "1"}
     work = Path(directory, "work")
     work.mkdir()
@@ -180,17 +190,21 @@ def figures_of_script(peer, home, given, directory, log):
 def figures_of_tidemill(home, given, directory, log):
     """The same from Tidemill's own program, which brings its own servers and the floor."""
     out = Path(directory, "figures.jsonl")
-    options = ["--repeats", "1", "--only", ",".join(ALL), "--no-build", "--redis-server", given.redis_server, "--out", out]
-    run([home / "tidemill-bench", *options, *(["--quick"] if given.quick else [])], PEER_SECONDS, log)
-    named = {**{workload: ("tidemill", workload) for workload in ALL}, **{f"floor {workload}": ("floor", workload) for workload in ALL}}
-    rows = [row for row in map(json.loads, out.read_text().splitlines()) if row["name"] in named]
-    samples = [dict(zip(("row", "workload", "value"), (*named[row["name"]], row["value"]))) for row in rows]
-    return "\n".join(map(json.dumps, samples))
+    options = ["--repeats", "1", "--only", ",".join(ALL), "--no-build", *(["--quick"] if given.quick else [])]
+    own = [home / "tidemill-bench", *options, "--redis-server", given.redis_server, "--out", out]
+    run(own, PEER_SECONDS, log)
+    values = {row["name"]: row["value"] for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())}
+    lines = []
+    for row, prefix in (("floor", "floor "), ("tidemill", "")):
+        named = [(workload, prefix + workload) for workload in ALL if prefix + workload in values]
+        lines += [json.dumps({"row": row, "workload": workload, "value": values[name]}) for workload, name in named]
+    return "\n".join(lines)
 
 
 def target_directory():
     """Where cargo builds."""
-    told = install.answer_of(["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path", REPOSITORY / "Cargo.toml"])
+    metadata = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"]
+    told = install.answer_of([*metadata, REPOSITORY / "Cargo.toml"])
     return Path(json.loads(told)["target_directory"])
 
 
