@@ -1,7 +1,7 @@
 """Fetches the peers from their registries, at the versions that are pinned here, into the build's own directory.
 
-What is there already at these versions is taken as it is. The first installation needs the network, some minutes and about
-2 GB, most of it graphon's dependencies.
+What is there already at these versions is taken as it is. The first installation needs the network, some minutes and
+somewhat more than 1 GB, most of it graphon's dependencies.
 """
 
 import hashlib
