@@ -99,6 +99,9 @@ def main():
     facts = {name: value for line in lines for name, value in line.get("machine", {}).items()}
     samples = [line for line in lines if "value" in line]
     failures = [line for line in lines if "why" in line]
+    if "load after" not in facts:  # The last line of a whole measurement.
+        last = max((sample["round"] for sample in samples), default=1)
+        failures.append({"round": last, "peer": "all", "why": "stopped before the end, what came after it is missing"})
     print(report.text(TABLE, samples, failures), end="")
     if given.markdown:
         report.write_section(given.markdown, report.markdown(TABLE, facts, samples, failures))
@@ -119,6 +122,8 @@ def measure(given):
 
         homes = {"tidemill": target / "release", **installed(given.peers, place, keep)}
         keep({"machine": {**machine.facts(given.redis_server), "peers": install.versions(homes)}})
+        if given.quick:
+            keep({"machine": {"extent": "quick: few runs, which say nothing about speed"}})
         present = [peer for peer in given.peers if peer.kind in homes]
         for number in range(1, 2 if given.quick else given.repeats + 1):
             first = (number - 1) % len(present)
