@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim bench bench-check bench-baseline up down
+.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim bench bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ bench-check: ## Count instructions of the engine's steps and of the wire under v
 bench-baseline: ## Make what is counted now the baseline
 	@sh scripts/setup-valgrind.sh
 	$(CARGO) run --locked --release -p tidemill-bench -- counts --write
+
+bench-peers: setup ## Measure other engines beside Tidemill with the same work: REPEATS=n, ONLY=celery,graphon (docs/benchmarks.md)
+	$(CARGO) build --locked --release -p tidemill-bench -p tidemill-scheduler -p tidemill-worker
+	@python3 bench/peers/run.py
 
 up: ## Start the containers of deploy/compose.yaml (settings: deploy/.env)
 	@test -f deploy/.env || { echo 'up: copy deploy/env.example to deploy/.env and fill it in'; exit 1; }

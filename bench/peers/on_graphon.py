@@ -1,0 +1,112 @@
+"""graphon, the engine inside Dify: a library without storage. The same workflow files as Tidemill's, default settings.
+
+An engine is made for one run, from the text of the workflow. `graphon` counts the run alone, `graphon-load` both, which is
+what a process pays that keeps nothing but the text. Runs are spread over one process for each core, since
+in one process threads would only wait for each other. Called as: on_graphon.py
+"""
+
+import json
+import logging
+import statistics
+from concurrent.futures import ProcessPoolExecutor
+
+from graphon.dsl import loads
+
+from measure import CORES, IN_FLIGHT, IS_QUICK, LONG, SHORT, TEXT, TIMES, WIDTH, expect, seconds, tell
+
+# A run of W2 goes to whichever process is free; so many of them are one parcel.
+PARCEL = 5
+RUNS = IN_FLIGHT if IS_QUICK else 2 * IN_FLIGHT
+SECONDS_MAX = 240
+
+
+def workflow(before):
+    """Template nodes that hand the text on; `before` tells for each step, from 1, which ones are in front (0: the start)."""
+    start = {"type": "start", "title": "Start", "variables": [
+        {"variable": "text", "label": "Text", "type": "paragraph", "required": True, "max_length": 1000}]}
+    nodes, edges = [{"id": "start", "data": start}], []
+    for step, fronts in before.items():
+        nodes.append({"id": f"step{step}", "data": {
+            "type": "template-transform", "title": f"Step {step}", "template": "{{ text }}",
+            "variables": [{"variable": "text", "value_selector": selector(fronts[0])}]}})
+        edges += [(selector(front)[0], f"step{step}") for front in fronts]
+    last = max(before)
+    outputs = [{"variable": "text", "value_selector": selector(last)}]
+    nodes.append({"id": "end", "data": {"type": "end", "title": "End", "outputs": outputs}})
+    edges.append((f"step{last}", "end"))
+    graph = {"nodes": nodes, "edges": [{"source": a, "target": b} for a, b in edges]}
+    # JSON is YAML too.
+    return json.dumps({"kind": "graph", "dependencies": [], "graph": graph})
+
+
+def selector(step):
+    return [f"step{step}", "output"] if step else ["start", "text"]
+
+
+def chain(steps):
+    return workflow({step: [step - 1] for step in range(1, steps + 1)})
+
+
+def fan(width):
+    beside = {step: [1] for step in range(2, width + 2)}
+    return workflow({1: [0], **beside, width + 2: list(beside)})
+
+
+def run(text, steps):
+    """Seconds of loading and of running."""
+    engine = None
+
+    def load():
+        nonlocal engine
+        engine = loads(text, start_inputs={"text": TEXT})
+
+    loading = seconds(load)
+    events = []
+    running = seconds(lambda: events.extend(engine.run()))
+    names = [type(event).__name__ for event in events]
+    expect(names[-1], "GraphRunSucceededEvent", "last event")
+    expect(events[-1].outputs["text"], TEXT, "result")
+    expect(names.count("NodeRunSucceededEvent"), steps + 2, "steps with start and end")
+    return loading, running
+
+
+def parcel(text):
+    """Seconds of loading and of running, over a parcel of runs."""
+    return tuple(map(sum, zip(*(run(text, SHORT) for _ in range(PARCEL)))))
+
+
+def one_by_one(text, steps):
+    """Median seconds of a run alone, and of loading and running."""
+    for _ in range(3):
+        run(text, steps)
+    times = [run(text, steps) for _ in range(TIMES)]
+    return statistics.median(running for _, running in times), statistics.median(map(sum, times))
+
+
+def at_once():
+    """Steps a second of running alone (loading's share of the time is taken off), and of loading and running."""
+    text = chain(SHORT)
+    with ProcessPoolExecutor(CORES) as processes:
+        list(processes.map(parcel, [text] * 2 * CORES, timeout=SECONDS_MAX))
+        spent = []
+        took = seconds(lambda: spent.extend(processes.map(parcel, [text] * (RUNS // PARCEL), timeout=SECONDS_MAX)))
+    steps = RUNS * SHORT
+    share_of_running = sum(running for _, running in spent) / sum(map(sum, spent))
+    return steps / (took * share_of_running), steps / took
+
+
+def main():
+    logging.disable(logging.CRITICAL)
+    alone, whole = one_by_one(chain(LONG), LONG)
+    tell("graphon", "W1", alone * 1e6 / LONG)
+    tell("graphon-load", "W1", whole * 1e6 / LONG)
+    alone, whole = at_once()
+    tell("graphon", "W2", alone)
+    tell("graphon-load", "W2", whole)
+    alone, whole = one_by_one(fan(WIDTH), WIDTH + 2)
+    tell("graphon", "W3", alone * 1e3)
+    tell("graphon-load", "W3", whole * 1e3)
+
+
+if __name__ == "__main__":
+    main()
