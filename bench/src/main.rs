@@ -2,14 +2,18 @@
 
 mod campaign;
 mod check;
+mod door;
 mod engine;
 mod error;
+mod fleet;
 mod floor;
+mod lab;
 mod measure;
 mod process;
 mod programs;
 mod report;
 mod server;
+mod target;
 mod workloads;
 
 use std::path::{Path, PathBuf};
@@ -38,6 +42,9 @@ struct Arguments {
     /// Measure only these workloads, such as W1,W3
     #[arg(long, value_delimiter = ',', value_parser = workloads::WORKLOADS.map(|workload| workload.name))]
     only: Vec<String>,
+    /// End with an error when a row misses its target
+    #[arg(long)]
+    strict: bool,
     /// Take scheduler and worker as they are instead of building them first
     #[arg(long)]
     no_build: bool,
@@ -109,7 +116,12 @@ async fn measure(arguments: &Arguments) -> Result<(), Error> {
     };
     let rows = campaign::run(&arguments.redis_server, &programs, &extent, say).await?;
     print(&report::table(&rows));
-    report::write(&rows, Path::new(&arguments.out))
+    report::write(&rows, Path::new(&arguments.out))?;
+    let missed = report::missed(&rows);
+    if arguments.strict && !missed.is_empty() {
+        return Err(Error::Wrong(format!("targets are missed: {}", missed.join(", "))));
+    }
+    Ok(())
 }
 
 #[allow(clippy::print_stdout)] // The table is what this program is for.
