@@ -42,8 +42,7 @@ pub(crate) async fn run(
     let mut repeats = Vec::with_capacity(extent.repeats);
     for repeat in 1..=extent.repeats {
         let lab = Lab::new(redis_server.to_path_buf(), programs.clone(), extent.is_quick);
-        let ping =
-            floor::ping(&lab.server().await?, if extent.is_quick { 2_000 } else { 20_000 }).await?;
+        let ping = floor::ping(&lab.server().await?, if extent.is_quick { 2_000 } else { 20_000 }).await?;
         lab.tell(Row::bare("PING", ping, "us", "round trip to redis-server"));
         for workload in WORKLOADS.iter().filter(|workload| extent.wants(workload)) {
             told(&format!("repeat {repeat} of {}: {}, {}", extent.repeats, workload.name, workload.about));
@@ -66,7 +65,8 @@ fn medians(repeats: Vec<Vec<Row>>) -> Vec<Row> {
             let mut values: Vec<f64> = same.iter().filter_map(|row| part(row)).collect();
             (!values.is_empty()).then(|| median(&mut values))
         };
-        let cpu = |part: fn(&Cpu) -> f64| of(&|row| row.cpu_us_per_step.as_ref().map(part)).unwrap_or_default();
+        let cpu =
+            |part: fn(&Cpu) -> f64| of(&|row| row.cpu_us_per_step.as_ref().map(part)).unwrap_or_default();
         Row {
             value: of(&|row| Some(row.value)).unwrap_or_default(),
             ratio_to_floor: of(&|row| row.ratio_to_floor),

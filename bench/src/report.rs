@@ -128,7 +128,8 @@ mod tests {
             floor.json().to_string(),
             r#"{"name":"floor W3","value":2.5,"unit":"ms","ratio_to_floor":null}"#
         );
-        let row = Row { name: "W3".into(), ratio_to_floor: Some(1.5), targets: &[Target::AtMost(2.0)], ..floor };
+        let row =
+            Row { name: "W3".into(), ratio_to_floor: Some(1.5), targets: &[Target::AtMost(2.0)], ..floor };
         assert_eq!(
             row.json().to_string(),
             r#"{"name":"W3","value":2.5,"unit":"ms","ratio_to_floor":1.5,"targets":[{"target":"<= 2","met":false}]}"#

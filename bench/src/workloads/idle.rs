@@ -41,7 +41,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let share = cpu.map_with(cpu_before, |after, before| (after - before) * 100.0 / seconds);
     lab.tell(Row {
         targets: &[Target::Below(1.0)],
-        ..Row::bare("idle", share.sum(), "% core", "8 shards, 1 scheduler, 10 workers, no runs: all processes")
+        ..Row::bare(
+            "idle",
+            share.sum(),
+            "% core",
+            "8 shards, 1 scheduler, 10 workers, no runs: all processes",
+        )
     });
     for (name, part, about) in [
         ("idle/redis", share.redis, "redis-server's part of it"),

@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use redis::AsyncCommands;
 use tidemill_common::ids::ShardId;
 
-use super::workflow::{self, Place};
 use super::Workload;
+use super::workflow::{self, Place};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::fleet::Plan;
@@ -43,7 +43,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let after = used(&mut engine).await?;
     tell_processes(lab, &engine, "later", "after these runs")?;
     let bytes = (after - before) / (load.runs * load.times) as f64;
-    lab.tell(Row::bare("memory/run", bytes, "bytes", "of Redis for an ended run of 20 steps, with its events"));
+    lab.tell(Row::bare(
+        "memory/run",
+        bytes,
+        "bytes",
+        "of Redis for an ended run of 20 steps, with its events",
+    ));
     Ok(())
 }
 

@@ -2,10 +2,10 @@
 
 use futures_util::FutureExt as _;
 
+use super::Unit;
 use super::Workload;
 use super::timed::Timed;
 use super::workflow::Place;
-use super::Unit;
 use crate::floor::Shape;
 use crate::lab::BareLoop;
 use crate::measure::Load;

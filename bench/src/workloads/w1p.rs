@@ -4,8 +4,8 @@ use futures_util::FutureExt as _;
 
 use super::Workload;
 use super::timed::Timed;
-use super::workflow::Place;
 use super::w1;
+use super::workflow::Place;
 use crate::floor::Shape;
 use crate::measure::Load;
 use crate::target::Target;

@@ -31,7 +31,8 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     for (steps, times, times_quick) in CHAINS {
         let server = lab.server().await?;
         let plan = Plan::of(&server, 1, 1);
-        let mut engine = lab.engine(&server, &plan, workflow::job(Shape::Chain(steps), Place::Worker)).await?;
+        let mut engine =
+            lab.engine(&server, &plan, workflow::job(Shape::Chain(steps), Place::Worker)).await?;
         // One on each shard, so that both have the graph at hand.
         let load = Load::one_by_one(if lab.is_quick { times_quick } else { times }).warmed_by(2);
         engine.warm_up(&load).await?;
@@ -47,7 +48,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let worst = worst_deviation(&values);
     lab.tell(Row {
         targets: &[Target::AtMost(20.0)],
-        ..Row::bare("W4", worst, "%", "how far a step of the other chains is from one of the chain of 100 at most")
+        ..Row::bare(
+            "W4",
+            worst,
+            "%",
+            "how far a step of the other chains is from one of the chain of 100 at most",
+        )
     });
     Ok(())
 }

@@ -35,8 +35,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         let server = lab.server().await?;
         // Doors for the scheduler and for the load; the rest of what the server counts is the worker's.
         let (scheduler, own) = (Door::open(server.port())?, Door::open(server.port())?);
-        let plan =
-            Plan { scheduler_url: scheduler.url(), load_url: own.url(), ..Plan::of(&server, 1, 1) };
+        let plan = Plan { scheduler_url: scheduler.url(), load_url: own.url(), ..Plan::of(&server, 1, 1) };
         let mut engine = lab.engine(&server, &plan, job(bytes)).await?;
         let load = Load::one_by_one(if lab.is_quick { runs_quick } else { runs }).warmed_by(2);
         engine.warm_up(&load).await?;
@@ -48,8 +47,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         let carried = (load.times * NODES * bytes) as f64;
         let all = (after.all - before.all) / carried;
         let of_scheduler = (after.scheduler - before.scheduler) / carried;
-        let about = format!("bytes to and from Redis a node, by the size of the value of {name} that it hands on");
-        lab.tell(Row { targets: &[Target::AtMost(3.0)], ..Row::bare(format!("W6/{name}"), all, "x", &about) });
+        let about =
+            format!("bytes to and from Redis a node, by the size of the value of {name} that it hands on");
+        lab.tell(Row {
+            targets: &[Target::AtMost(3.0)],
+            ..Row::bare(format!("W6/{name}"), all, "x", &about)
+        });
         lab.tell(Row::bare(
             format!("W6/{name}/sched"),
             of_scheduler,
