@@ -31,8 +31,10 @@ use crate::server::Server;
 const LOOK_EVERY: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(2)];
 /// The share of the fastest time seen that a single run is left alone: looking takes its part of a small machine.
 const UNWATCHED: f64 = 0.8;
-/// After this long without an end the run is given up.
+/// After this long without an end the runs are given up; and so much longer for each step of one, since a long run on a
+/// busy machine is not one that stands still.
 const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_PER_STEP: Duration = Duration::from_millis(20);
 
 /// What each run is.
 #[derive(Debug, Clone)]
@@ -96,9 +98,9 @@ impl Engine {
         })
     }
 
-    /// Other inputs for the runs to come, which make so many steps, of which so many are counted.
-    pub(crate) fn take(&mut self, inputs: Vec<(&'static str, Json)>, steps: usize, counted: usize) {
-        self.job = Job { inputs, steps, counted, ..self.job.clone() };
+    /// Other inputs for the runs to come, which make so many steps.
+    pub(crate) fn take(&mut self, inputs: Vec<(&'static str, Json)>, steps: usize) {
+        self.job = Job { inputs, steps, ..self.job.clone() };
     }
 
     /// Lets the runs to come make so many steps, as a request may.
@@ -160,6 +162,7 @@ impl Engine {
         let ended_before = self.ended().await?;
         let is_single = in_flight == 1;
         let look_every = LOOK_EVERY[usize::from(!is_single)];
+        let patience = PATIENCE + PATIENCE_PER_STEP * u32::try_from(self.job.steps).unwrap_or(u32::MAX);
         let (began, mut moved) = (Instant::now(), Instant::now());
         let (mut submitted, mut ended) = (0, 0);
         while ended < runs {
@@ -174,7 +177,7 @@ impl Engine {
             let now_ended = self.ended().await? - ended_before;
             if now_ended > ended {
                 (ended, moved) = (now_ended, Instant::now());
-            } else if moved.elapsed() > PATIENCE {
+            } else if moved.elapsed() > patience {
                 return Err(Error::Wrong(format!("Tidemill stands still: {ended} of {runs} runs ended")));
             }
         }
