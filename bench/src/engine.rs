@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::fleet::{Fleet, Plan};
 use crate::measure::{Figure, Load, median};
 use crate::programs::Programs;
-use crate::server::Server;
+use crate::server::{Server, connect};
 
 /// Between two looks at the ends of a single run, and of many.
 const LOOK_EVERY: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(2)];
@@ -80,7 +80,6 @@ impl Engine {
         config.redis.url.clone_from(&plan.load_url);
         let store = RedisStore::from_config(&config)?;
         let shards = store.meta().await?.shards;
-        let client = redis::Client::open(plan.load_url.as_str())?;
         let mut imported = graph::import(job.workflow.as_bytes());
         let document = imported.seal(None).ok().flatten().unwrap_or_default();
         let graph = imported
@@ -89,7 +88,7 @@ impl Engine {
         Ok(Self {
             fleet,
             store,
-            connection: client.get_multiplexed_async_connection().await?,
+            connection: connect(&plan.load_url).await?,
             shards,
             graph,
             document: document.into(),

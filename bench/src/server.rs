@@ -64,13 +64,19 @@ impl Server {
 
     /// A connection to it.
     pub(crate) async fn connect(&self) -> Result<MultiplexedConnection, Error> {
-        Ok(redis::Client::open(self.url())?.get_multiplexed_async_connection().await?)
+        connect(&self.url()).await
     }
 
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
+}
+
+/// A connection that waits for as long as an answer takes: on a busy machine that is longer than the client's default.
+pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Error> {
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await?)
 }
 
 /// Numbers that the server tells of itself in a section of `INFO`; one that it does not tell is an error.
