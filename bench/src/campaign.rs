@@ -3,14 +3,13 @@
 
 use std::path::Path;
 
-use crate::engine::Engine;
 use crate::error::Error;
-use crate::floor::{self, Floor};
-use crate::measure::{Figure, median};
+use crate::floor;
+use crate::lab::Lab;
+use crate::measure::median;
 use crate::process::Cpu;
 use crate::programs::Programs;
 use crate::report::Row;
-use crate::server::Server;
 use crate::workloads::{WORKLOADS, Workload, w7};
 
 /// How much is measured.
@@ -28,43 +27,12 @@ pub(crate) struct Extent {
 
 impl Extent {
     /// Whether a workload is asked for by its name.
-    fn wants_named(&self, name: &str) -> bool {
+    fn names(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 
-    /// Also what another workload that is wanted is compared with.
     fn wants(&self, workload: &Workload) -> bool {
-        WORKLOADS.iter().any(|other| {
-            self.wants_named(other.name) && (other.name == workload.name || other.floor == workload.name)
-        })
-    }
-}
-
-/// The values of one row over the repeats.
-#[derive(Default)]
-struct Series {
-    values: Vec<f64>,
-    cpu: Vec<Cpu>,
-}
-
-impl Series {
-    fn push(&mut self, value: f64, figure: Option<&Figure>) {
-        self.values.push(value);
-        self.cpu.extend(figure.map(|f| f.cpu_us_per_step));
-    }
-
-    fn row(&mut self, name: String, unit: &'static str, about: &str) -> Row {
-        let part = |of: fn(&Cpu) -> f64| median(&mut self.cpu.iter().map(of).collect::<Vec<_>>());
-        let cpu =
-            Cpu { redis: part(|c| c.redis), scheduler: part(|c| c.scheduler), worker: part(|c| c.worker) };
-        Row {
-            name,
-            value: median(&mut self.values.clone()),
-            unit,
-            ratio_to_floor: None,
-            cpu_us_per_step: (!self.cpu.is_empty()).then_some(cpu),
-            about: about.to_string(),
-        }
+        self.names(workload.name) && (!self.floor_only || workload.floor.is_some())
     }
 }
 
@@ -75,55 +43,70 @@ pub(crate) async fn run(
     extent: &Extent,
     told: impl Fn(&str),
 ) -> Result<Vec<Row>, Error> {
-    let mut ping = Series::default();
-    let mut floors: [Series; WORKLOADS.len()] = Default::default();
-    let mut own: [Series; WORKLOADS.len()] = Default::default();
+    let mut repeats = Vec::with_capacity(extent.repeats);
     for repeat in 1..=extent.repeats {
-        let server = Server::start(redis_server).await?;
-        ping.push(floor::ping(&server, if extent.is_quick { 2_000 } else { 20_000 }).await?, None);
-        drop(server);
-        for (at, workload) in WORKLOADS.iter().enumerate().filter(|(_, workload)| extent.wants(workload)) {
+        let lab = Lab::new(redis_server.to_path_buf(), programs.clone(), extent.is_quick);
+        let ping = floor::ping(&lab.server().await?, if extent.is_quick { 2_000 } else { 20_000 }).await?;
+        lab.tell(Row::bare("PING", ping, "us", "round trip to redis-server"));
+        for workload in WORKLOADS.iter().filter(|workload| extent.wants(workload)) {
             told(&format!("repeat {repeat} of {}: {}, {}", extent.repeats, workload.name, workload.about));
-            if let Some(load) = workload.floor_load {
-                let load = load(extent.is_quick);
-                let server = Server::start(redis_server).await?;
-                let figure =
-                    Floor::start(&server, &programs.own).await?.measure(workload.shape, load).await?;
-                floors[at].push(workload.value(figure.seconds, &load), Some(&figure));
-            }
-            if !extent.floor_only {
-                let load = (workload.load)(extent.is_quick);
-                let server = Server::start(redis_server).await?;
-                let figure = Engine::start(&server, programs, workload).await?.measure(load).await?;
-                own[at].push(workload.value(figure.seconds, &load), Some(&figure));
+            match workload.floor.filter(|_| extent.floor_only) {
+                Some(bare) => drop(lab.floor(bare).await?),
+                None => (workload.measure)(&lab).await?,
             }
         }
+        repeats.push(lab.into_rows());
     }
-    let mut rows = vec![ping.row("PING".into(), "us", "round trip to redis-server")];
-    for (workload, floor) in WORKLOADS.iter().zip(&mut floors) {
-        if !floor.values.is_empty() {
-            rows.push(floor.row(format!("floor {}", workload.name), workload.unit.name(), "the bare loop"));
-        }
-    }
-    if !extent.floor_only {
-        for (workload, series) in
-            WORKLOADS.iter().zip(&mut own).filter(|(_, series)| !series.values.is_empty())
-        {
-            let mut row = series.row(workload.name.into(), workload.unit.name(), workload.about);
-            row.ratio_to_floor = ratio(workload, series, &floors);
-            rows.push(row);
-        }
-        if extent.wants_named(w7::NAME) {
-            rows.extend(w7::rows(redis_server, programs, extent.is_quick, &told).await?);
-        }
+    let mut rows = medians(repeats);
+    if !extent.floor_only && extent.names(w7::NAME) {
+        rows.extend(w7::rows(redis_server, programs, extent.is_quick, &told).await?);
     }
     Ok(rows)
 }
 
-/// The median over the repeats of what is told in the same repeat of both.
-fn ratio(workload: &Workload, series: &Series, floors: &[Series]) -> Option<f64> {
-    let at = WORKLOADS.iter().position(|w| w.name == workload.floor)?;
-    let mut ratios: Vec<f64> =
-        series.values.iter().zip(&floors.get(at)?.values).map(|(own, floor)| own / floor).collect();
-    Some(median(&mut ratios))
+/// One row for all of the same name, in the order of the first repeat. Ratios were taken within each repeat.
+fn medians(repeats: Vec<Vec<Row>>) -> Vec<Row> {
+    let Some(first) = repeats.first() else { return Vec::new() };
+    let median_row = |row: &Row| {
+        let same: Vec<&Row> = repeats.iter().flatten().filter(|other| other.name == row.name).collect();
+        let of = |part: &dyn Fn(&Row) -> Option<f64>| -> Option<f64> {
+            let mut values: Vec<f64> = same.iter().filter_map(|row| part(row)).collect();
+            (!values.is_empty()).then(|| median(&mut values))
+        };
+        let cpu =
+            |part: fn(&Cpu) -> f64| of(&|row| row.cpu_us_per_step.as_ref().map(part)).unwrap_or_default();
+        Row {
+            value: of(&|row| Some(row.value)).unwrap_or_default(),
+            ratio_to_floor: of(&|row| row.ratio_to_floor),
+            cpu_us_per_step: row.cpu_us_per_step.map(|_| Cpu {
+                redis: cpu(|c| c.redis),
+                scheduler: cpu(|c| c.scheduler),
+                worker: cpu(|c| c.worker),
+            }),
+            ..row.clone()
+        }
+    };
+    first.iter().map(median_row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_one_name_become_their_medians_part_by_part() {
+        let repeat = |value, ratio, redis| {
+            let cpu = Cpu { redis, scheduler: 1.0, worker: 2.0 };
+            let row = Row::bare("W1", value, "us/step", "");
+            vec![
+                Row { ratio_to_floor: Some(ratio), cpu_us_per_step: Some(cpu), ..row },
+                Row::bare("PING", value, "us", ""),
+            ]
+        };
+        let rows = medians(vec![repeat(3.0, 1.0, 9.0), repeat(1.0, 3.0, 7.0), repeat(2.0, 2.0, 8.0)]);
+        assert_eq!(rows.iter().map(|row| &*row.name).collect::<Vec<_>>(), ["W1", "PING"]);
+        assert_eq!((rows[0].value, rows[0].ratio_to_floor), (2.0, Some(2.0)));
+        assert_eq!(rows[0].cpu_us_per_step, Some(Cpu { redis: 8.0, scheduler: 1.0, worker: 2.0 }));
+        assert_eq!((rows[1].value, rows[1].ratio_to_floor, rows[1].cpu_us_per_step), (2.0, None, None));
+    }
 }

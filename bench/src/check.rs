@@ -16,17 +16,24 @@ const EVENTS_PAGE: usize = 1000;
 const QUEUE: &str = "default";
 const GROUP: &str = "workers";
 
+/// A run that has to have ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    /// Which.
+    pub(crate) run: RunId,
+    /// Steps that it has to have made, its start node and its end node among them.
+    pub(crate) steps: usize,
+}
+
 /// Every run succeeded with all its steps; a sample has its events without a gap; no job is left or held.
 pub(crate) async fn all_went_well(
     store: &RedisStore,
     connection: &mut MultiplexedConnection,
     shards: u16,
-    runs: &[RunId],
-    steps: usize,
+    runs: &[Ended],
 ) -> Result<(), Error> {
-    // The start node and the end node count as well.
-    let steps = (steps + 2).to_string();
-    for run in runs {
+    for Ended { run, steps } in runs {
+        let steps = steps.to_string();
         let fields = store.run_fields(*run).await?.unwrap_or_default();
         let field = |name: &str| fields.get(name).map(String::as_str);
         if field("status") != Some("succeeded") || field("steps") != Some(&steps) {
@@ -37,8 +44,8 @@ pub(crate) async fn all_went_well(
             )));
         }
     }
-    for run in runs.iter().step_by((runs.len() / SAMPLE).max(1)) {
-        check_events(store, *run).await?;
+    for ended in runs.iter().step_by((runs.len() / SAMPLE).max(1)) {
+        check_events(store, ended.run).await?;
     }
     for shard in (0..shards).map(ShardId) {
         let stream = store.keys().jobs(shard, QUEUE);

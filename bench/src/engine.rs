@@ -1,112 +1,150 @@
-//! Tidemill, running: one scheduler, one worker, and a load that is put straight into the store.
+//! Tidemill under load: a fleet, a workflow, and runs that are put straight into the store.
 //!
 //! The load does not go through HTTP: runs are created by the same store call that the API makes, many at once over one
 //! connection, so that submitting is never what is measured. Ends are seen in the index of ended runs, looked at in short
 //! intervals: that costs Redis two small commands a look, where following each run would cost one a step.
 
-use std::fs::{self, File};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use redis::aio::MultiplexedConnection;
-use tempfile::TempDir;
+use serde_json::Value as Json;
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::config::Config;
 use tidemill_common::graph::{self, Graph};
-use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::ids::{BlobId, RunId, ShardId};
 use tidemill_common::machine::run::{RunHead, RunOptions};
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Created, NewRun, Runs};
-use tidemill_common::value::{Segment, Stored};
+use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 use tidemill_common::wire;
 
-use crate::check;
+use crate::check::{self, Ended};
 use crate::error::Error;
-use crate::floor::PAYLOAD;
+use crate::fleet::{Fleet, Plan};
 use crate::measure::{Figure, Load, median};
-use crate::process::{Cpu, Process};
 use crate::programs::Programs;
-use crate::server::{Server, free_port};
-use crate::workloads::Workload;
+use crate::server::{Server, connect};
 
 /// Between two looks at the ends of a single run, and of many.
 const LOOK_EVERY: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(2)];
 /// The share of the fastest time seen that a single run is left alone: looking takes its part of a small machine.
 const UNWATCHED: f64 = 0.8;
-/// After this long without an end the run is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// After this long without an end the runs are given up; and so much longer for each step of one, since a long run on a
+/// busy machine is not one that stands still.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_PER_STEP: Duration = Duration::from_millis(20);
 
-/// A scheduler and a worker on an empty server, and the workflow that they run.
+/// What each run is.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    /// The workflow file.
+    pub(crate) workflow: String,
+    /// Inputs of its start node.
+    pub(crate) inputs: Vec<(&'static str, Json)>,
+    /// Options of its runs, as a request may give them.
+    pub(crate) options: RunOptions,
+    /// Steps that are divided by.
+    pub(crate) steps: usize,
+    /// Steps that Tidemill counts.
+    pub(crate) counted: usize,
+}
+
+/// A fleet on an empty server, and what it is to run.
 pub(crate) struct Engine {
-    scheduler: Process,
-    worker: Process,
-    logs: TempDir,
-    server_pid: u32,
-    store: Arc<RedisStore>,
-    connection: MultiplexedConnection,
-    shards: u16,
+    /// The processes.
+    pub(crate) fleet: Fleet,
+    /// The store, by the address of the load.
+    pub(crate) store: Arc<RedisStore>,
+    /// A connection, by the same address.
+    pub(crate) connection: MultiplexedConnection,
+    /// Shards of the namespace.
+    pub(crate) shards: u16,
     graph: Graph,
     document: Arc<str>,
-    steps: usize,
-    submitted: Vec<RunId>,
+    job: Job,
+    submitted: Vec<Ended>,
 }
 
 impl Engine {
-    /// Starts both.
+    /// Starts a fleet for runs of this kind.
     pub(crate) async fn start(
         server: &Server,
         programs: &Programs,
-        workload: &Workload,
+        plan: &Plan,
+        job: Job,
     ) -> Result<Self, Error> {
-        let url = server.url();
-        let logs = tempfile::tempdir().map_err(Error::io("making a directory for logs"))?;
-        let start = |program: &Path, name: &str| -> Result<Process, Error> {
-            let log = File::create(logs.path().join(name)).map_err(Error::io("making a log"))?;
-            let listen = format!("127.0.0.1:{}", free_port()?);
-            Process::start(program, &["--redis-url", &url, "--listen", &listen], Some(&log))
-        };
-        let scheduler = start(&programs.scheduler, "scheduler.log")?;
-        let worker = start(&programs.worker, "worker.log")?;
+        let fleet = Fleet::start(server, programs, plan).await?;
         let mut config = Config::default();
-        config.redis.url.clone_from(&url);
+        config.redis.url.clone_from(&plan.load_url);
         let store = RedisStore::from_config(&config)?;
         let shards = store.meta().await?.shards;
-        let client = redis::Client::open(url)?;
-        let mut imported = graph::import(workload.workflow().as_bytes());
+        let mut imported = graph::import(job.workflow.as_bytes());
         let document = imported.seal(None).ok().flatten().unwrap_or_default();
-        let graph = imported.graph.ok_or_else(|| {
-            Error::Wrong(format!("the workflow of {} is refused: {:?}", workload.name, imported.diagnostics))
-        })?;
+        let graph = imported
+            .graph
+            .ok_or_else(|| Error::Wrong(format!("the workflow is refused: {:?}", imported.diagnostics)))?;
         Ok(Self {
-            scheduler,
-            worker,
-            logs,
-            server_pid: server.pid(),
+            fleet,
             store,
-            connection: client.get_multiplexed_async_connection().await?,
+            connection: connect(&plan.load_url).await?,
             shards,
             graph,
             document: document.into(),
-            steps: workload.shape.steps(),
+            job,
             submitted: Vec::new(),
         })
     }
 
-    /// Runs a load and checks what it left behind.
-    pub(crate) async fn measure(&mut self, load: Load) -> Result<Figure, Error> {
-        match self.try_measure(load).await {
-            Ok(figure) => Ok(figure),
-            Err(error) => Err(Error::Wrong(format!("{error}{}", self.last_words()))),
-        }
+    /// Other inputs for the runs to come, which make so many steps.
+    pub(crate) fn take(&mut self, inputs: Vec<(&'static str, Json)>, steps: usize) {
+        self.job = Job { inputs, steps, ..self.job.clone() };
     }
 
-    async fn try_measure(&mut self, load: Load) -> Result<Figure, Error> {
+    /// Lets the runs to come make so many steps, as a request may.
+    pub(crate) fn allow_steps(&mut self, steps: usize) {
+        self.job.options.steps_max = self.job.options.steps_max.max(steps as u64);
+    }
+
+    /// Runs what a load runs beforehand.
+    pub(crate) async fn warm_up(&mut self, load: &Load) -> Result<(), Error> {
         for _ in 0..load.warm_up {
-            self.turn(1, 1, Duration::ZERO).await?;
+            let done = self.turn(1, 1, Duration::ZERO).await;
+            self.explained(done)?;
         }
-        let before = self.cpu()?;
+        Ok(())
+    }
+
+    /// Runs a load, and checks what all the runs so far left behind.
+    pub(crate) async fn measure(&mut self, load: &Load) -> Result<Figure, Error> {
+        let before = self.fleet.cpu()?;
+        let mut times = self.run_only(load).await?;
+        let cpu = self.fleet.cpu()?.map_with(before, |after, before| after - before);
+        self.check().await?;
+        let steps = (load.times * load.runs * self.job.steps) as f64;
+        Ok(Figure { seconds: median(&mut times), cpu_us_per_step: cpu.map(|s| s * 1e6 / steps) })
+    }
+
+    /// Runs a load without checking anything; whoever does so calls [`Engine::check`].
+    pub(crate) async fn run_only(&mut self, load: &Load) -> Result<Vec<f64>, Error> {
+        let done = self.turns(load).await;
+        self.explained(done)
+    }
+
+    /// Checks what all the runs so far left behind.
+    pub(crate) async fn check(&mut self) -> Result<(), Error> {
+        let done =
+            check::all_went_well(&self.store, &mut self.connection, self.shards, &self.submitted).await;
+        self.explained(done)
+    }
+
+    fn explained<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        done.map_err(|error| Error::Wrong(format!("{error}{}", self.fleet.last_words())))
+    }
+
+    /// Seconds of each time.
+    async fn turns(&mut self, load: &Load) -> Result<Vec<f64>, Error> {
         let mut times: Vec<f64> = Vec::with_capacity(load.times);
         for _ in 0..load.times {
             let fastest = times.iter().copied().reduce(f64::min).unwrap_or_default();
@@ -114,11 +152,7 @@ impl Engine {
                 self.turn(load.runs, load.in_flight, Duration::from_secs_f64(fastest * UNWATCHED)).await?,
             );
         }
-        let cpu = self.cpu()?.map_with(before, |after, before| after - before);
-        check::all_went_well(&self.store, &mut self.connection, self.shards, &self.submitted, self.steps)
-            .await?;
-        let steps = (load.times * load.runs * self.steps) as f64;
-        Ok(Figure { seconds: median(&mut times), cpu_us_per_step: cpu.map(|s| s * 1e6 / steps) })
+        Ok(times)
     }
 
     /// Seconds from the first submit to the last end of `runs` runs, at most `in_flight` of them at once. A single run is
@@ -127,6 +161,7 @@ impl Engine {
         let ended_before = self.ended().await?;
         let is_single = in_flight == 1;
         let look_every = LOOK_EVERY[usize::from(!is_single)];
+        let patience = PATIENCE + PATIENCE_PER_STEP * u32::try_from(self.job.steps).unwrap_or(u32::MAX);
         let (began, mut moved) = (Instant::now(), Instant::now());
         let (mut submitted, mut ended) = (0, 0);
         while ended < runs {
@@ -141,7 +176,7 @@ impl Engine {
             let now_ended = self.ended().await? - ended_before;
             if now_ended > ended {
                 (ended, moved) = (now_ended, Instant::now());
-            } else if moved.elapsed() > PATIENCE {
+            } else if moved.elapsed() > patience {
                 return Err(Error::Wrong(format!("Tidemill stands still: {ended} of {runs} runs ended")));
             }
         }
@@ -149,40 +184,61 @@ impl Engine {
     }
 
     async fn submit(&mut self, count: usize) -> Result<(), Error> {
-        let runs: Vec<NewRun> = (0..count).map(|at| self.new_run(self.submitted.len() + at)).collect();
+        let first = self.submitted.len();
+        let runs = try_join_all((0..count).map(|at| self.new_run(first + at))).await?;
         for created in try_join_all(runs.iter().map(|run| self.store.create_run(run))).await? {
             if created != Created::Created {
                 return Err(Error::Wrong(format!("a run was not created: {created:?}")));
             }
         }
-        self.submitted.extend(runs.iter().map(|run| run.id));
+        self.submitted.extend(runs.iter().map(|run| Ended { run: run.id, steps: self.job.counted }));
         Ok(())
     }
 
-    fn new_run(&self, number: usize) -> NewRun {
+    async fn new_run(&self, number: usize) -> Result<NewRun, Error> {
         let shard = ShardId(u16::try_from(number % usize::from(self.shards)).unwrap_or(0));
+        let (inputs, blobs) = self.inputs(shard).await?;
         let head = RunHead {
             graph: self.graph.hash.clone(),
             app: None,
             user: "bench".into(),
-            inputs: vec![("text".into(), Stored::Inline(Segment::string(PAYLOAD)))],
+            inputs,
             sys: Vec::new(),
             conversation: Vec::new(),
             conversation_id: None,
             commands: Vec::new(),
-            options: RunOptions::default(),
+            options: self.job.options.clone(),
             created_at: SystemClock.now(),
         };
-        NewRun {
+        Ok(NewRun {
             id: RunId::generate(shard),
             graph: (self.graph.hash.to_string(), self.document.clone()),
             fields: wire::state::head_fields(&head, &self.graph),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             queues: Vec::new(),
-            blobs: Vec::new(),
+            blobs,
             created_at: head.created_at,
+        })
+    }
+
+    /// The inputs as the API puts them: large ones apart, with the names and sizes of their blobs.
+    async fn inputs(&self, shard: ShardId) -> Result<(Vec<(String, Stored)>, Vec<(BlobId, u64)>), Error> {
+        let (mut inputs, mut blobs) = (Vec::with_capacity(self.job.inputs.len()), Vec::new());
+        for (name, value) in &self.job.inputs {
+            let segment = Segment::infer(value.clone());
+            let text = blob_text(value);
+            let stored = if text.len() <= self.job.options.inline_bytes_max {
+                Stored::Inline(segment)
+            } else {
+                let blob = BlobRef::to(BlobId::generate(), &segment, &text);
+                self.store.put_blob(shard, &blob.id, &text).await?;
+                blobs.push((blob.id.clone(), blob.size));
+                Stored::Blob(blob)
+            };
+            inputs.push(((*name).to_string(), stored));
         }
+        Ok((inputs, blobs))
     }
 
     /// Runs that are over, on all shards.
@@ -193,21 +249,5 @@ impl Engine {
         }
         let counts: Vec<usize> = pipe.query_async(&mut self.connection).await?;
         Ok(counts.into_iter().sum())
-    }
-
-    fn cpu(&self) -> Result<Cpu, Error> {
-        Cpu::of(self.server_pid, self.scheduler.pid(), self.worker.pid())
-    }
-
-    /// The ends of both logs.
-    fn last_words(&self) -> String {
-        let mut words = String::new();
-        for name in ["scheduler.log", "worker.log"] {
-            let log = fs::read_to_string(self.logs.path().join(name)).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(10)..];
-            words.push_str(&format!("\n--- the end of {name}\n{}", last.join("\n")));
-        }
-        words
     }
 }

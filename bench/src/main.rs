@@ -3,15 +3,19 @@
 mod campaign;
 mod check;
 mod counts;
+mod door;
 mod engine;
 mod error;
+mod fleet;
 mod floor;
+mod lab;
 mod measure;
 mod process;
 mod programs;
 mod report;
 mod server;
 mod sse_load;
+mod target;
 mod workloads;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +45,9 @@ struct Arguments {
     /// Measure only these workloads, such as W1,W3
     #[arg(long, value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
+    /// End with an error when a row misses its target
+    #[arg(long)]
+    strict: bool,
     /// Take scheduler and worker as they are instead of building them first
     #[arg(long)]
     no_build: bool,
@@ -146,7 +153,12 @@ async fn measure(arguments: &Arguments) -> Result<(), Error> {
     };
     let rows = campaign::run(&arguments.redis_server, &programs, &extent, say).await?;
     print(&report::table(&rows));
-    report::write(&rows, Path::new(&arguments.out))
+    report::write(&rows, Path::new(&arguments.out))?;
+    let missed = report::missed(&rows);
+    if arguments.strict && !missed.is_empty() {
+        return Err(Error::Wrong(format!("targets are missed: {}", missed.join(", "))));
+    }
+    Ok(())
 }
 
 #[allow(clippy::print_stdout)] // The table is what this program is for.

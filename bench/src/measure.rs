@@ -21,6 +21,11 @@ impl Load {
         Self { warm_up: 3, times, runs: 1, in_flight: 1 }
     }
 
+    /// The same behind another warm-up.
+    pub(crate) fn warmed_by(self, warm_up: usize) -> Self {
+        Self { warm_up, ..self }
+    }
+
     /// `runs` runs, 200 of them at once.
     pub(crate) fn at_once(runs: usize) -> Self {
         Self { warm_up: 3, times: 1, runs, in_flight: 200 }

@@ -1,13 +1,16 @@
-//! Child processes that end with us, and the processor time they take.
+//! Child processes that end with us, the processor time and the memory they take.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use serde::Serialize;
+
 use crate::error::Error;
 
 /// Clock ticks a second in `/proc`: 100 on every Linux of today, whatever the kernel's own rate.
 pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
+const KIB: f64 = 1024.0;
 
 /// A child process; killed when this is dropped.
 pub(crate) struct Process {
@@ -48,6 +51,25 @@ impl Process {
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
+
+    /// User and system time of all its threads, in seconds.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64, Error> {
+        cpu_seconds(self.pid())
+    }
+
+    /// The memory it holds.
+    pub(crate) fn memory(&self) -> Result<Memory, Error> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))
+            .map_err(Error::io("reading the memory of a process"))?;
+        memory(&status)
+            .ok_or_else(|| Error::Wrong(format!("/proc/{}/status tells no memory: {status}", self.pid())))
+    }
+
+    /// Lets the peak of its memory begin anew.
+    pub(crate) fn forget_peak(&self) -> Result<(), Error> {
+        fs::write(format!("/proc/{}/clear_refs", self.pid()), "5")
+            .map_err(Error::io("letting the peak of a process's memory begin anew"))
+    }
 }
 
 impl Drop for Process {
@@ -58,25 +80,36 @@ impl Drop for Process {
     }
 }
 
-/// Processor time of the three processes.
-#[derive(Debug, Clone, Copy)]
+/// Resident memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Memory {
+    /// Now.
+    pub(crate) resident: f64,
+    /// The most since the start, or since [`Process::forget_peak`].
+    pub(crate) peak: f64,
+}
+
+/// Processor time of the three kinds of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Cpu {
     /// redis-server.
     pub(crate) redis: f64,
-    /// The scheduler, or the loop's owner.
+    /// The schedulers, or the loop's owner.
     pub(crate) scheduler: f64,
-    /// The worker.
+    /// The workers.
     pub(crate) worker: f64,
 }
 
 impl Cpu {
     /// What they have taken so far, in seconds.
-    pub(crate) fn of(redis: u32, scheduler: u32, worker: u32) -> Result<Self, Error> {
-        Ok(Self {
-            redis: cpu_seconds(redis)?,
-            scheduler: cpu_seconds(scheduler)?,
-            worker: cpu_seconds(worker)?,
-        })
+    pub(crate) fn of(redis: u32, schedulers: &[Process], workers: &[Process]) -> Result<Self, Error> {
+        let sum = |of: &[Process]| of.iter().map(Process::cpu_seconds).sum::<Result<f64, Error>>();
+        Ok(Self { redis: cpu_seconds(redis)?, scheduler: sum(schedulers)?, worker: sum(workers)? })
+    }
+
+    /// All of them together.
+    pub(crate) fn sum(self) -> f64 {
+        self.redis + self.scheduler + self.worker
     }
 
     /// Each of the three.
@@ -94,8 +127,12 @@ impl Cpu {
     }
 }
 
-/// User and system time of a process with all its threads, in seconds.
+/// User and system time of a process with all its threads, in seconds: to the nanosecond where the kernel keeps account
+/// of it for each thread, else in ticks. The former misses threads that have ended; those that work stay.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, Error> {
+    if let Some(seconds) = scheduled_seconds(pid) {
+        return Ok(seconds);
+    }
     let text =
         fs::read_to_string(format!("/proc/{pid}/stat")).map_err(Error::io("reading processor time"))?;
     ticks(&text)
@@ -103,10 +140,33 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, Error> {
         .ok_or_else(|| Error::Wrong(format!("/proc/{pid}/stat does not look as it should: {text}")))
 }
 
+/// The first fields of its threads' `schedstat`, which not every kernel has.
+fn scheduled_seconds(pid: u32) -> Option<f64> {
+    let mut nanos = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let path = thread.ok()?.path();
+        match fs::read_to_string(path.join("schedstat")) {
+            Ok(text) => nanos += text.split_whitespace().next()?.parse::<f64>().ok()?,
+            // It ended between the two looks.
+            Err(_) if !path.exists() => {}
+            Err(_) => return None,
+        }
+    }
+    Some(nanos / 1e9).filter(|seconds| *seconds > 0.0)
+}
+
 /// Fields 14 and 15. The name in brackets may hold blanks, so counting begins behind it.
 fn ticks(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
+}
+
+fn memory(status: &str) -> Option<Memory> {
+    let bytes = |name: &str| -> Option<f64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok()? * KIB)
+    };
+    Some(Memory { resident: bytes("VmRSS")?, peak: bytes("VmHWM")? })
 }
 
 #[cfg(test)]
@@ -118,5 +178,18 @@ mod tests {
         let stat = "7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 250 31 0 0 20 0 1 0 5";
         assert_eq!(ticks(stat), Some(281.0));
         assert_eq!(ticks("nonsense"), None);
+    }
+
+    #[test]
+    fn memory_is_told_in_bytes() {
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        assert_eq!(memory(status), Some(Memory { resident: 1_048_576.0, peak: 2_097_152.0 }));
+        assert_eq!(memory("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn our_own_processor_time_only_grows() {
+        let before = cpu_seconds(std::process::id()).unwrap();
+        while cpu_seconds(std::process::id()).unwrap() <= before {}
     }
 }

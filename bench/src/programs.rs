@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::error::Error;
 
 /// Where the programs are.
+#[derive(Debug, Clone)]
 pub(crate) struct Programs {
     /// This one, for the bare loop's processes.
     pub(crate) own: PathBuf,

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use tempfile::TempDir;
 
 use crate::error::Error;
@@ -56,10 +57,43 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A connection to it.
+    pub(crate) async fn connect(&self) -> Result<MultiplexedConnection, Error> {
+        connect(&self.url()).await
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
+}
+
+/// A connection that waits for as long as an answer takes: on a busy machine that is longer than the client's default.
+pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Error> {
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await?)
+}
+
+/// Numbers that the server tells of itself in a section of `INFO`; one that it does not tell is an error.
+pub(crate) async fn info<const N: usize>(
+    connection: &mut MultiplexedConnection,
+    section: &str,
+    names: [&str; N],
+) -> Result<[f64; N], Error> {
+    let text: String = redis::cmd("INFO").arg(section).query_async(connection).await?;
+    let mut values = [0.0; N];
+    for (value, name) in values.iter_mut().zip(names) {
+        let told = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        *value = told
+            .and_then(|told| told.trim().parse().ok())
+            .ok_or_else(|| Error::Wrong(format!("redis-server tells no {name} in INFO {section}")))?;
+    }
+    Ok(values)
 }
 
 async fn answers(port: u16) -> bool {

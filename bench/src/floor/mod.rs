@@ -75,8 +75,8 @@ pub(crate) async fn ping(server: &Server, count: usize) -> Result<f64, Error> {
 /// The loop, running.
 pub(crate) struct Floor {
     connection: MultiplexedConnection,
-    worker: Process,
-    owner: Process,
+    worker: [Process; 1],
+    owner: [Process; 1],
     server_pid: u32,
     /// Where the stream of ended runs has been read to.
     done: String,
@@ -91,7 +91,7 @@ impl Floor {
         let mut connection = wire::connect(&url).await?;
         connection.xgroup_create_mkstream::<_, _, _, ()>(JOBS, GROUP, "0").await?;
         let process = |role: &str| Process::start(program, &[role, "--redis-url", &url], None);
-        let (worker, owner) = (process("floor-worker")?, process("floor-owner")?);
+        let (worker, owner) = ([process("floor-worker")?], [process("floor-owner")?]);
         Ok(Self { connection, worker, owner, server_pid: server.pid(), done: "0".into(), started: 0 })
     }
 
@@ -164,6 +164,6 @@ impl Floor {
     }
 
     fn cpu(&self) -> Result<Cpu, Error> {
-        Cpu::of(self.server_pid, self.owner.pid(), self.worker.pid())
+        Cpu::of(self.server_pid, &self.owner, &self.worker)
     }
 }

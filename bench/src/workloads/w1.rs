@@ -1,16 +1,40 @@
 //! W1: how long a step takes when nothing else is going on.
 
-use super::{Place, Unit, Workload};
+use futures_util::FutureExt as _;
+
+use super::Unit;
+use super::Workload;
+use super::timed::Timed;
+use super::workflow::Place;
 use crate::floor::Shape;
+use crate::lab::BareLoop;
 use crate::measure::Load;
+use crate::target::Target;
 
 pub(super) const WORKLOAD: Workload = Workload {
+    name: TIMED.name,
+    about: TIMED.about,
+    floor: Some(TIMED.floor),
+    measure: |lab| TIMED.measure(lab).boxed_local(),
+};
+
+/// What one step costs at least.
+pub(super) static FLOOR: BareLoop =
+    BareLoop { name: "floor W1", shape: SHAPE, unit: Unit::MicrosPerStep, load };
+
+const SHAPE: Shape = Shape::Chain(100);
+
+static TIMED: Timed = Timed {
     name: "W1",
     about: "one run of 100 steps on a worker, one after the other",
-    shape: Shape::Chain(100),
+    shape: SHAPE,
     place: Place::Worker,
-    unit: Unit::MicrosPerStep,
-    load: |is_quick| Load::one_by_one(if is_quick { 5 } else { 30 }),
-    floor_load: Some(|is_quick| Load::one_by_one(if is_quick { 5 } else { 30 })),
-    floor: "W1",
+    load,
+    floor: &FLOOR,
+    targets: &[Target::FloorAtMost(1.6)],
 };
+
+/// Long enough for the processor time of a step to mean something.
+fn load(is_quick: bool) -> Load {
+    Load::one_by_one(if is_quick { 5 } else { 60 })
+}

@@ -1,16 +1,28 @@
 //! W1p: the chain of W1 as pure nodes, which the scheduler evaluates by itself.
 
-use super::{Place, Unit, Workload};
+use futures_util::FutureExt as _;
+
+use super::Workload;
+use super::timed::Timed;
+use super::w1;
+use super::workflow::Place;
 use crate::floor::Shape;
 use crate::measure::Load;
+use crate::target::Target;
 
 pub(super) const WORKLOAD: Workload = Workload {
+    name: TIMED.name,
+    about: TIMED.about,
+    floor: Some(TIMED.floor),
+    measure: |lab| TIMED.measure(lab).boxed_local(),
+};
+
+static TIMED: Timed = Timed {
     name: "W1p",
     about: "one run of 100 pure steps, one after the other",
     shape: Shape::Chain(100),
     place: Place::Scheduler,
-    unit: Unit::MicrosPerStep,
-    load: |is_quick| Load::one_by_one(if is_quick { 5 } else { 30 }),
-    floor_load: None,
-    floor: "W1",
+    load: |is_quick| Load::one_by_one(if is_quick { 5 } else { 100 }),
+    floor: &w1::FLOOR,
+    targets: &[Target::AtMost(20.0)],
 };

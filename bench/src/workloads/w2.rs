@@ -1,17 +1,45 @@
 //! W2: how many steps a second go through when there is much to do.
 
-use super::{Place, Unit, Workload};
+use futures_util::FutureExt as _;
+
+use super::Unit;
+use super::Workload;
+use super::timed::Timed;
+use super::workflow::Place;
 use crate::floor::Shape;
+use crate::lab::BareLoop;
 use crate::measure::Load;
+use crate::process::Cpu;
+use crate::target::Target;
 
 pub(super) const WORKLOAD: Workload = Workload {
+    name: TIMED.name,
+    about: TIMED.about,
+    floor: Some(TIMED.floor),
+    measure: |lab| TIMED.measure(lab).boxed_local(),
+};
+
+/// How many steps a second are possible at most.
+pub(super) static FLOOR: BareLoop = BareLoop {
+    name: "floor W2",
+    shape: SHAPE,
+    unit: Unit::StepsPerSecond,
+    load: |is_quick| Load::at_once(if is_quick { 1000 } else { 5000 }),
+};
+
+const SHAPE: Shape = Shape::Chain(20);
+
+/// Also what W8 runs on other fleets.
+pub(super) static TIMED: Timed = Timed {
     name: "W2",
     about: "200 runs of 20 steps on a worker at once",
-    shape: Shape::Chain(20),
+    shape: SHAPE,
     place: Place::Worker,
-    unit: Unit::StepsPerSecond,
-    // As many runs as it takes to last a second or more.
+    // As many runs as it takes to last some seconds.
     load: |is_quick| Load::at_once(if is_quick { 400 } else { 2000 }),
-    floor_load: Some(|is_quick| Load::at_once(if is_quick { 1000 } else { 5000 })),
-    floor: "W2",
+    floor: &FLOOR,
+    targets: &[
+        Target::FloorAtLeast(0.44),
+        Target::CpuAtMost(Cpu { redis: 25.0, scheduler: 8.0, worker: 8.0 }),
+    ],
 };

@@ -1,16 +1,37 @@
 //! W3: how fast a run fans out and comes together again.
 
-use super::{Place, Unit, Workload};
+use futures_util::FutureExt as _;
+
+use super::Unit;
+use super::Workload;
+use super::timed::Timed;
+use super::workflow::Place;
 use crate::floor::Shape;
+use crate::lab::BareLoop;
 use crate::measure::Load;
+use crate::target::Target;
 
 pub(super) const WORKLOAD: Workload = Workload {
+    name: TIMED.name,
+    about: TIMED.about,
+    floor: Some(TIMED.floor),
+    measure: |lab| TIMED.measure(lab).boxed_local(),
+};
+
+static FLOOR: BareLoop = BareLoop { name: "floor W3", shape: SHAPE, unit: Unit::Millis, load };
+
+const SHAPE: Shape = Shape::Fan(100);
+
+static TIMED: Timed = Timed {
     name: "W3",
     about: "one run of a step, 100 steps side by side, a step, on a worker",
-    shape: Shape::Fan(100),
+    shape: SHAPE,
     place: Place::Worker,
-    unit: Unit::Millis,
-    load: |is_quick| Load::one_by_one(if is_quick { 5 } else { 30 }),
-    floor_load: Some(|is_quick| Load::one_by_one(if is_quick { 5 } else { 30 })),
-    floor: "W3",
+    load,
+    floor: &FLOOR,
+    targets: &[Target::FloorAtMost(2.0), Target::AtMost(7.0)],
 };
+
+fn load(is_quick: bool) -> Load {
+    Load::one_by_one(if is_quick { 5 } else { 60 })
+}

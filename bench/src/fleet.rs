@@ -1,0 +1,141 @@
+//! Tidemill's processes: so many schedulers, so many workers, in their default settings, over one redis-server.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use tempfile::TempDir;
+use tidemill_common::config::Config;
+use tidemill_common::ids::ShardId;
+use tidemill_common::store::Runs;
+use tidemill_common::store::redis::RedisStore;
+
+use crate::error::Error;
+use crate::process::{Cpu, Process};
+use crate::programs::Programs;
+use crate::server::{Server, free_port};
+
+/// A fleet that is not complete after this long will not become so.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Lines of each log that are shown when something goes wrong.
+const LAST_LINES: usize = 10;
+
+/// What a fleet consists of, and by which address of Redis each part goes.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// Schedulers.
+    pub(crate) schedulers: usize,
+    /// Workers.
+    pub(crate) workers: usize,
+    /// Shards of the namespace, where it is not the default.
+    pub(crate) shards: Option<u16>,
+    /// For the schedulers.
+    pub(crate) scheduler_url: String,
+    /// For the workers.
+    pub(crate) worker_url: String,
+    /// For the load.
+    pub(crate) load_url: String,
+}
+
+impl Plan {
+    /// So many of both, all straight at the server.
+    pub(crate) fn of(server: &Server, schedulers: usize, workers: usize) -> Self {
+        let url = server.url();
+        Self {
+            schedulers,
+            workers,
+            shards: None,
+            scheduler_url: url.clone(),
+            worker_url: url.clone(),
+            load_url: url,
+        }
+    }
+}
+
+/// Processes that run.
+pub(crate) struct Fleet {
+    /// The schedulers.
+    pub(crate) schedulers: Vec<Process>,
+    /// The workers.
+    pub(crate) workers: Vec<Process>,
+    logs: TempDir,
+    server_pid: u32,
+}
+
+impl Fleet {
+    /// Starts all of them, and waits until every shard has an owner, every scheduler its share, and every worker has
+    /// given a sign of life.
+    pub(crate) async fn start(server: &Server, programs: &Programs, plan: &Plan) -> Result<Self, Error> {
+        // Whoever comes first writes the number of shards.
+        let mut config = Config::default();
+        config.redis.url = server.url();
+        config.scheduler.shards = plan.shards.unwrap_or(config.scheduler.shards);
+        let store = RedisStore::from_config(&config)?;
+        let shards = store.meta().await?.shards;
+        let logs = tempfile::tempdir().map_err(Error::io("making a directory for logs"))?;
+        let start = |program: &Path, url: &str, log: String| -> Result<Process, Error> {
+            let log = File::create(logs.path().join(log)).map_err(Error::io("making a log"))?;
+            let listen = format!("127.0.0.1:{}", free_port()?);
+            Process::start(program, &["--redis-url", url, "--listen", &listen], Some(&log))
+        };
+        let schedulers = (1..=plan.schedulers)
+            .map(|n| start(&programs.scheduler, &plan.scheduler_url, format!("scheduler-{n}.log")))
+            .collect::<Result<_, _>>()?;
+        let workers = (1..=plan.workers)
+            .map(|n| start(&programs.worker, &plan.worker_url, format!("worker-{n}.log")))
+            .collect::<Result<_, _>>()?;
+        let fleet = Self { schedulers, workers, logs, server_pid: server.pid() };
+        let mut connection = server.connect().await?;
+        let began = Instant::now();
+        while !is_complete(&store, &mut connection, shards, plan).await? {
+            if began.elapsed() > PATIENCE {
+                return Err(Error::Wrong(format!("the fleet does not get ready{}", fleet.last_words())));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(fleet)
+    }
+
+    /// Processor time of all kinds so far, in seconds.
+    pub(crate) fn cpu(&self) -> Result<Cpu, Error> {
+        Cpu::of(self.server_pid, &self.schedulers, &self.workers)
+    }
+
+    /// The ends of all logs.
+    pub(crate) fn last_words(&self) -> String {
+        let mut logs: Vec<_> =
+            fs::read_dir(self.logs.path()).into_iter().flatten().flatten().map(|log| log.path()).collect();
+        logs.sort();
+        let mut words = String::new();
+        for path in logs {
+            let log = fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            words.push_str(&format!("\n--- the end of {name}\n{}", last.join("\n")));
+        }
+        words
+    }
+}
+
+async fn is_complete(
+    store: &RedisStore,
+    connection: &mut MultiplexedConnection,
+    shards: u16,
+    plan: &Plan,
+) -> Result<bool, Error> {
+    let workers: usize = connection.zcard(store.keys().workers()).await?;
+    let mut owners = Vec::with_capacity(usize::from(shards));
+    for shard in (0..shards).map(ShardId) {
+        let owner: Option<String> = connection.get(store.keys().owner(shard)).await?;
+        owners.extend(owner);
+    }
+    let all_owned = owners.len() == usize::from(shards);
+    owners.sort();
+    owners.dedup();
+    let shared = owners.len() >= plan.schedulers.min(usize::from(shards));
+    Ok(workers >= plan.workers && all_owned && shared)
+}

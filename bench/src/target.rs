@@ -1,0 +1,84 @@
+//! What a row ought to reach. A target that is missed is shown; only `--strict` makes a failure of it.
+
+use crate::process::Cpu;
+use crate::report::Row;
+
+/// A bound of one row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Target {
+    /// The value is at most this.
+    AtMost(f64),
+    /// The value is at least this.
+    AtLeast(f64),
+    /// The value is below this.
+    Below(f64),
+    /// The ratio to the floor is at most this.
+    FloorAtMost(f64),
+    /// The ratio to the floor is at least this.
+    FloorAtLeast(f64),
+    /// Each process takes at most so many microseconds a step.
+    CpuAtMost(Cpu),
+}
+
+impl Target {
+    /// Whether a row meets it. A row without what the target is about does not.
+    pub(crate) fn is_met(self, row: &Row) -> bool {
+        let ratio = row.ratio_to_floor;
+        match self {
+            Self::AtMost(bound) => row.value <= bound,
+            Self::AtLeast(bound) => row.value >= bound,
+            Self::Below(bound) => row.value < bound,
+            Self::FloorAtMost(bound) => ratio.is_some_and(|ratio| ratio <= bound),
+            Self::FloorAtLeast(bound) => ratio.is_some_and(|ratio| ratio >= bound),
+            Self::CpuAtMost(bound) => row.cpu_us_per_step.is_some_and(|cpu| {
+                cpu.redis <= bound.redis && cpu.scheduler <= bound.scheduler && cpu.worker <= bound.worker
+            }),
+        }
+    }
+
+    /// In words, such as `<= 1.6 x floor`.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::AtMost(bound) => format!("<= {bound}"),
+            Self::AtLeast(bound) => format!(">= {bound}"),
+            Self::Below(bound) => format!("< {bound}"),
+            Self::FloorAtMost(bound) => format!("<= {bound} x floor"),
+            Self::FloorAtLeast(bound) => format!(">= {bound} x floor"),
+            Self::CpuAtMost(bound) => format!("cpu <= {}/{}/{}", bound.redis, bound.scheduler, bound.worker),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_met_up_to_its_bound_and_by_what_it_is_about() {
+        let cpu = Cpu { redis: 20.0, scheduler: 8.0, worker: 9.0 };
+        let row = Row {
+            name: "x".into(),
+            value: 2.0,
+            unit: "ms",
+            ratio_to_floor: Some(0.5),
+            targets: &[],
+            cpu_us_per_step: Some(cpu),
+            about: String::new(),
+        };
+        for (target, expected) in [
+            (Target::AtMost(2.0), true),
+            (Target::AtMost(1.9), false),
+            (Target::AtLeast(2.0), true),
+            (Target::AtLeast(2.1), false),
+            (Target::Below(2.0), false),
+            (Target::FloorAtMost(0.5), true),
+            (Target::FloorAtLeast(0.6), false),
+            (Target::CpuAtMost(cpu), true),
+            (Target::CpuAtMost(Cpu { worker: 8.0, ..cpu }), false),
+        ] {
+            assert_eq!(target.is_met(&row), expected, "{target:?}");
+        }
+        let bare = Row { ratio_to_floor: None, cpu_us_per_step: None, ..row };
+        assert!(!Target::FloorAtMost(9.0).is_met(&bare) && !Target::CpuAtMost(cpu).is_met(&bare));
+    }
+}

@@ -1,0 +1,64 @@
+//! Workloads of which only the time counts: runs of one shape, on one scheduler and one worker, held against a bare loop
+//! in the same repeat.
+
+use crate::engine::{Engine, Job};
+use crate::error::Error;
+use crate::fleet::Plan;
+use crate::floor::Shape;
+use crate::lab::{BareLoop, Lab};
+use crate::measure::Load;
+use crate::report::Row;
+use crate::target::Target;
+
+use super::workflow::{self, Place};
+
+/// See the module.
+pub(super) struct Timed {
+    /// Its name in the table.
+    pub(super) name: &'static str,
+    /// What it is, for people.
+    pub(super) about: &'static str,
+    /// How its runs hang together.
+    pub(super) shape: Shape,
+    /// Where its steps are executed.
+    pub(super) place: Place,
+    /// Runs for one figure, in full and in short.
+    pub(super) load: fn(is_quick: bool) -> Load,
+    /// What it is held against, and told in the unit of.
+    pub(super) floor: &'static BareLoop,
+    /// What it ought to reach.
+    pub(super) targets: &'static [Target],
+}
+
+impl Timed {
+    /// Measures it once.
+    pub(super) async fn measure(&self, lab: &Lab) -> Result<(), Error> {
+        let floor = lab.floor(self.floor).await?;
+        let server = lab.server().await?;
+        let plan = Plan::of(&server, 1, 1);
+        let mut engine = lab.engine(&server, &plan, self.job()).await?;
+        let row = self.row(lab, &mut engine, floor).await?;
+        lab.tell(row);
+        Ok(())
+    }
+
+    /// What each run is.
+    pub(super) fn job(&self) -> Job {
+        workflow::job(self.shape, self.place)
+    }
+
+    /// Its row, measured on a fleet that runs.
+    pub(super) async fn row(&self, lab: &Lab, engine: &mut Engine, floor: f64) -> Result<Row, Error> {
+        let load = (self.load)(lab.is_quick);
+        engine.warm_up(&load).await?;
+        let figure = engine.measure(&load).await?;
+        let unit = self.floor.unit;
+        let value = unit.value(figure.seconds, load.runs * self.shape.steps());
+        Ok(Row {
+            ratio_to_floor: Some(value / floor),
+            targets: self.targets,
+            cpu_us_per_step: Some(figure.cpu_us_per_step),
+            ..Row::bare(self.name, value, unit.name(), self.about)
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! W5: a large iteration. How many items a second go through, and whether the scheduler's memory grows with their number:
+//! it ought to hold what is open, not what is done or yet to come.
+
+use futures_util::FutureExt as _;
+
+use super::workflow;
+use super::{Unit, Workload};
+use crate::error::Error;
+use crate::fleet::Plan;
+use crate::lab::Lab;
+use crate::measure::Load;
+use crate::process::{Memory, Process};
+use crate::report::Row;
+use crate::target::Target;
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "W5",
+    about: "one run over 10 000 items, 100 at once, a step on a worker each",
+    floor: None,
+    measure: |lab| measure(lab).boxed_local(),
+};
+
+const ITEMS: usize = 10_000;
+const ITEMS_QUICK: usize = 2_000;
+/// Items of the runs beforehand: more than are open at once, so that the memory that these take is not counted as growth.
+const ITEMS_BEFORE: usize = 1_000;
+/// Generously: the beginning of the body, its step, and the run's own.
+const STARTS_PER_ITEM: usize = 3;
+const MIB: f64 = 1024.0 * 1024.0;
+
+async fn measure(lab: &Lab) -> Result<(), Error> {
+    let items = if lab.is_quick { ITEMS_QUICK } else { ITEMS };
+    let server = lab.server().await?;
+    let plan = Plan::of(&server, 1, 1);
+    let mut engine = lab.engine(&server, &plan, workflow::job_over_items(ITEMS_BEFORE)).await?;
+    // The node starts of its items count, as on Dify.
+    engine.allow_steps(STARTS_PER_ITEM * items);
+    let load = Load::one_by_one(if lab.is_quick { 1 } else { 3 }).warmed_by(2);
+    engine.warm_up(&load).await?;
+
+    let before = memory(&engine.fleet.schedulers)?;
+    engine.fleet.schedulers.iter().try_for_each(Process::forget_peak)?;
+    engine.take(workflow::items(items), items);
+    let figure = engine.measure(&load).await?;
+    let after = memory(&engine.fleet.schedulers)?;
+
+    let unit = Unit::ItemsPerSecond;
+    lab.tell(Row {
+        targets: &[Target::AtLeast(15_000.0)],
+        cpu_us_per_step: Some(figure.cpu_us_per_step),
+        ..Row::bare("W5", unit.value(figure.seconds, items), unit.name(), WORKLOAD.about)
+    });
+    let told = |name: &str, bytes: f64, about: &str| Row::bare(name, bytes / MIB, "MB", about);
+    lab.tell(told("W5/before", before.resident, "memory of the scheduler after runs over 1 000 items"));
+    lab.tell(told("W5/peak", after.peak, "the most that it was during the runs"));
+    lab.tell(told("W5/after", after.resident, "and after them"));
+    lab.tell(Row {
+        targets: &[Target::AtMost(1.25)],
+        ..Row::bare("W5/growth", after.peak / before.resident, "x", "the most by what it was before")
+    });
+    Ok(())
+}
+
+/// Of all of them together.
+fn memory(processes: &[Process]) -> Result<Memory, Error> {
+    let mut sum = Memory { resident: 0.0, peak: 0.0 };
+    for process in processes {
+        let memory = process.memory()?;
+        sum.resident += memory.resident;
+        sum.peak += memory.peak;
+    }
+    Ok(sum)
+}

@@ -1,0 +1,155 @@
+//! The workflow files of the workloads: a start node, templates that hand a text on, an end node.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::machine::run::RunOptions;
+
+use crate::engine::Job;
+use crate::floor::{PAYLOAD, Shape};
+
+/// Items of an iteration that are open at once.
+const PARALLEL: usize = 100;
+
+/// Where the steps of a workload are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Each by a worker, as a job.
+    Worker,
+    /// In the scheduler, as pure nodes are.
+    Scheduler,
+}
+
+/// Runs of this shape that hand the payload on. Those that are longer than a run may be by default say so, as any
+/// request may.
+pub(super) fn job(shape: Shape, place: Place) -> Job {
+    let steps = shape.steps();
+    // The start node and the end node are steps as well.
+    let counted = steps + 2;
+    let default = RunOptions::default();
+    Job {
+        workflow: chain_or_fan(shape, place),
+        inputs: vec![("text", PAYLOAD.into())],
+        options: RunOptions { steps_max: default.steps_max.max(counted as u64), ..default },
+        steps,
+        counted,
+    }
+}
+
+/// Runs that iterate over a list of so many items, one step on a worker each.
+pub(super) fn job_over_items(count: usize) -> Job {
+    Job {
+        workflow: each_item(),
+        inputs: items(count),
+        options: RunOptions::default(),
+        steps: count,
+        // Those of the items are not among the steps that a run tells.
+        counted: 3,
+    }
+}
+
+/// The inputs of an iteration over so many items.
+pub(super) fn items(count: usize) -> Vec<(&'static str, Json)> {
+    let items: Vec<String> = (0..count).map(|at| format!("{PAYLOAD} {at}")).collect();
+    vec![("list", json!({ "items": items }))]
+}
+
+fn chain_or_fan(shape: Shape, place: Place) -> String {
+    let steps = shape.steps();
+    let name = |at: usize| format!("step{at}");
+    let text_of =
+        |at: usize| if at == 0 { ["start".into(), "text".into()] } else { [name(at), "output".into()] };
+    let mut nodes = vec![start("text", "paragraph")];
+    let mut edges = Vec::new();
+    for at in 1..=steps {
+        let before = before(shape, at);
+        nodes.push(json!({"id": name(at), "data": hand_on(place, &text_of(before[0]))}));
+        edges.extend(
+            before.iter().map(|b| edge(&if *b == 0 { "start".to_string() } else { name(*b) }, &name(at))),
+        );
+    }
+    nodes.push(end(&text_of(steps)));
+    edges.push(edge(&name(steps), "end"));
+    file(&nodes, &edges)
+}
+
+fn each_item() -> String {
+    let mut step = hand_on(Place::Worker, &["each".into(), "item".into()]);
+    step["iteration_id"] = "each".into();
+    let nodes = [
+        start("list", "json_object"),
+        json!({"id": "each", "data": {
+            "type": "iteration", "title": "Each", "start_node_id": "eachstart",
+            "iterator_selector": ["start", "list", "items"], "output_selector": ["step", "output"],
+            "is_parallel": true, "parallel_nums": PARALLEL, "flatten_output": false,
+        }}),
+        json!({"id": "eachstart", "type": "custom-iteration-start", "parentId": "each",
+            "data": {"type": "iteration-start"}}),
+        json!({"id": "step", "parentId": "each", "data": step}),
+        end(&["each".into(), "output".into()]),
+    ];
+    file(&nodes, &[edge("start", "each"), edge("eachstart", "step"), edge("each", "end")])
+}
+
+/// The steps, from 1, in front of a step; 0 is the start node.
+fn before(shape: Shape, at: usize) -> Vec<usize> {
+    match shape {
+        Shape::Chain(_) => vec![at - 1],
+        Shape::Fan(_) if at == 1 => vec![0],
+        Shape::Fan(width) if at <= width + 1 => vec![1],
+        Shape::Fan(width) => (2..=width + 1).collect(),
+    }
+}
+
+fn start(variable: &str, kind: &str) -> Json {
+    json!({"id": "start", "data": {"type": "start", "title": "Start", "variables": [
+        {"variable": variable, "label": "Input", "type": kind, "required": true, "max_length": 100_000_000},
+    ]}})
+}
+
+fn hand_on(place: Place, text: &[String; 2]) -> Json {
+    let mut data = json!({
+        "type": "template-transform", "title": "Hand on", "template": "{{ text }}",
+        "variables": [{"variable": "text", "value_selector": text}],
+    });
+    if place == Place::Worker {
+        data["tidemill"] = json!({"runs_on": "worker"});
+    }
+    data
+}
+
+fn end(output: &[String; 2]) -> Json {
+    json!({"id": "end", "data": {"type": "end", "title": "End", "outputs": [
+        {"variable": "out", "value_selector": output},
+    ]}})
+}
+
+fn edge(from: &str, to: &str) -> Json {
+    json!({"id": format!("{from}-{to}"), "source": from, "target": to, "sourceHandle": "source", "targetHandle": "target"})
+}
+
+fn file(nodes: &[Json], edges: &[Json]) -> String {
+    json!({
+        "kind": "app", "version": "0.6.0", "app": {"name": "bench", "mode": "workflow"},
+        "workflow": {"graph": {"nodes": nodes, "edges": edges}},
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workflow_can_be_run() {
+        let files = [
+            chain_or_fan(Shape::Chain(20), Place::Worker),
+            chain_or_fan(Shape::Chain(20), Place::Scheduler),
+            chain_or_fan(Shape::Chain(10_000), Place::Worker),
+            chain_or_fan(Shape::Fan(100), Place::Worker),
+            each_item(),
+        ];
+        for file in files {
+            let imported = tidemill_common::graph::import(file.as_bytes());
+            assert!(imported.is_usable(), "{:?} in {:.300}", imported.diagnostics, file);
+        }
+    }
+}
