@@ -274,6 +274,10 @@ impl<'a> Wheel<'a> {
                 Ok(run) if run.status.is_over() => self.cache.end(id),
                 Ok(run) => self.cache.insert(run),
                 Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
+                // Nothing of it may be touched: whoever knows that version has to have the shard.
+                Err(LoadError::Newer { run, version }) => {
+                    return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
+                }
                 // Swept, or never there: whatever is said of it means nothing any more.
                 Err(LoadError::NoRun(_)) => {}
                 Err(error) => {

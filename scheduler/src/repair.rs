@@ -138,7 +138,9 @@ impl Look {
                 None => match cache::load(store, graphs, run).await {
                     Ok(state) => open_jobs(&state),
                     Err(LoadError::Store(error)) => return Err(error),
-                    Err(LoadError::NoRun(_) | LoadError::Unreadable { .. }) => continue,
+                    Err(LoadError::NoRun(_) | LoadError::Newer { .. } | LoadError::Unreadable { .. }) => {
+                        continue;
+                    }
                 },
             };
             self.judge(store, shard, run, open, &found).await?;

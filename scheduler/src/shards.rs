@@ -57,6 +57,11 @@ impl ShardKeeper {
                     pause = PAUSES[0];
                     Duration::from_millis(self.config.shard_renew_ms)
                 }
+                Err(error @ StoreError::Newer { .. }) => {
+                    tracing::error!(%error, "shards are left to newer schedulers");
+                    self.give_up_all(std::mem::take(&mut owned)).await;
+                    PAUSES[1]
+                }
                 Err(error) => {
                     tracing::warn!(%error, "shards have to wait for the store");
                     pause = (pause * 2).min(PAUSES[1]);
@@ -80,8 +85,9 @@ impl ShardKeeper {
         ended: &mpsc::UnboundedSender<(ShardId, End)>,
     ) -> Result<(), StoreError> {
         let lease = Duration::from_millis(self.config.shard_lease_ms);
-        let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
+        // Asked first: whoever may not own a shard is not to be counted on.
         let shards = self.store.meta().await?.shards;
+        let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
         let share = usize::from(shards).div_ceil(live);
         while owned.len() > share {
             let Some(most) = owned.keys().max().copied() else { break };
@@ -151,6 +157,12 @@ impl ShardKeeper {
         match end {
             End::Stopped => {}
             End::Lost => tracing::warn!(%shard, "another scheduler has the shard"),
+            End::Retake(error @ StoreError::Newer { .. }) => {
+                tracing::error!(%shard, %error, "the shard is left to a newer scheduler");
+                self.release(shard).await;
+                // For so long we do not count among those who live, so that others take it.
+                tokio::time::sleep(Duration::from_millis(self.config.shard_lease_ms)).await;
+            }
             End::Retake(error) => {
                 tracing::warn!(%shard, %error, "letting go of the shard to take it anew");
                 // A store that is away answers nobody faster for being asked more often.
@@ -166,6 +178,10 @@ impl ShardKeeper {
         }
         self.lease.forget(shard);
         crash::pass(Place::ReleaseBegun);
+        self.release(shard).await;
+    }
+
+    async fn release(&self, shard: ShardId) {
         if let Err(error) = self.store.release(shard, &self.id).await {
             tracing::warn!(%shard, %error, "a shard could not be given up; its lease will run out");
         }

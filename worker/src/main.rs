@@ -49,6 +49,11 @@ async fn work(config: &Config) -> Result<ExitCode, Box<dyn std::error::Error>> {
     for warning in store.check().await.map_err(StartError::Store)?.warnings {
         tracing::warn!("{warning}");
     }
+    match store.meta().await {
+        Err(error @ StoreError::Newer { .. }) => return Err(StartError::Store(error).into()),
+        // Whatever else is wrong may pass, and is seen by the loop that takes jobs.
+        Ok(_) | Err(_) => {}
+    }
     let mut worker = tidemill_worker::start_with(config, store, Some(Box::new(own_store))).await?;
     let code = tokio::select! {
         _ = term.recv() => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::store::StoreError;
 
 use super::ApiState;
 
@@ -19,6 +20,9 @@ pub async fn live(State(state): State<ApiState>) -> Response {
 pub async fn ready(State(state): State<ApiState>) -> Response {
     if *state.shutdown.borrow() {
         return answer(false, "shutting down");
+    }
+    if let Err(error @ StoreError::Newer { .. }) = state.store.meta().await {
+        return answer(false, &error.to_string());
     }
     match state.store.writable().await {
         Ok(()) => answer(true, ""),
