@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
@@ -183,7 +183,7 @@ impl<'a> Wheel<'a> {
 
     async fn turn(&mut self, mut stop: watch::Receiver<bool>) -> End {
         loop {
-            self.drive.pulse.beat(SystemClock.now().millis().unsigned_abs());
+            self.drive.pulse.beat();
             if *stop.borrow() && self.committing.is_none() {
                 return End::Stopped;
             }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::config::SchedulerConfig;
 use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::ShardId;
@@ -51,7 +50,7 @@ impl ShardKeeper {
         let mut owned: HashMap<ShardId, Owned> = HashMap::new();
         let mut pause = PAUSES[0];
         while !*stop.borrow() {
-            self.pulse.beat(SystemClock.now().millis().unsigned_abs());
+            self.pulse.beat();
             let wait = match self.look_around(&mut owned, &ended).await {
                 Ok(()) => {
                     pause = PAUSES[0];
