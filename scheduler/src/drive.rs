@@ -3,7 +3,7 @@
 //! Facts come before timers: a timer that is due at T is applied when everything that was in the inbox at T has been.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -23,7 +23,7 @@ use crate::batch::{self, Batch, Gone, Input};
 use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::metrics as names;
 use crate::pulse::Pulse;
-use crate::repair::Repair;
+use crate::repair::{Found, Repair};
 use crate::retention::{Retention, Swept};
 
 /// Longest wait for facts: how often the loop turns when nothing happens.
@@ -57,6 +57,8 @@ pub struct Drive {
     pub pulse: Arc<Pulse>,
     /// How often the shard is looked through for lost jobs.
     pub repair_every: Duration,
+    /// What has been found so far of such jobs.
+    pub found: Arc<Mutex<Found>>,
     /// When ended runs go.
     pub retention: Retention,
 }
@@ -169,7 +171,7 @@ impl<'a> Wheel<'a> {
             singly: 0,
             careful,
             tried,
-            repair: Repair::new(drive.repair_every),
+            repair: Repair::new(drive.repair_every, drive.found.clone()),
             housekeeping: None,
             sweep_at: Instant::now(),
             drive,

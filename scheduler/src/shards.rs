@@ -17,6 +17,7 @@ use crate::drive::{Drive, End, ShardStore};
 use crate::lease::Lease;
 use crate::metrics as names;
 use crate::pulse::Pulse;
+use crate::repair::Findings;
 use crate::retention::Retention;
 
 /// Pauses between tries when the store is away.
@@ -36,6 +37,8 @@ pub struct ShardKeeper {
     pub pulse: Arc<Pulse>,
     /// Leases, renewed by a thread of their own.
     pub lease: Arc<Lease>,
+    /// What is known of lost jobs, from one loop of a shard to the next.
+    pub findings: Findings,
 }
 
 struct Owned {
@@ -130,6 +133,7 @@ impl ShardKeeper {
             cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
             pulse,
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
+            found: self.findings.of(shard),
             retention: Retention {
                 age: Duration::from_secs(self.config.retention_seconds),
                 bytes: self.config.retention_bytes,
