@@ -87,6 +87,8 @@ pub struct ServerReport {
     pub version: String,
     /// Things that work but deserve a word, each a sentence (AOF off, for one).
     pub warnings: Vec<String>,
+    /// What may be wrong or not: for somebody who asks, not for every start.
+    pub hints: Vec<String>,
 }
 
 /// The namespace's own settings.
