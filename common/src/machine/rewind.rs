@@ -180,9 +180,9 @@ fn end_no_loop(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) 
         let id = &graph.node(target).id;
         let round = frame.outwards().find(|path| path.last().is_some_and(|(of, _)| of == id.as_str()));
         let Some(round) = round.filter(|_| !nodes.contains(end) || is_reached(frame, *end)) else { continue };
-        let others = run.frames.keys().filter(|path| path.outwards().any(|at| at == round));
-        let stays = others.into_iter().any(|path| {
-            let is_other = |ix: &&NodeIx| !(path == frame && nodes.contains(ix));
+        let mut others = run.frames.keys().filter(|path| path.outwards().any(|at| at == round));
+        let stays = others.any(|path| {
+            let is_other = |ix: &&NodeIx| !(path == frame && nodes.contains(*ix));
             let of_loop = all.iter().filter(|ix| graph.node(**ix).loop_id == Some(target));
             of_loop.filter(is_other).any(|ix| is_reached(path, *ix))
         });
