@@ -30,9 +30,10 @@ impl LocalError {
             | Self::Scheduler(scheduler::StartError::Store(error))
             | Self::Worker(worker::StartError::Store(error)) => match error {
                 StoreError::Unreachable { .. } => Exit::Unreachable,
-                StoreError::Refused { .. } | StoreError::Unexpected { .. } | StoreError::Unusable(_) => {
-                    Exit::Failed
-                }
+                StoreError::Refused { .. }
+                | StoreError::Unexpected { .. }
+                | StoreError::Unusable(_)
+                | StoreError::Newer { .. } => Exit::Failed,
             },
             Self::Scheduler(_) | Self::Worker(_) => Exit::Failed,
         }

@@ -21,6 +21,7 @@ use crate::api::{self, ApiState};
 use crate::cache::Graphs;
 use crate::lease::Lease;
 use crate::pulse::Pulse;
+use crate::repair::Findings;
 use crate::shards::ShardKeeper;
 
 /// Why a scheduler cannot start.
@@ -86,6 +87,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         graphs: Arc::new(Graphs::new(key.map(SealingKey::from_passphrase))),
         pulse: pulse.clone(),
         lease: lease.clone(),
+        findings: Findings::default(),
     };
     let shards_stop = stopped.clone();
     let shards = on_own_thread("shards", async move { keeper.run(shards_stop).await })?;

@@ -8,7 +8,7 @@ use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::RunState;
 use tidemill_common::store::{Shards, StoreError};
-use tidemill_common::wire::state;
+use tidemill_common::wire::{WireError, state};
 
 /// Ended runs that are remembered, so that late facts of theirs cost no reload.
 const ENDED_MAX: usize = 10_000;
@@ -24,6 +24,14 @@ pub enum LoadError {
     /// There is no such run (any more).
     #[error("there is no run {0}")]
     NoRun(RunId),
+    /// A newer version has written it, and must go on with it.
+    #[error("run {run} is written in version {version}, which this process does not know")]
+    Newer {
+        /// The run.
+        run: RunId,
+        /// Its version.
+        version: u64,
+    },
     /// What is stored cannot be used.
     #[error("run {run} cannot be loaded: {reason}")]
     Unreadable {
@@ -218,8 +226,13 @@ impl RunCache {
 /// See [`LoadError`].
 pub async fn load(store: &dyn Shards, graphs: &Graphs, run: RunId) -> Result<RunState, LoadError> {
     let rest = store.load_run(run).await?.ok_or(LoadError::NoRun(run))?;
-    let unreadable = |reason: String| LoadError::Unreadable { run, reason };
-    let head = state::head_from_fields(&rest.run).map_err(|e| unreadable(e.to_string()))?;
+    let unusable = |error: WireError| match error {
+        WireError::Version { version, .. } => LoadError::Newer { run, version },
+        WireError::Malformed { .. } | WireError::Unknown { .. } | WireError::UnknownNode { .. } => {
+            LoadError::Unreadable { run, reason: error.to_string() }
+        }
+    };
+    let head = state::head_from_fields(&rest.run).map_err(unusable)?;
     let graph = graphs.get(store, run.shard(), &head.graph, run).await?;
-    state::load(run, graph, rest).map_err(|e| unreadable(e.to_string()))
+    state::load(run, graph, rest).map_err(unusable)
 }

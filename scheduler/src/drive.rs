@@ -3,11 +3,11 @@
 //! Facts come before timers: a timer that is due at T is applied when everything that was in the inbox at T has been.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
@@ -23,7 +23,7 @@ use crate::batch::{self, Batch, Gone, Input};
 use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::metrics as names;
 use crate::pulse::Pulse;
-use crate::repair::Repair;
+use crate::repair::{Found, Repair};
 use crate::retention::{Retention, Swept};
 
 /// Longest wait for facts: how often the loop turns when nothing happens.
@@ -57,6 +57,8 @@ pub struct Drive {
     pub pulse: Arc<Pulse>,
     /// How often the shard is looked through for lost jobs.
     pub repair_every: Duration,
+    /// What has been found so far of such jobs.
+    pub found: Arc<Mutex<Found>>,
     /// When ended runs go.
     pub retention: Retention,
 }
@@ -169,7 +171,7 @@ impl<'a> Wheel<'a> {
             singly: 0,
             careful,
             tried,
-            repair: Repair::new(drive.repair_every),
+            repair: Repair::new(drive.repair_every, drive.found.clone()),
             housekeeping: None,
             sweep_at: Instant::now(),
             drive,
@@ -183,7 +185,7 @@ impl<'a> Wheel<'a> {
 
     async fn turn(&mut self, mut stop: watch::Receiver<bool>) -> End {
         loop {
-            self.drive.pulse.beat(SystemClock.now().millis().unsigned_abs());
+            self.drive.pulse.beat();
             if *stop.borrow() && self.committing.is_none() {
                 return End::Stopped;
             }
@@ -274,6 +276,10 @@ impl<'a> Wheel<'a> {
                 Ok(run) if run.status.is_over() => self.cache.end(id),
                 Ok(run) => self.cache.insert(run),
                 Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
+                // Nothing of it may be touched: whoever knows that version has to have the shard.
+                Err(LoadError::Newer { run, version }) => {
+                    return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
+                }
                 // Swept, or never there: whatever is said of it means nothing any more.
                 Err(LoadError::NoRun(_)) => {}
                 Err(error) => {

@@ -6,7 +6,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::ids::ShardId;
 use tokio::sync::watch;
 
@@ -15,7 +14,7 @@ use crate::shards::LeaseStore;
 
 /// Turns of a loop may take this much longer than a lease before it counts as stuck: a commit that waits for a slow disk
 /// is no dead loop.
-const STUCK_LEASES: u64 = 4;
+const STUCK_LEASES: u32 = 4;
 
 struct Kept {
     pulse: Arc<Pulse>,
@@ -87,9 +86,9 @@ impl Lease {
     }
 
     fn moving(&self) -> Vec<ShardId> {
-        let now_ms = SystemClock.now().millis().unsigned_abs();
         let kept = self.lock();
-        let moves = |kept: &Kept| kept.pulse.moved_within(now_ms, self.lease_ms * STUCK_LEASES);
+        let silence = Duration::from_millis(self.lease_ms) * STUCK_LEASES;
+        let moves = |kept: &Kept| kept.pulse.moved_within(silence);
         let mut shards: Vec<ShardId> = kept.iter().filter(|(_, k)| moves(k)).map(|(s, _)| *s).collect();
         shards.sort();
         shards
@@ -104,5 +103,24 @@ impl Lease {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ShardId, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_of_a_loop_that_is_stuck_is_kept_no_more_and_that_of_one_that_turns_is() {
+        let lease = Lease::new("s-1".into(), 5_000, 1_000);
+        let [stuck, turning] = [Arc::new(Pulse::default()), Arc::new(Pulse::default())];
+        lease.keep(ShardId(0), stuck.clone());
+        lease.keep(ShardId(1), turning.clone());
+        stuck.beat();
+        tokio::time::advance(Duration::from_secs(20)).await;
+        turning.beat();
+        assert_eq!(lease.moving(), [ShardId(0), ShardId(1)]);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(lease.moving(), [ShardId(1)]);
     }
 }

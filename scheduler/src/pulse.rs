@@ -1,32 +1,36 @@
 //! Whether the process still moves. The drive loop beats at every turn; `/livez` asks when it last did. A loop that
 //! hangs in a dead lock beats no more, and whoever watches the process starts it anew.
+//!
+//! Time is that since the process began, never the machine's clock: one that is set must cost no lease.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-/// Silence after which a loop counts as dead, in milliseconds: several times the longest wait within one turn (a
-/// blocking read and a store that does not answer, 5 s each).
-pub const SILENCE_MS_MAX: u64 = 30_000;
+use tokio::time::Instant;
+
+/// Silence after which a loop counts as dead: several times the longest wait within one turn (a blocking read and a
+/// store that does not answer, 5 s each).
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The last movement of a loop.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    // 0 until the first beat. Relaxed: one number that nothing else hangs on.
-    last_ms: AtomicU64,
+    last: Mutex<Option<Instant>>,
 }
 
 impl Pulse {
-    /// Notes that the loop moved, at a time in milliseconds of any clock that does not run backwards.
-    pub fn beat(&self, now_ms: u64) {
-        self.last_ms.fetch_max(now_ms, Ordering::Relaxed);
+    /// Notes that the loop moved.
+    pub fn beat(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
-    /// True when the loop moved within the last [`SILENCE_MS_MAX`], or has not begun yet.
-    pub fn is_alive(&self, now_ms: u64) -> bool {
-        self.moved_within(now_ms, SILENCE_MS_MAX)
+    /// True when the loop moved within the last [`SILENCE_MAX`], or has not begun yet.
+    pub fn is_alive(&self) -> bool {
+        self.moved_within(SILENCE_MAX)
     }
-    /// True when the loop moved within the last `silence_ms`, or has not begun yet.
-    pub fn moved_within(&self, now_ms: u64, silence_ms: u64) -> bool {
-        let last = self.last_ms.load(Ordering::Relaxed);
-        last == 0 || now_ms.saturating_sub(last) <= silence_ms
+    /// True when the loop moved within the last `silence`, or has not begun yet.
+    pub fn moved_within(&self, silence: Duration) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_none_or(|last| last.elapsed() <= silence)
     }
 }
 
@@ -34,12 +38,16 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_loop_is_alive_until_it_has_been_silent_for_too_long() {
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_is_alive_until_it_has_been_silent_for_too_long() {
         let pulse = Pulse::default();
-        assert!(pulse.is_alive(1_000_000), "one that has not begun is not dead");
-        pulse.beat(1_000_000);
-        assert!(pulse.is_alive(1_000_000 + SILENCE_MS_MAX));
-        assert!(!pulse.is_alive(1_000_001 + SILENCE_MS_MAX));
+        assert!(pulse.is_alive(), "one that has not begun is not dead");
+        pulse.beat();
+        tokio::time::advance(SILENCE_MAX).await;
+        assert!(pulse.is_alive());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!pulse.is_alive());
+        pulse.beat();
+        assert!(pulse.is_alive());
     }
 }

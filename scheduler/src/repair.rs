@@ -3,16 +3,21 @@
 //!
 //! A job that has just ended looks the same until its result is applied; so a job counts as lost only when two looks in
 //! a row miss it.
+//!
+//! What looks have found, and when the next one is due, belongs to the process and not to the loop that turns a shard: a
+//! shard that is taken anew again and again is looked through all the same. A process that has just begun looks soon, and
+//! soon once more, since it may not live for long.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidemill_common::graph::NodeIx;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::machine::RunState;
 use tidemill_common::machine::fact::JobLost;
 use tidemill_common::store::StoreError;
+use tokio::time::Instant;
 
 use crate::batch::Input;
 use crate::cache::{self, Graphs, LoadError, RunCache};
@@ -25,9 +30,31 @@ const PIECE: usize = 50;
 /// Suspects that two rounds do not miss again are forgotten this long after.
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// What two looks share.
+/// Until the first round of looks in a process, and between that and the second; later ones come at their own pace.
+const FIRST_ROUNDS: Duration = Duration::from_secs(5);
+/// Rounds that come sooner.
+const FIRST_ROUNDS_MAX: usize = 2;
+/// Between two pieces of one round.
+const PIECE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What looks have found, for each shard that this process has owned.
+#[derive(Debug, Default)]
+pub struct Findings(Mutex<HashMap<ShardId, Arc<Mutex<Found>>>>);
+
+impl Findings {
+    /// Those of a shard.
+    pub fn of(&self, shard: ShardId) -> Arc<Mutex<Found>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(shard).or_default().clone()
+    }
+}
+
+/// What looks share.
 #[derive(Debug, Default)]
 pub struct Found {
+    /// The last look; at first the moment when the process took the shard.
+    looked_at: Option<Instant>,
+    /// Whole rounds so far.
+    rounds: usize,
     /// Missed once.
     suspects: HashMap<(RunId, EntryId), Instant>,
     /// Missed twice.
@@ -41,7 +68,6 @@ pub struct Found {
 /// Decides when to look.
 pub struct Repair {
     every: Duration,
-    looked_at: Instant,
     found: Arc<Mutex<Found>>,
 }
 
@@ -62,9 +88,10 @@ pub struct Open {
 }
 
 impl Repair {
-    /// Looks through the whole shard about once in `every`.
-    pub fn new(every: Duration) -> Self {
-        Self { every, looked_at: Instant::now(), found: Arc::default() }
+    /// Looks through the whole shard about once in `every`, and goes on from what earlier loops have `found`.
+    pub fn new(every: Duration, found: Arc<Mutex<Found>>) -> Self {
+        lock(&found).looked_at.get_or_insert_with(Instant::now);
+        Self { every, found }
     }
 
     /// What looks have found so far.
@@ -75,13 +102,19 @@ impl Repair {
     /// A look, when it is time for one.
     /// `uncommitted` runs are left out: their jobs may not be there yet.
     pub fn due(&mut self, cache: &RunCache, uncommitted: &HashSet<RunId>) -> Option<Look> {
-        let under_way = lock(&self.found).from;
-        // Pieces of one round follow each other a second apart.
-        let pause = if under_way.is_some() { Duration::from_secs(1).min(self.every) } else { self.every };
-        if self.looked_at.elapsed() < pause {
-            return None;
-        }
-        self.looked_at = Instant::now();
+        let under_way = {
+            let mut found = lock(&self.found);
+            let pause = match found.from {
+                Some(_) => PIECE_PAUSE.min(self.every),
+                None if found.rounds < FIRST_ROUNDS_MAX => FIRST_ROUNDS.min(self.every),
+                None => self.every,
+            };
+            if found.looked_at.is_some_and(|at| at.elapsed() < pause) {
+                return None;
+            }
+            found.looked_at = Some(Instant::now());
+            found.from
+        };
         Some(Look {
             from: under_way.unwrap_or(0),
             remember: self.every.saturating_mul(2) + REMEMBER,
@@ -138,7 +171,9 @@ impl Look {
                 None => match cache::load(store, graphs, run).await {
                     Ok(state) => open_jobs(&state),
                     Err(LoadError::Store(error)) => return Err(error),
-                    Err(LoadError::NoRun(_) | LoadError::Unreadable { .. }) => continue,
+                    Err(LoadError::NoRun(_) | LoadError::Newer { .. } | LoadError::Unreadable { .. }) => {
+                        continue;
+                    }
                 },
             };
             self.judge(store, shard, run, open, &found).await?;
@@ -146,6 +181,7 @@ impl Look {
         let mut found = lock(&found);
         found.from = next;
         if next.is_none() {
+            found.rounds += 1;
             found.trimmed.clear();
             // Suspects that were not missed again within two rounds have ended.
             found.suspects.retain(|_, since| since.elapsed() < self.remember);
@@ -185,5 +221,42 @@ impl Look {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_common::clock::SystemClock;
+    use tidemill_common::store::memory::MemoryStore;
+
+    use super::*;
+
+    const EVERY: Duration = Duration::from_secs(60);
+
+    /// Seconds at which looks begin, of a shard that is taken anew every `turn` for so many seconds.
+    async fn looks(turn: Duration, seconds: u64) -> Vec<u64> {
+        let (store, shard) = (MemoryStore::new(Arc::new(SystemClock)), ShardId(0));
+        let (findings, graphs, cache) = (Findings::default(), Graphs::new(None), RunCache::new(1024));
+        let (began, mut at) = (Instant::now(), Vec::new());
+        while began.elapsed() < Duration::from_secs(seconds) {
+            let mut repair = Repair::new(EVERY, findings.of(shard));
+            let taken = Instant::now();
+            while taken.elapsed() < turn {
+                if let Some(look) = repair.due(&cache, &HashSet::new()) {
+                    at.push(began.elapsed().as_secs());
+                    look.run(&store, &graphs, shard, repair.found()).await.unwrap();
+                }
+                tokio::time::advance(Duration::from_millis(500)).await;
+            }
+        }
+        at
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shard_is_looked_through_however_often_it_is_taken_anew() {
+        let steady = looks(Duration::from_secs(600), 200).await;
+        assert_eq!(steady[..4], [5, 10, 70, 130]);
+        let often = looks(Duration::from_secs(2), 200).await;
+        assert_eq!(often, [5, 10, 70, 130, 190]);
     }
 }

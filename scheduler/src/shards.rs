@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::config::SchedulerConfig;
 use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::ShardId;
@@ -18,6 +17,7 @@ use crate::drive::{Drive, End, ShardStore};
 use crate::lease::Lease;
 use crate::metrics as names;
 use crate::pulse::Pulse;
+use crate::repair::Findings;
 use crate::retention::Retention;
 
 /// Looks for shards without an owner, in one lease.
@@ -39,6 +39,8 @@ pub struct ShardKeeper {
     pub pulse: Arc<Pulse>,
     /// Leases, renewed by a thread of their own.
     pub lease: Arc<Lease>,
+    /// What is known of lost jobs, from one loop of a shard to the next.
+    pub findings: Findings,
 }
 
 struct Owned {
@@ -53,11 +55,16 @@ impl ShardKeeper {
         let mut owned: HashMap<ShardId, Owned> = HashMap::new();
         let mut pause = PAUSES[0];
         while !*stop.borrow() {
-            self.pulse.beat(SystemClock.now().millis().unsigned_abs());
+            self.pulse.beat();
             let wait = match self.look_around(&mut owned, &ended).await {
                 Ok(()) => {
                     pause = PAUSES[0];
                     self.look_every()
+                }
+                Err(error @ StoreError::Newer { .. }) => {
+                    tracing::error!(%error, "shards are left to newer schedulers");
+                    self.give_up_all(std::mem::take(&mut owned)).await;
+                    PAUSES[1]
                 }
                 Err(error) => {
                     tracing::warn!(%error, "shards have to wait for the store");
@@ -87,8 +94,9 @@ impl ShardKeeper {
         ended: &mpsc::UnboundedSender<(ShardId, End)>,
     ) -> Result<(), StoreError> {
         let lease = Duration::from_millis(self.config.shard_lease_ms);
-        let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
+        // Asked first: whoever may not own a shard is not to be counted on.
         let shards = self.store.meta().await?.shards;
+        let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
         let share = usize::from(shards).div_ceil(live);
         while owned.len() > share {
             let Some(most) = owned.keys().max().copied() else { break };
@@ -132,6 +140,7 @@ impl ShardKeeper {
             cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
             pulse,
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
+            found: self.findings.of(shard),
             retention: Retention {
                 age: Duration::from_secs(self.config.retention_seconds),
                 bytes: self.config.retention_bytes,
@@ -158,6 +167,12 @@ impl ShardKeeper {
         match end {
             End::Stopped => {}
             End::Lost => tracing::warn!(%shard, "another scheduler has the shard"),
+            End::Retake(error @ StoreError::Newer { .. }) => {
+                tracing::error!(%shard, %error, "the shard is left to a newer scheduler");
+                self.release(shard).await;
+                // For so long we do not count among those who live, so that others take it.
+                tokio::time::sleep(Duration::from_millis(self.config.shard_lease_ms)).await;
+            }
             End::Retake(error) => {
                 tracing::warn!(%shard, %error, "letting go of the shard to take it anew");
                 // A store that is away answers nobody faster for being asked more often.
@@ -173,6 +188,10 @@ impl ShardKeeper {
         }
         self.lease.forget(shard);
         crash::pass(Place::ReleaseBegun);
+        self.release(shard).await;
+    }
+
+    async fn release(&self, shard: ShardId) {
         if let Err(error) = self.store.release(shard, &self.id).await {
             tracing::warn!(%shard, %error, "a shard could not be given up; its lease will run out");
         }

@@ -21,7 +21,7 @@
 //! In the order of a test: [`flow`] writes the workflow, [`redis`] and [`cluster`] start what it runs on ([`binaries`]
 //! builds the programs, [`process`] holds one), [`client`] and [`sse`] talk to it, [`wait`] waits without luck, [`check`]
 //! says what must have come out. For the long campaigns there are [`fleet`] (processes that come back, each behind a
-//! [`proxy`]), [`patient`] (a client that does not mind), [`story`] (what happened) and [`checker`]. Nothing here is used outside tests: what goes wrong panics with what was seen.
+//! [`proxy`]), [`patient`] (a client that does not mind), [`story`] (what happened) and [`checker`]; [`frozen`] keeps what an older version has left. Nothing here is used outside tests: what goes wrong panics with what was seen.
 #![warn(missing_docs)]
 #![allow(clippy::print_stderr, reason = "a failed test tells what its processes said")]
 
@@ -33,6 +33,7 @@ pub mod cluster;
 pub mod door;
 pub mod fleet;
 pub mod flow;
+pub mod frozen;
 pub mod llm;
 pub mod patient;
 pub mod process;

@@ -7,10 +7,12 @@ use tidemill_common::crash;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{FramePath, NodeId, RunId};
 use tidemill_common::store::{Completion, Dead, Delivered};
+use tidemill_common::wire::WireError;
 use tidemill_common::wire::fact::kind;
 use tidemill_common::wire::job::{self, Job};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::consume::hand_back;
 use crate::core::{Core, now};
 use crate::execute;
 use crate::hand::Hand;
@@ -22,12 +24,15 @@ use crate::{cancel, metrics, takeover};
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
     metrics::JOBS_READ.count();
     let started_at = now();
+    let read = match delivered.run.parse::<RunId>() {
+        Ok(run) => match job::parse(run, &delivered.body) {
+            Err(newer @ WireError::Version { .. }) => return leave_to_newer(core, delivered, &newer),
+            read => read.map_err(|error| error.to_string()),
+        },
+        Err(error) => Err(error.to_string()),
+    };
     let Delivered { shard, queue, entry, number, run, body } = delivered;
     let place = Place { shard, queue, entry };
-    let read = run
-        .parse::<RunId>()
-        .map_err(|error| error.to_string())
-        .and_then(|run| job::parse(run, &body).map_err(|error| error.to_string()));
     let job = match read {
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
@@ -42,6 +47,13 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
         tokio::spawn(cancel::ask(core.clone(), hand.place.clone(), number));
     }
     execute::start(hand, job, body.len());
+}
+
+/// A newer worker can run it; in the middle of an upgrade there is one.
+fn leave_to_newer(core: &Arc<Core>, delivered: Delivered, reason: &WireError) {
+    metrics::HANDED_BACK.count();
+    tracing::error!(run = delivered.run, entry = %delivered.entry, %reason, "a job is left to a newer worker");
+    tokio::spawn(hand_back(core.clone(), delivered));
 }
 
 /// A job that makes no sense to this worker fails its node, or it would go round the fleet for ever.

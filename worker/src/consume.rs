@@ -207,7 +207,7 @@ async fn free_permits(core: &Core) -> Option<OwnedSemaphorePermit> {
 }
 
 /// An error leaves the job to its lease.
-async fn hand_back(core: Arc<Core>, job: Delivered) {
+pub(crate) async fn hand_back(core: Arc<Core>, job: Delivered) {
     let entries = [(job.entry, job.number)];
     if let Err(error) = core.jobs.hand_back(job.shard, &job.queue, &core.consumer, &entries).await {
         core.reading.failed(&error);

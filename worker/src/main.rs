@@ -45,7 +45,7 @@ async fn work(config: &Config) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let own = config.clone();
     let own_store = move || Ok(RedisStore::from_config(&own)? as Arc<dyn Jobs>);
     let store = RedisStore::from_config(config)?;
-    // A server that would throw runs away is refused by every process, not only by the scheduler.
+    // A server that would throw runs away, or that a newer version writes to, is refused by every process.
     for warning in store.check().await.map_err(StartError::Store)?.warnings {
         tracing::warn!("{warning}");
     }

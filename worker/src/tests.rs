@@ -247,7 +247,6 @@ async fn a_job_that_makes_no_sense_fails_its_node() {
         map.to_string()
     };
     let cases = [
-        (of(json!({"v": 2})), "of version 2"),
         (of(json!({"node": "ghost"})), "has no node \"ghost\""),
         (of(json!({"graph": "0000"})), "not in the store"),
         (of(json!({"inputs": {"start": {"name": {"$tm": "riddle"}}}})), "riddle"),
@@ -262,8 +261,21 @@ async fn a_job_that_makes_no_sense_fails_its_node() {
     }
     // Nobody can be told of this one; it leaves the queue and is kept.
     jobs.push(delivered(9, "not JSON".into()));
-    let last = results(&jobs, 5).await.pop().unwrap();
+    let last = results(&jobs, 4).await.pop().unwrap();
     assert_eq!(last.dead.map(|dead| dead.content), Some("not JSON".into()));
+    until("nothing held", || core.held.len() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_of_a_newer_version_is_left_to_a_newer_worker() {
+    let jobs = FakeJobs::new();
+    let core = working(&jobs, 4);
+    let mut map: Json = serde_json::from_str(&jobs.job(1, json!("a")).body).unwrap();
+    map["v"] = json!(2);
+    jobs.push(delivered(1, map.to_string()));
+    until("it is handed back", || jobs.state().handed_back == [(EntryId::new(1, 0), 1)]).await;
+    jobs.push(jobs.job(2, json!("a")));
+    assert_eq!(results(&jobs, 1).await[0].entry, EntryId::new(2, 0));
     until("nothing held", || core.held.len() == 0).await;
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod command;
 mod dead;
 mod dev;
+mod doctor;
 mod export;
 mod import;
 mod mock_llm;
@@ -64,6 +65,8 @@ enum Verb {
     Answer(answer::Arguments),
     /// Show, retry and forget what was given up on
     Dead(dead::Arguments),
+    /// Look whether Redis is set up such that no run is lost
+    Doctor(doctor::Arguments),
     /// Write a run that is not over as one document (a snapshot)
     Export(export::Arguments),
     /// Go on from a snapshot, as a new run; prints its id
@@ -114,6 +117,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Set(arguments) => set::perform(&arguments, console).await,
         Verb::Answer(arguments) => answer::perform(&arguments, console).await,
         Verb::Dead(arguments) => dead::perform(&arguments, console).await,
+        Verb::Doctor(arguments) => doctor::perform(&arguments, console).await,
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,

@@ -166,15 +166,31 @@ fn lies_in(graph: &Graph, node: NodeIx, nodes: &BTreeSet<NodeIx>) -> bool {
     std::iter::successors(Some(node), |ix| graph.node(*ix).parent).any(|ix| nodes.contains(&ix))
 }
 
-/// A loop-end that is taken back has ended no loop.
+/// A loop-end that is taken back has ended no loop, unless another one has. Those within a container that begins anew
+/// count as reached: what its frames did is not known any more.
 fn end_no_loop(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     let graph = run.graph.clone();
-    let ends = nodes.iter().map(|ix| graph.node(*ix)).filter(|node| node.kind == NodeKind::LoopEnd);
-    for target in ends.filter_map(|node| node.loop_id) {
+    let ends = |ix: &NodeIx| graph.node(*ix).kind == NodeKind::LoopEnd;
+    let all: Vec<NodeIx> = (0..).map(NodeIx).take(graph.nodes.len()).filter(ends).collect();
+    let is_reached =
+        |path: &FramePath, ix| run.node(path, ix).is_some_and(|state| state.status == NodeStatus::Succeeded);
+    let mut rounds = Vec::new();
+    for end in all.iter().filter(|ix| lies_in(&graph, **ix, nodes)) {
+        let Some(target) = graph.node(*end).loop_id else { continue };
         let id = &graph.node(target).id;
         let round = frame.outwards().find(|path| path.last().is_some_and(|(of, _)| of == id.as_str()));
-        if let Some(open) = round.and_then(|round| run.frames.get_mut(&round)) {
-            open.loop_end = false;
+        let Some(round) = round.filter(|_| !nodes.contains(end) || is_reached(frame, *end)) else { continue };
+        let mut others = run.frames.keys().filter(|path| path.outwards().any(|at| at == round));
+        let stays = others.any(|path| {
+            let is_other = |ix: &&NodeIx| !(path == frame && nodes.contains(*ix));
+            let of_loop = all.iter().filter(|ix| graph.node(**ix).loop_id == Some(target));
+            of_loop.filter(is_other).any(|ix| is_reached(path, *ix))
+        });
+        rounds.push((round, stays));
+    }
+    for (round, stays) in rounds {
+        if let Some(open) = run.frames.get_mut(&round) {
+            open.loop_end = stays;
         }
     }
 }

@@ -23,6 +23,7 @@ pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use crate::machine::run::RunStatus;
+use crate::wire::VERSION;
 use crate::wire::commit::RunWrite;
 use crate::wire::event::EventRecord;
 use crate::wire::state::AtRest;
@@ -59,6 +60,14 @@ pub enum StoreError {
     /// The server cannot be used as it is set up.
     #[error("{0}")]
     Unusable(String),
+    /// A newer version has written here; this process must leave it alone.
+    #[error("{what} is written in version {version}; this process knows version {VERSION}, upgrade it")]
+    Newer {
+        /// What was found.
+        what: String,
+        /// Its version.
+        version: u64,
+    },
 }
 
 impl StoreError {
@@ -66,7 +75,7 @@ impl StoreError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Refused { .. } => true,
-            Self::Unexpected { .. } | Self::Unusable(_) => false,
+            Self::Unexpected { .. } | Self::Unusable(_) | Self::Newer { .. } => false,
         }
     }
 }
@@ -78,6 +87,8 @@ pub struct ServerReport {
     pub version: String,
     /// Things that work but deserve a word, each a sentence (AOF off, for one).
     pub warnings: Vec<String>,
+    /// What may be wrong or not: for somebody who asks, not for every start.
+    pub hints: Vec<String>,
 }
 
 /// The namespace's own settings.

@@ -113,12 +113,19 @@ impl From<StoreError> for ApiError {
             tracing::warn!(error = %error, "store does not take the request");
             return Self::unavailable("the store does not answer; try again in a moment");
         }
+        if let StoreError::Newer { .. } = error {
+            // Another scheduler is new enough, in the middle of an upgrade.
+            return Self::unavailable(error.to_string());
+        }
         Self::internal(&error)
     }
 }
 
 impl From<WireError> for ApiError {
     fn from(error: WireError) -> Self {
+        if let WireError::Version { .. } = error {
+            return Self::unavailable(error.to_string());
+        }
         Self::internal(&error)
     }
 }

@@ -5,20 +5,22 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::store::StoreError;
 
 use super::ApiState;
 
 /// `GET /livez`: 503 when the drive loop has stood still for too long, and a restart is the thing to do.
 pub async fn live(State(state): State<ApiState>) -> Response {
-    let now_ms = SystemClock.now().millis().max(0).unsigned_abs();
-    answer(state.pulse.is_alive(now_ms), "the drive loop stands still")
+    answer(state.pulse.is_alive(), "the drive loop stands still")
 }
 
 /// `GET /readyz`: 503 while the store takes no writes or the process is about to stop.
 pub async fn ready(State(state): State<ApiState>) -> Response {
     if *state.shutdown.borrow() {
         return answer(false, "shutting down");
+    }
+    if let Err(error @ StoreError::Newer { .. }) = state.store.meta().await {
+        return answer(false, &error.to_string());
     }
     match state.store.writable().await {
         Ok(()) => answer(true, ""),

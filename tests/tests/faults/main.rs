@@ -13,6 +13,7 @@ mod pressure;
 mod redis;
 mod scheduler;
 mod start;
+mod upgrade;
 mod worker;
 
 use tidemill_tests::flow::Flow;

@@ -150,6 +150,132 @@ fn an_open_container_goes_on_where_it_stood() {
     assert_eq!(stand(&rewound(&play, "it#1", "in")), stand(&rewound(&play, "", "beside")));
 }
 
+/// The state as it is stored.
+fn stored(play: &Play) -> RunState {
+    play.kept.load(&play.run)
+}
+
+/// Three rounds of a job, a count and another job.
+fn counting() -> Play {
+    let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: [], loop_variables: [{label: n, var_type: number, value_type: constant, value: 0}]\n\
+                lp/a job\n\
+                lp/inc assigner version: '2', items: [{variable_selector: [lp, n], input_type: constant, operation: '+=', value: 1}]\n\
+                lp/b job\n\
+                e end outputs: [{variable: n, value_selector: [lp, n]}, {variable: rounds, value_selector: [lp, loop_round]}]\n\
+                s > lp > e\nlps > a > inc > b";
+    Play::sheet(text, json!({}))
+}
+
+#[test]
+fn a_loop_that_was_stopped_goes_on_in_its_round_with_what_it_has_counted() {
+    let mut play = counting();
+    play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
+    assert_eq!(
+        stand(&rewound(&play, "lp#1", "b")),
+        "s succeeded, lp body, lp#1 lps succeeded, lp#1 a succeeded, lp#1 inc succeeded, lp#1 b ready"
+    );
+    let mut next = again(&play, "lp#1", "b");
+    next.done("lp#1/b", "").done("lp#2/a", "").done("lp#2/b", "");
+    assert_eq!(next.last(), "succeeded [n=3 rounds=3]");
+}
+
+#[test]
+fn a_node_of_a_round_that_is_closed_begins_its_loop_anew() {
+    let mut play = counting();
+    play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
+    for (frame, node) in [("lp#0", "b"), ("", "lp")] {
+        assert_eq!(stand(&rewound(&play, frame, node)), "s succeeded, lp ready", "{frame}/{node}");
+        let mut next = again(&play, frame, node);
+        for round in 0..3 {
+            next.done(&format!("lp#{round}/a"), "").done(&format!("lp#{round}/b"), "");
+        }
+        assert_eq!(next.last(), "succeeded [n=3 rounds=3]", "it counts from the beginning");
+    }
+}
+
+#[test]
+fn a_round_that_failed_begins_its_loop_anew() {
+    let mut play = counting();
+    play.start().done("lp#0/a", "").done("lp#0/b", "").failed("lp#1/a", "worker lost");
+    assert_eq!(play.run.status, RunStatus::Failed);
+    assert_eq!(stand(&rewound(&play, "lp#1", "a")), "s succeeded, lp ready");
+}
+
+#[test]
+fn a_loop_end_that_is_taken_back_has_ended_no_loop() {
+    let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: []\n\
+                lp/a job error_strategy: fail-branch\nlp/x loop-end\nlp/b job\n\
+                e end outputs: [{variable: rounds, value_selector: [lp, loop_round]}]\n\
+                s > lp > e\nlps > a\nlps > b\na:fail-branch > x";
+    let mut play = Play::sheet(text, json!({}));
+    play.start().failed("lp#0/a", "broken").stop("enough");
+    let round = FramePath::from("lp#0");
+    assert!(stored(&play).frames[&round].loop_end);
+
+    let state = rewound(&play, "lp#0", "a");
+    assert!(!state.frames[&round].loop_end);
+    assert_eq!(stand(&state), "s succeeded, lp body, lp#0 lps succeeded, lp#0 a ready, lp#0 b ready");
+    let mut next = again(&play, "lp#0", "a");
+    next.done("lp#0/a", "").done("lp#0/b", "");
+    assert_eq!(next.waiting(), ["lp#1/a", "lp#1/b"], "the loop goes on");
+
+    // Beside it nothing is taken back.
+    let mut next = again(&play, "lp#0", "b");
+    next.done("lp#0/b", "");
+    assert_eq!(next.last().split(' ').next_back(), Some("[rounds=1]"), "{}", next.last());
+}
+
+/// A loop around an iteration in which an item whose job fails ends the loop.
+fn ending_from_within() -> Play {
+    let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: []\n\
+                lp/it iteration iterator_selector: [s, l], output_selector: [a, output], is_parallel: true\n\
+                it/a job error_strategy: fail-branch\nit/x loop-end\nit/c job\n\
+                s > lp\nlps > it\nits > a\nits > c\na:fail-branch > x";
+    let mut play = Play::sheet(text, json!({"l": [1, 2]}));
+    play.start();
+    play
+}
+
+#[test]
+fn a_loop_end_within_an_iteration_ends_the_loop_as_long_as_one_item_has_reached_it() {
+    let round = FramePath::from("lp#0");
+    let ends = |play: &Play, frame: &str, node: &str| rewound(play, frame, node).frames[&round].loop_end;
+
+    let mut one = ending_from_within();
+    one.failed("lp#0/it#0/a", "broken").done("lp#0/it#1/a", "").stop("enough");
+    assert!(!ends(&one, "lp#0/it#0", "a"), "the only one is taken back");
+    assert!(ends(&one, "lp#0/it#1", "c"), "nothing of it is taken back");
+    assert!(!ends(&one, "lp#0", "it"), "all that the iteration did is taken back");
+
+    let mut both = ending_from_within();
+    both.failed("lp#0/it#0/a", "broken").failed("lp#0/it#1/a", "broken").stop("enough");
+    assert!(ends(&both, "lp#0/it#0", "a"), "the other item has reached it too");
+
+    let mut other = ending_from_within();
+    other.failed("lp#0/it#0/a", "broken").stop("enough");
+    assert!(ends(&other, "lp#0/it#1", "a"), "this item had not reached it");
+    let mut next = again(&other, "lp#0/it#1", "a");
+    next.done("lp#0/it#1/a", "").done("lp#0/it#0/c", "").done("lp#0/it#1/c", "");
+    assert_eq!(next.run.frames.len(), 1, "the loop has ended: {}", stand(&next.run));
+}
+
+#[test]
+fn of_loops_in_an_iteration_only_that_of_the_node_begins_anew() {
+    let text = "it iteration iterator_selector: [s, l], output_selector: [lp, n], is_parallel: true\n\
+                it/lp loop loop_count: 2, logical_operator: and, break_conditions: [], loop_variables: [{label: n, var_type: number, value_type: variable, value: [it, item]}]\n\
+                lp/a job\n\
+                lp/inc assigner version: '2', items: [{variable_selector: [lp, n], input_type: constant, operation: '+=', value: 1}]\n\
+                e end outputs: [{variable: r, value_selector: [it, output]}]\n\
+                s > it > e\nits > lp\nlps > a > inc";
+    let mut play = Play::sheet(text, json!({"l": [10, 20]}));
+    play.start().done("it#0/lp#0/a", "").done("it#1/lp#0/a", "").stop("enough");
+    // The first round of the second item is closed.
+    let mut next = again(&play, "it#1/lp#0", "a");
+    assert_eq!(next.waiting(), ["it#0/lp#1/a", "it#1/lp#0/a"]);
+    next.done("it#1/lp#0/a", "").done("it#0/lp#1/a", "").done("it#1/lp#1/a", "");
+    assert_eq!(next.last(), "succeeded [r=[12,22]]");
+}
+
 #[test]
 fn what_cannot_be_rewound_says_why() {
     let drawing = "start s\njob a\njob b\nend e\ns > a > b > e";

@@ -66,7 +66,7 @@ impl Inner {
 #[async_trait]
 impl Runs for MemoryStore {
     async fn check(&self) -> Result<ServerReport, StoreError> {
-        Ok(ServerReport { version: "memory".into(), warnings: Vec::new() })
+        Ok(ServerReport { version: "memory".into(), ..ServerReport::default() })
     }
 
     async fn meta(&self) -> Result<Meta, StoreError> {

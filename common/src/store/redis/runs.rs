@@ -50,10 +50,8 @@ impl Runs for RedisStore {
             }
         };
         if version > u64::from(crate::wire::VERSION) {
-            return Err(StoreError::Unusable(format!(
-                "{key} says that this namespace is written in version {version}; this process knows version {}, upgrade it",
-                crate::wire::VERSION
-            )));
+            let what = format!("the namespace of {key}");
+            return Err(StoreError::Newer { what, version });
         }
         if shards == 0 || shards > ShardId::COUNT_MAX {
             return Err(unexpected(DOING, format!("{key} says shards {shards}")));

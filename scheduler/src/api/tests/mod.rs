@@ -1,6 +1,7 @@
 //! The API in-process over a fake store; in [`whole`] over a real one in memory.
 
 mod controlling;
+mod dead;
 mod errors;
 mod fake;
 pub(crate) mod fixtures;

@@ -16,7 +16,7 @@ use tidemill_common::wire::{fact, state};
 use super::fixtures::{ADMIN, Server, config, frames, resume};
 
 /// Applies the facts of a run's shard, one commit each, until the run is over.
-async fn drive(server: &Server, store: &MemoryStore, run: RunId) {
+pub(super) async fn drive(server: &Server, store: &MemoryStore, run: RunId) {
     let lease = Duration::from_secs(5);
     let mut owner = store.claim(run.shard(), "tests", lease).await.unwrap().unwrap();
     let mut reader = store.reader(run.shard()).await.unwrap();

@@ -1,0 +1,263 @@
+//! The whole content of a Redis as a text file: a head in JSON, then the commands that make it again, one a line. What an
+//! older version has left is kept like this, and read by every later one.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use redis::FromRedisValue;
+use serde_json::Value as Json;
+
+use crate::redis::Redis;
+
+/// What a lease of a fleet that is gone has left, in milliseconds.
+const LEASE_LEFT_MS: i64 = 500;
+
+/// Times lie at most this far from the moment of freezing, in milliseconds; a number farther away is something else, or
+/// was meant never to come.
+const NEAR_MS: i64 = 2 * 24 * 3600 * 1000;
+
+/// A Redis that was frozen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frozen {
+    /// What it is, and what must come of it; `at` is when it was frozen, in Unix milliseconds.
+    pub head: Json,
+    /// Commands that make it again.
+    pub commands: Vec<Vec<String>>,
+}
+
+impl Frozen {
+    /// Freezes a Redis that nobody writes to. `hidden` are words that are written as something else: names of machines.
+    ///
+    /// # Panics
+    /// When Redis does not answer, or holds a type that it is not known how to write.
+    pub async fn take(redis: &Redis, head: Json, hidden: &[(&str, &str)]) -> Self {
+        let mut keys: Vec<String> = redis.ask(&["KEYS", "*"]).await;
+        keys.sort();
+        let mut commands = Vec::new();
+        for key in &keys {
+            commands.extend(commands_of(redis, key).await);
+            let left: i64 = redis.ask(&["PTTL", key]).await;
+            if left >= 0 {
+                let left = if key.ends_with(":owner") { left.min(LEASE_LEFT_MS) } else { left };
+                commands.push(words(&["PEXPIRE", key, &left.to_string()]));
+            }
+        }
+        let shown = |word: &mut String| hidden.iter().for_each(|(of, as_)| *word = word.replace(of, as_));
+        commands.iter_mut().flatten().for_each(shown);
+        Self { head, commands }
+    }
+
+    /// The same as if it had been frozen so long ago: whenever it is read, and whatever the clock of the machine that
+    /// froze it showed, it is of one age.
+    ///
+    /// # Panics
+    /// When the head does not say when it was frozen.
+    #[must_use]
+    pub fn of_age(&self, age: Duration) -> Self {
+        let at = self.head["at"].as_i64().expect("the head says when it was frozen");
+        let then = chrono::Utc::now().timestamp_millis() - i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let moved = |word: &String| moved(word, at, then - at);
+        let head = serde_json::from_str(&moved(&self.head.to_string())).expect("it is JSON as before");
+        let commands = self.commands.iter().map(|command| command.iter().map(moved).collect()).collect();
+        Self { head, commands }
+    }
+
+    /// Makes the same in an empty Redis.
+    ///
+    /// # Panics
+    /// When a command is refused.
+    pub async fn restore(&self, redis: &Redis) {
+        for command in &self.commands {
+            let command: Vec<&str> = command.iter().map(String::as_str).collect();
+            redis.ask::<redis::Value>(&command).await;
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write(&self, path: &Path) {
+        let lines = self.commands.iter().map(|command| Json::from(command.clone()).to_string());
+        let lines: Vec<String> = std::iter::once(self.head.to_string()).chain(lines).collect();
+        std::fs::write(path, lines.join("\n") + "\n")
+            .unwrap_or_else(|e| panic!("{} cannot be written: {e}", path.display()));
+    }
+
+    /// Reads the file.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path);
+        let text = text.unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
+        let mut lines = text.lines();
+        let head = lines.next().and_then(|line| serde_json::from_str(line).ok());
+        let head = head.unwrap_or_else(|| panic!("{} begins with no head", path.display()));
+        let commands = lines.map(|line| serde_json::from_str(line).expect("a line is a list of words"));
+        Self { head, commands: commands.collect() }
+    }
+}
+
+/// Moves every time in a text: numbers by themselves that are near `at_ms`, in milliseconds or microseconds.
+fn moved(text: &str, at_ms: i64, by_ms: i64) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut word = String::new();
+    for c in text.chars().chain([' ']) {
+        if c.is_ascii_alphanumeric() {
+            word.push(c);
+            continue;
+        }
+        let unit = if word.len() == 16 { 1000 } else { 1 };
+        match word.parse::<i64>() {
+            Ok(time) if word.len() >= 13 && (time / unit - at_ms).abs() < NEAR_MS => {
+                out.push_str(&(time + by_ms * unit).to_string());
+            }
+            _ => out.push_str(&word),
+        }
+        word.clear();
+        out.push(c);
+    }
+    out.pop();
+    out
+}
+
+async fn commands_of(redis: &Redis, key: &str) -> Vec<Vec<String>> {
+    let kind: String = redis.ask(&["TYPE", key]).await;
+    match kind.as_str() {
+        "string" => vec![words(&["SET", key, &redis.ask::<String>(&["GET", key]).await])],
+        "hash" => {
+            let mut fields: Vec<(String, String)> =
+                redis.ask::<HashMap<String, String>>(&["HGETALL", key]).await.into_iter().collect();
+            fields.sort();
+            fields.iter().map(|(field, value)| words(&["HSET", key, field, value])).collect()
+        }
+        "list" => {
+            let all: Vec<String> = redis.ask(&["LRANGE", key, "0", "-1"]).await;
+            all.iter().map(|value| words(&["RPUSH", key, value])).collect()
+        }
+        "set" => {
+            let mut all: Vec<String> = redis.ask(&["SMEMBERS", key]).await;
+            all.sort();
+            all.iter().map(|member| words(&["SADD", key, member])).collect()
+        }
+        "zset" => {
+            let all: Vec<(String, String)> = redis.ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"]).await;
+            all.iter().map(|(member, score)| words(&["ZADD", key, score, member])).collect()
+        }
+        "stream" => commands_of_stream(redis, key).await,
+        other => panic!("{key} is of type {other}"),
+    }
+}
+
+async fn commands_of_stream(redis: &Redis, key: &str) -> Vec<Vec<String>> {
+    let mut commands = Vec::new();
+    let entries: Vec<(String, Vec<String>)> = redis.ask(&["XRANGE", key, "-", "+"]).await;
+    let last: String = field(&redis.ask(&["XINFO", "STREAM", key]).await, "last-generated-id");
+    for (id, fields) in &entries {
+        commands.push([words(&["XADD", key, id]), fields.clone()].concat());
+    }
+    if entries.is_empty() {
+        // It was not empty always: its numbering goes on.
+        commands.extend([words(&["XADD", key, &last, "", ""]), words(&["XDEL", key, &last])]);
+    }
+    commands.push(words(&["XSETID", key, &last]));
+    let groups: Vec<HashMap<String, redis::Value>> = redis.ask(&["XINFO", "GROUPS", key]).await;
+    for group in &groups {
+        let name: String = field(group, "name");
+        commands.push(words(&["XGROUP", "CREATE", key, &name, &field::<String>(group, "last-delivered-id")]));
+        let consumers: Vec<HashMap<String, redis::Value>> =
+            redis.ask(&["XINFO", "CONSUMERS", key, &name]).await;
+        for consumer in &consumers {
+            let consumer: String = field(consumer, "name");
+            commands.push(words(&["XGROUP", "CREATECONSUMER", key, &name, &consumer]));
+        }
+        let held: Vec<(String, String, u64, u64)> =
+            redis.ask(&["XPENDING", key, &name, "-", "+", "1000"]).await;
+        for (id, consumer, idle, deliveries) in held {
+            let (idle, deliveries) = (idle.to_string(), deliveries.to_string());
+            let claim = ["XCLAIM", key, &name, &consumer, "0", &id, "IDLE", &idle];
+            let as_it_was = ["RETRYCOUNT", &deliveries, "FORCE", "JUSTID"];
+            commands.push(words(&[&claim[..], &as_it_was[..]].concat()));
+        }
+    }
+    commands
+}
+
+fn field<T: FromRedisValue>(of: &HashMap<String, redis::Value>, name: &str) -> T {
+    let value = of.get(name).cloned().unwrap_or_else(|| panic!("XINFO says no {name}: {of:?}"));
+    redis::from_redis_value(value).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_are_moved_and_nothing_else() {
+        let at = 1_763_766_000_000;
+        for (text, expected) in [
+            ("1763766000123456-7", "1763765999123456-7"),
+            (r#"{"ts":1763766000005,"n":17637660000}"#, r#"{"ts":1763765999005,"n":17637660000}"#),
+            ("r1763766000000 deadline", "r1763766000000 deadline"),
+            ("4917366000000", "4917366000000"),
+            ("", ""),
+        ] {
+            assert_eq!(moved(text, at, -1000), expected);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_frozen_is_made_again_as_it_was() {
+        let redis = Redis::start().await;
+        for line in [
+            "SET s text",
+            "HSET h b 2 a 1",
+            "RPUSH l x y x",
+            "SADD m two one",
+            "ZADD z 1763766000000 due",
+            "XADD jobs 5-0 run r",
+            "XADD jobs 6-1 run q",
+            "XADD jobs 7-0 run q",
+            "XGROUP CREATE jobs workers 0",
+            "XREADGROUP GROUP workers w-here-1 COUNT 2 STREAMS jobs >",
+            "XCLAIM jobs workers w-here-1 0 5-0 RETRYCOUNT 4 JUSTID",
+            "XDEL jobs 7-0",
+            "XADD inbox 9-9 a b",
+            "XDEL inbox 9-9",
+            "PEXPIRE s 50000",
+        ] {
+            let line: Vec<&str> = line.split(' ').collect();
+            redis.ask::<redis::Value>(&line).await;
+        }
+        let frozen = Frozen::take(&redis, json!({"story": "all types"}), &[("-here-", "-gone-")]).await;
+        let folder = tempfile::tempdir().expect("a folder");
+        frozen.write(&folder.path().join("all.jsonl"));
+        let read = Frozen::read(&folder.path().join("all.jsonl"));
+        assert_eq!(read, frozen);
+
+        let other = Redis::start().await;
+        read.restore(&other).await;
+        // Times go on, all else is the same.
+        let still = |frozen: &Frozen| {
+            let timeless = |word: &String| !word.parse::<u64>().is_ok_and(|n| n < 100_000);
+            let lines = frozen.commands.iter().cloned();
+            lines.map(|line| line.into_iter().filter(timeless).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        let again = Frozen::take(&other, json!({"story": "all types"}), &[]).await;
+        assert_eq!(still(&again), still(&frozen));
+        let held: Vec<(String, String, u64, u64)> =
+            other.ask(&["XPENDING", "jobs", "workers", "-", "+", "9"]).await;
+        let held: Vec<_> = held.into_iter().map(|(id, of, _, times)| (id, of, times)).collect();
+        let of = |id: &str, times| (id.to_string(), "w-gone-1".to_string(), times);
+        assert_eq!(held, [of("5-0", 4), of("6-1", 1)]);
+        assert_eq!(other.cli(&["XADD", "jobs", "7-*", "a", "b"]), "7-1", "an id never comes twice");
+    }
+}
