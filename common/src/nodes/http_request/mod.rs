@@ -34,8 +34,6 @@ pub struct HttpRequestData {
     pub timeouts: Timeouts,
     /// Whether the other side's certificate is checked; none: the worker's setting.
     pub ssl_verify: Option<bool>,
-    /// A status that is no success fails the node: it has an error strategy, or retries.
-    pub fails_by_status: bool,
 }
 
 /// How the call says who calls.

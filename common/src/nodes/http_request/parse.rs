@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::{Authorization, Body, BodyItem, BodyKind, HttpRequestData, KeyConfig, KeyScheme, Timeouts};
 use crate::dsl::Problems;
-use crate::dsl::fields::{BUILD_FAILED, Fields, kind_of, lax_bool};
+use crate::dsl::fields::{BUILD_FAILED, Fields, kind_of};
 use crate::value::JsonMap;
 use crate::value::template::Template;
 
@@ -57,14 +57,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<HttpReque
         body: body?,
         timeouts: timeouts?,
         ssl_verify: ssl_verify?,
-        fails_by_status: fails_by_status(data),
     })
-}
-
-/// What the engine reads of a node's error handling decides here what counts as an error.
-fn fails_by_status(data: &JsonMap) -> bool {
-    let retries = data.get("retry_config").and_then(|retry| retry.get("retry_enabled")).and_then(lax_bool);
-    retries == Some(true) || data.get("error_strategy").is_some_and(|strategy| !strategy.is_null())
 }
 
 /// The pairs of a text of lines: blanks around keys and values do not count, lines without a key are none.
@@ -246,20 +239,6 @@ mod tests {
         let mut problems = Problems::new();
         let data = parse(right().as_object().expect("a mapping"), &mut problems).expect("it is right");
         assert_eq!(data.timeouts, Timeouts { connect: Some(5), read: None, write: None });
-    }
-
-    #[test]
-    fn a_status_is_a_failure_where_somebody_handles_failures() {
-        for (key, value, fails) in [
-            ("error_strategy", json!(null), false),
-            ("error_strategy", json!("fail-branch"), true),
-            ("retry_config", json!({"retry_enabled": true, "max_retries": 0}), true),
-            ("retry_config", json!({"retry_enabled": false, "max_retries": 3}), false),
-        ] {
-            let mut data = right();
-            data[key] = value;
-            assert_eq!(fails_by_status(data.as_object().expect("a mapping")), fails);
-        }
     }
 
     #[test]
