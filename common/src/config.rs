@@ -304,8 +304,7 @@ impl std::fmt::Debug for HttpConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilesConfig {
-    /// Where files lie: a folder, `file:///folder`, or `s3://bucket/prefix`. Every process of the fleet must reach the
-    /// same place.
+    /// Where files lie: a folder, or `file:///folder`. Every process of the fleet must reach the same one.
     pub url: String,
 }
 impl Default for FilesConfig {

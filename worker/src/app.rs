@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, Place};
-use tidemill_common::files::{FilesError, Objects};
+use tidemill_common::files::{FilesError, Folder};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -98,7 +98,7 @@ pub async fn start_with(
     let outside = Outside {
         providers: providers(config)?,
         http: Http::new(&config.http)?,
-        files: Arc::new(Objects::at(&config.files.url)?),
+        files: Arc::new(Folder::at(&config.files.url)?),
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;

@@ -80,12 +80,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(
-        config: &Config,
-        jobs: Arc<dyn Jobs>,
-        consumer: Arc<str>,
-        outside: Outside,
-    ) -> Self {
+    pub(crate) fn new(config: &Config, jobs: Arc<dyn Jobs>, consumer: Arc<str>, outside: Outside) -> Self {
         let settings = Settings::of(config);
         let secret = &config.scheduler.secret_key;
         let key = (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret));

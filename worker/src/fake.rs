@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
-use tidemill_common::files::Objects;
+use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::{
     Accepted, Cancellations, Completion, Delivered, JobReader, Jobs, Meta, StoreError,
@@ -160,7 +160,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let providers = Providers::new(&ProvidersConfig::default(), &|_| None).expect("no profiles");
     let config = config(permits);
     let http = Http::new(&config.http).expect("the defaults are right");
-    let files = Arc::new(Objects::at(&config.files.url).expect("the default is right"));
+    let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
     Arc::new(Core::new(&config, jobs.clone(), "w".into(), Outside { providers, http, files }))
 }
 

@@ -111,7 +111,9 @@ impl Repair {
                 (Some('#'), _) | (Some('/'), Some('/')) => self.skip_while(|c| c != '\n' && c != '\r'),
                 (Some('/'), Some('*')) => {
                     self.at += 2;
-                    while self.at < self.chars.len() && !(self.peek() == Some('*') && self.char_at(self.at + 1) == Some('/')) {
+                    while self.at < self.chars.len()
+                        && !(self.peek() == Some('*') && self.char_at(self.at + 1) == Some('/'))
+                    {
                         self.at += 1;
                     }
                     self.at = (self.at + 2).min(self.chars.len());
@@ -266,7 +268,11 @@ impl Repair {
                 self.at += 1;
                 return text;
             }
-            if c == close && place == Some(Place::Member) && self.is_key_end() && let Some(cut) = self.cut_before_key(from) {
+            if c == close
+                && place == Some(Place::Member)
+                && self.is_key_end()
+                && let Some(cut) = self.cut_before_key(from)
+            {
                 self.at = cut;
                 let kept: String = self.chars[from..cut].iter().collect();
                 return kept.trim_end().to_owned();
@@ -374,7 +380,9 @@ impl Repair {
 
     /// A text without its second quote: it ends where the value would, or with the document's closers.
     fn unclosed(&mut self, place: Option<Place>, from: usize, text: &str) -> String {
-        if place.is_none() && let Some(colon) = (from..self.chars.len()).find(|&at| self.chars[at] == ':') {
+        if place.is_none()
+            && let Some(colon) = (from..self.chars.len()).find(|&at| self.chars[at] == ':')
+        {
             self.at = colon;
             return self.chars[from..colon].iter().collect::<String>().trim_end().to_owned();
         }
@@ -414,7 +422,9 @@ fn same_shape(one: &Json, other: &Json) -> bool {
         (Json::Object(a), Json::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same_shape(a, b)))
         }
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_shape(a, b)),
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_shape(a, b))
+        }
         (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
     }
 }
@@ -429,7 +439,10 @@ mod tests {
     fn texts_are_repaired_as_dify_repairs_them() {
         for (text, value) in [
             (r#"{"a": 1, "b": [true, null]}"#, json!({"a": 1, "b": [true, null]})),
-            ("{'a': 'x', 'b': True, 'c': None, 'd': FALSE}", json!({"a": "x", "b": true, "c": null, "d": false})),
+            (
+                "{'a': 'x', 'b': True, 'c': None, 'd': FALSE}",
+                json!({"a": "x", "b": true, "c": null, "d": false}),
+            ),
             ("{a:1,}", json!({"a": 1})),
             ("[1,2", json!([1, 2])),
             ("[1 2 3]", json!([1, 2, 3])),

@@ -2,10 +2,12 @@
 //! meant for.
 
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, LOCATION, TRANSFER_ENCODING,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, LOCATION,
+    TRANSFER_ENCODING,
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
@@ -50,8 +52,8 @@ pub enum CallError {
     #[error(transparent)]
     Blocked(#[from] Blocked),
     /// A limit passed.
-    #[error("{} {} s", stalled(*.0), .1.as_secs_f64())]
-    TimedOut(Stage, std::time::Duration),
+    #[error("{}", stalled(.0, .1))]
+    TimedOut(Stage, Duration),
     /// There is no end to them.
     #[error("Exceeded maximum allowed redirects: {0} (http.redirects_max)")]
     Redirects(u32),
@@ -63,12 +65,13 @@ pub enum CallError {
     Transport(String),
 }
 
-const fn stalled(stage: Stage) -> &'static str {
-    match stage {
+fn stalled(stage: &Stage, limit: &Duration) -> String {
+    let what = match stage {
         Stage::Connecting => "timed out: there was no connection within",
         Stage::Writing => "The write operation timed out: nothing was taken for",
         Stage::Reading => "The read operation timed out: nothing came for",
-    }
+    };
+    format!("{what} {} s", limit.as_secs_f64())
 }
 
 impl Http {
@@ -181,8 +184,11 @@ fn turn(call: &mut Call, status: StatusCode, next: Url) {
     if next.origin() != call.url.origin() {
         call.headers.remove(HOST);
         // The same host by TLS is the same host.
-        let upgraded = call.url.scheme() == "http" && next.scheme() == "https" && next.host() == call.url.host()
-            && call.url.port_or_known_default() == Some(80) && next.port_or_known_default() == Some(443);
+        let upgraded = call.url.scheme() == "http"
+            && next.scheme() == "https"
+            && next.host() == call.url.host()
+            && call.url.port_or_known_default() == Some(80)
+            && next.port_or_known_default() == Some(443);
         if !upgraded {
             call.headers.remove(AUTHORIZATION);
             for name in &call.private {

@@ -58,7 +58,9 @@ impl Guard {
         let mut guard = Self { on, ..Self::default() };
         for entry in allow.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty()) {
             match entry.split_once('/') {
-                Some((address, bits)) => guard.networks.push(network(address, bits).ok_or_else(|| wrong(entry))?),
+                Some((address, bits)) => {
+                    guard.networks.push(network(address, bits).ok_or_else(|| wrong(entry))?)
+                }
                 None => guard.except(entry)?,
             }
         }
@@ -217,7 +219,9 @@ fn class_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0x2001, 0, ..] => "a Teredo address",
         [0x2001, 0x1..=0x1ff, ..] => "a reserved address",
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "a documentation address",
-        [_, _, _, _, 0x0 | 0x200, 0x5efe, high, low] if class_v4(v4(high, low)).is_some() => "an ISATAP address",
+        [_, _, _, _, 0x0 | 0x200, 0x5efe, high, low] if class_v4(v4(high, low)).is_some() => {
+            "an ISATAP address"
+        }
         [0xfc00..=0xfdff, ..] => "a private (unique local) address",
         [0xfe80..=0xfebf, ..] => "a link-local address",
         [0xfec0..=0xfeff, ..] => "a site-local address",
@@ -234,24 +238,56 @@ mod tests {
     #[test]
     fn only_public_addresses_have_no_class() {
         for (address, part) in [
-            ("127.0.0.1", "loopback"), ("127.9.9.9", "loopback"), ("0.0.0.0", "this"), ("10.0.0.1", "private"),
-            ("172.16.0.1", "private"), ("172.31.255.255", "private"), ("192.168.1.1", "private"),
-            ("100.64.0.1", "carrier-grade"), ("169.254.1.1", "link-local"), ("169.254.169.254", "metadata"),
-            ("100.100.100.200", "metadata"), ("192.0.2.1", "reserved"), ("198.18.0.1", "benchmarks"),
-            ("224.0.0.1", "multicast"), ("255.255.255.255", "broadcast"), ("::", "unspecified"), ("::1", "loopback"),
-            ("::ffff:127.0.0.1", "loopback"), ("::ffff:0:10.0.0.1", "private"), ("::7f00:1", "IPv4-compatible"),
-            ("64:ff9b::a9fe:a9fe", "metadata"), ("64:ff9b::10.0.0.1", "private"), ("64:ff9b:1::1", "local NAT64"),
-            ("2002:7f00:1::", "loopback"), ("2002:a00:1::1", "private"), ("2001::1", "Teredo"),
-            ("2001:db8::1", "documentation"), ("fd00:ec2::254", "metadata"), ("fc00::1", "unique local"),
-            ("fe80::1", "link-local"), ("fec0::1", "site-local"), ("ff02::1", "multicast"),
-            ("2a00::5efe:10.0.0.1", "ISATAP"), ("5f00::1", "outside"), ("100::1", "outside"),
+            ("127.0.0.1", "loopback"),
+            ("127.9.9.9", "loopback"),
+            ("0.0.0.0", "this"),
+            ("10.0.0.1", "private"),
+            ("172.16.0.1", "private"),
+            ("172.31.255.255", "private"),
+            ("192.168.1.1", "private"),
+            ("100.64.0.1", "carrier-grade"),
+            ("169.254.1.1", "link-local"),
+            ("169.254.169.254", "metadata"),
+            ("100.100.100.200", "metadata"),
+            ("192.0.2.1", "reserved"),
+            ("198.18.0.1", "benchmarks"),
+            ("224.0.0.1", "multicast"),
+            ("255.255.255.255", "broadcast"),
+            ("::", "unspecified"),
+            ("::1", "loopback"),
+            ("::ffff:127.0.0.1", "loopback"),
+            ("::ffff:0:10.0.0.1", "private"),
+            ("::7f00:1", "IPv4-compatible"),
+            ("64:ff9b::a9fe:a9fe", "metadata"),
+            ("64:ff9b::10.0.0.1", "private"),
+            ("64:ff9b:1::1", "local NAT64"),
+            ("2002:7f00:1::", "loopback"),
+            ("2002:a00:1::1", "private"),
+            ("2001::1", "Teredo"),
+            ("2001:db8::1", "documentation"),
+            ("fd00:ec2::254", "metadata"),
+            ("fc00::1", "unique local"),
+            ("fe80::1", "link-local"),
+            ("fec0::1", "site-local"),
+            ("ff02::1", "multicast"),
+            ("2a00::5efe:10.0.0.1", "ISATAP"),
+            ("5f00::1", "outside"),
+            ("100::1", "outside"),
         ] {
             let class = class(address.parse().unwrap());
             assert!(class.is_some_and(|class| class.contains(part)), "{address}: {class:?}");
         }
         for address in [
-            "1.1.1.1", "172.15.0.1", "172.32.0.1", "100.128.0.1", "192.0.1.1", "223.255.255.255",
-            "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::1.1.1.1", "2002:101:101::1",
+            "1.1.1.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "100.128.0.1",
+            "192.0.1.1",
+            "223.255.255.255",
+            "2606:4700::1111",
+            "::ffff:1.1.1.1",
+            "64:ff9b::1.1.1.1",
+            "2002:101:101::1",
         ] {
             assert_eq!(class(address.parse().unwrap()), None, "{address}");
         }
@@ -261,9 +297,17 @@ mod tests {
     fn addresses_in_odd_spellings_are_what_they_are() {
         let guard = Guard::new(true, &[]).unwrap();
         for url in [
-            "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://127.1/", "http://127.0.0.1./",
-            "http://[::ffff:7f00:1]/", "http://[0:0:0:0:0:0:0:1]/", "http://1.1.1.1@127.0.0.1/", "http://0/",
-            "http://①②⑦.⓪.⓪.①/", "https://017700000001/",
+            "http://2130706433/",
+            "http://0x7f000001/",
+            "http://0177.0.0.1/",
+            "http://127.1/",
+            "http://127.0.0.1./",
+            "http://[::ffff:7f00:1]/",
+            "http://[0:0:0:0:0:0:0:1]/",
+            "http://1.1.1.1@127.0.0.1/",
+            "http://0/",
+            "http://①②⑦.⓪.⓪.①/",
+            "https://017700000001/",
         ] {
             let parsed = Url::parse(url).unwrap();
             assert!(guard.check_url(&parsed).is_err(), "{url} {:?}", parsed.host());
@@ -272,31 +316,45 @@ mod tests {
 
     #[test]
     fn exceptions_are_hosts_domains_addresses_and_networks() {
-        let allow = ["db.internal", "*.corp.example", "10.1.0.0/16", "127.0.0.1", "fd00:1::/32", " "].map(String::from);
+        let allow = ["db.internal", "*.corp.example", "10.1.0.0/16", "127.0.0.1", "fd00:1::/32", " "]
+            .map(String::from);
         let guard = Guard::new(true, &allow).unwrap();
         for (host, is) in [
-            ("DB.internal.", true), ("x.db.internal", false), ("a.b.corp.example", true), ("corp.example", false),
+            ("DB.internal.", true),
+            ("x.db.internal", false),
+            ("a.b.corp.example", true),
+            ("corp.example", false),
             ("evilcorp.example", false),
         ] {
             assert_eq!(guard.lets_host(host), is, "{host}");
         }
         for (address, is) in [
-            ("10.1.255.1", true), ("10.2.0.1", false), ("127.0.0.1", true), ("::ffff:127.0.0.1", true),
-            ("127.0.0.2", false), ("fd00:1::9", true), ("fd00:2::9", false),
+            ("10.1.255.1", true),
+            ("10.2.0.1", false),
+            ("127.0.0.1", true),
+            ("::ffff:127.0.0.1", true),
+            ("127.0.0.2", false),
+            ("fd00:1::9", true),
+            ("fd00:2::9", false),
         ] {
             assert_eq!(guard.check("h", address.parse().unwrap()).is_ok(), is, "{address}");
         }
         for entry in ["10.0.0.0/33", "*", "*corp", "http://x", "a b", "x/8"] {
             assert!(Guard::new(true, &[entry.into()]).is_err(), "{entry}");
         }
-        assert!(Guard::new(true, &["0.0.0.0/0".into()]).unwrap().check("h", "10.0.0.1".parse().unwrap()).is_ok());
+        assert!(
+            Guard::new(true, &["0.0.0.0/0".into()]).unwrap().check("h", "10.0.0.1".parse().unwrap()).is_ok()
+        );
     }
 
     #[test]
     fn a_refusal_names_the_class_and_the_settings() {
         let guard = Guard::new(true, &[]).unwrap();
         let said = guard.check("evil.example", "10.0.0.1".parse().unwrap()).unwrap_err().to_string();
-        assert_eq!(said, "evil.example is at 10.0.0.1, a private address; http.allow names what the guard lets through (http.guard)");
+        assert_eq!(
+            said,
+            "evil.example is at 10.0.0.1, a private address; http.allow names what the guard lets through (http.guard)"
+        );
         assert!(Guard::new(false, &[]).unwrap().check("h", "10.0.0.1".parse().unwrap()).is_ok());
     }
 }

@@ -12,7 +12,7 @@ pub mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, Proxy, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
 use tidemill_common::config::{HttpConfig, masked_url};
 
 use guard::Guard;
@@ -78,15 +78,22 @@ impl Http {
     }
 
     /// As [`Http::new`], with other answers to "where is that host".
-    pub(crate) fn with_lookup(config: &HttpConfig, lookup: Arc<dyn Lookup>) -> Result<Self, HttpSettingError> {
+    pub(crate) fn with_lookup(
+        config: &HttpConfig,
+        lookup: Arc<dyn Lookup>,
+    ) -> Result<Self, HttpSettingError> {
         // The first call decides for the process; that another one came first is no harm.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let guard = Guard::new(config.guard, &config.allow);
         let guard = Arc::new(guard.map_err(|reason| HttpSettingError { key: "allow", reason })?);
         let proxies = Proxies::of(config)?;
         let resolver = Checked::new(guard.clone(), lookup, proxies.hosts());
-        let client = |verify: bool| {
-            let mut builder = Client::builder()
+        let authorities = match config.ca_file.as_str() {
+            "" => Vec::new(),
+            file => certificates(file)?,
+        };
+        let builder = |verify: bool| {
+            let plain = Client::builder()
                 .user_agent(concat!("tidemill/", env!("CARGO_PKG_VERSION")))
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
@@ -96,15 +103,9 @@ impl Http {
                 .tls_danger_accept_invalid_certs(!verify)
                 .dns_resolver(Arc::new(resolver.clone()))
                 .connector_layer(WatchLayer);
-            for proxy in &proxies.0 {
-                builder = builder.proxy(proxy.proxy.clone());
-            }
-            if !config.ca_file.is_empty() {
-                builder = builder.tls_certs_merge(certificates(&config.ca_file)?);
-            }
-            let failed = |error| HttpSettingError { key: "ca_file", reason: format!("{error:?}") };
-            builder.build().map_err(failed)
+            proxies.0.iter().fold(plain, |builder, proxy| builder.proxy(proxy.proxy.clone()))
         };
+        let client = |verify: bool| client(&|| builder(verify), &authorities);
         let bounds = Bounds {
             connect: Duration::from_secs(config.connect_seconds),
             read: Duration::from_secs(config.read_seconds),
@@ -121,6 +122,19 @@ impl Http {
     fn client(&self, verify: bool) -> &Client {
         if verify { &self.checking } else { &self.trusting }
     }
+}
+
+/// A client that trusts the system's authorities and these; on a machine that has none, these alone.
+fn client(builder: &dyn Fn() -> ClientBuilder, own: &[Certificate]) -> Result<Client, HttpSettingError> {
+    let merged = builder().tls_certs_merge(own.iter().cloned()).build();
+    merged.or_else(|error| {
+        tracing::warn!(
+            ?error,
+            "the machine's certificates cannot be used; https calls trust http.ca_file alone"
+        );
+        let alone = builder().tls_certs_only(own.iter().cloned()).build();
+        alone.map_err(|error| HttpSettingError { key: "ca_file", reason: format!("{error:?}") })
+    })
 }
 
 fn certificates(file: &str) -> Result<Vec<Certificate>, HttpSettingError> {
@@ -162,7 +176,11 @@ impl Proxies {
     }
 }
 
-fn proxy(key: &'static str, scheme: Option<&'static str>, url: &str) -> Result<SchemeProxy, HttpSettingError> {
+fn proxy(
+    key: &'static str,
+    scheme: Option<&'static str>,
+    url: &str,
+) -> Result<SchemeProxy, HttpSettingError> {
     let wrong = |reason: String| HttpSettingError { key, reason: format!("{}: {reason}", masked_url(url)) };
     let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
     let Some(host) = parsed.host_str().filter(|_| matches!(parsed.scheme(), "http" | "https")) else {

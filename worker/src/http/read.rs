@@ -154,7 +154,9 @@ impl Unpacking {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), CallError> {
-        if let (Self::Deflate, Some(first)) = (&*self, bytes.first()) {
+        if matches!(self, Self::Deflate)
+            && let Some(first) = bytes.first()
+        {
             let has_header = first & 0x0f == 8;
             *self = match has_header {
                 true => Self::Zlib(ZlibDecoder::new(Vec::new())),
@@ -227,7 +229,12 @@ mod tests {
 
     const LARGEST: Largest = Largest { text: 5_000, file: 20_000 };
 
-    fn taken(encoding: &str, content_type: &str, declared: Option<u64>, bytes: &[u8]) -> Result<(Class, usize), ReadError> {
+    fn taken(
+        encoding: &str,
+        content_type: &str,
+        declared: Option<u64>,
+        bytes: &[u8],
+    ) -> Result<(Class, usize), ReadError> {
         let kind = Kind { content_type: content_type.into(), disposition: None };
         let mut intake = Intake::new(encoding, kind, declared, LARGEST)?;
         for piece in bytes.chunks(700) {
@@ -247,8 +254,14 @@ mod tests {
         packed(GzEncoder::new(&mut gzip, Compression::fast()), text.as_bytes());
         packed(ZlibEncoder::new(&mut zlib, Compression::fast()), text.as_bytes());
         packed(DeflateEncoder::new(&mut raw, Compression::fast()), text.as_bytes());
-        for (encoding, bytes) in [("GZIP", &gzip), ("deflate", &zlib), ("deflate", &raw), ("br", &text.clone().into_bytes())] {
-            assert_eq!(taken(encoding, "text/plain", None, bytes).unwrap(), (Class::Text, 1500), "{encoding}");
+        for (encoding, bytes) in
+            [("GZIP", &gzip), ("deflate", &zlib), ("deflate", &raw), ("br", &text.clone().into_bytes())]
+        {
+            assert_eq!(
+                taken(encoding, "text/plain", None, bytes).unwrap(),
+                (Class::Text, 1500),
+                "{encoding}"
+            );
         }
         assert_eq!(taken("gzip", "text/plain", None, &[]).unwrap(), (Class::Text, 0));
         assert!(taken("gzip", "text/plain", None, b"no gzip at all").is_err());
@@ -266,9 +279,15 @@ mod tests {
         };
         assert_eq!(too_large(taken("", "text/plain", Some(5_001), &[])), (Class::Text, 5_000, Some(5_001)));
         assert_eq!(too_large(taken("", "image/png", None, &zeros)), (Class::File, 20_000, None));
-        assert_eq!(too_large(taken("", "application/octet-stream", Some(50_000), &zeros)), (Class::File, 20_000, Some(50_000)));
+        assert_eq!(
+            too_large(taken("", "application/octet-stream", Some(50_000), &zeros)),
+            (Class::File, 20_000, Some(50_000))
+        );
         let json = vec![b'{'; 6_000];
-        assert_eq!(too_large(taken("", "application/octet-stream", Some(6_000), &json)), (Class::Text, 5_000, Some(6_000)));
+        assert_eq!(
+            too_large(taken("", "application/octet-stream", Some(6_000), &json)),
+            (Class::Text, 5_000, Some(6_000))
+        );
         assert_eq!(too_large(taken("gzip", "text/plain", Some(9), &bomb)), (Class::Text, 5_000, None));
         assert_eq!(taken("", "text/plain", Some(5_000), &vec![b'x'; 5_000]).unwrap(), (Class::Text, 5_000));
     }

@@ -42,7 +42,8 @@ impl Checked {
 
     async fn addresses(self, host: &str) -> Result<Addrs, Box<dyn std::error::Error + Send + Sync>> {
         let found = self.lookup.addresses(host).await?;
-        let is_free = self.free.iter().any(|free| free.eq_ignore_ascii_case(host)) || self.guard.lets_host(host);
+        let is_free =
+            self.free.iter().any(|free| free.eq_ignore_ascii_case(host)) || self.guard.lets_host(host);
         let mut blocked: Option<Blocked> = None;
         let mut allowed = Vec::with_capacity(found.len());
         for address in found {

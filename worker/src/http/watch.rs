@@ -77,7 +77,11 @@ impl Watch {
     ///
     /// # Errors
     /// The stage whose limit has passed.
-    pub async fn over<T>(self: Arc<Self>, waits: Waits, sending: impl Future<Output = T>) -> Result<T, Stage> {
+    pub async fn over<T>(
+        self: Arc<Self>,
+        waits: Waits,
+        sending: impl Future<Output = T>,
+    ) -> Result<T, Stage> {
         let limit = self.clone();
         tokio::select! {
             done = WATCH.scope(self, sending) => Ok(done),

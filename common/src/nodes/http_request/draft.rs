@@ -68,8 +68,7 @@ pub fn head(data: &HttpRequestData, variables: &dyn Variables) -> Result<Head, N
 fn api_key(config: &KeyConfig, variables: &dyn Variables) -> Result<String, NodeFailure> {
     let key = config.api_key.render_text(variables);
     if key.trim().is_empty() {
-        let message =
-            "API key is required for authorization but was empty. Please provide a valid API key.";
+        let message = "API key is required for authorization but was empty. Please provide a valid API key.";
         return Err(ErrorType::Authorization.failure(message));
     }
     Ok(key)
@@ -97,7 +96,8 @@ fn check_url(url: &str) -> Result<(), NodeFailure> {
 
 /// The params, keys and values filled in one by one: a value may hold line breaks.
 pub(super) fn params(data: &HttpRequestData, variables: &dyn Variables, show: Show) -> Pairs {
-    let filled = |(key, value): &(Template, Template)| (show.text(key, variables), show.text(value, variables));
+    let filled =
+        |(key, value): &(Template, Template)| (show.text(key, variables), show.text(value, variables));
     data.params.iter().map(filled).collect()
 }
 

@@ -66,7 +66,8 @@ fn request(
     for (name, value) in shown_headers(data, variables, head, boundary) {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
-    let body = data.body.as_ref().map(|body| shown_body(body, variables, files, boundary)).unwrap_or_default();
+    let body =
+        data.body.as_ref().map(|body| shown_body(body, variables, files, boundary)).unwrap_or_default();
     if !body.is_empty() {
         text.push_str(&format!("Content-Length: {}\r\n", body.chars().count()));
     }

@@ -177,7 +177,9 @@ fn timeouts(given: &JsonMap, problems: &mut Problems) -> Option<Timeouts> {
     // Dify takes zero for "as the server has it", and so is what cannot be a wait.
     let mut wait = |key: &str| match fields.given(key) {
         None => Some(None),
-        Some(_) => fields.integer(key, 0, i64::MIN, problems).map(|s| u64::try_from(s).ok().filter(|s| *s > 0)),
+        Some(_) => {
+            fields.integer(key, 0, i64::MIN, problems).map(|s| u64::try_from(s).ok().filter(|s| *s > 0))
+        }
     };
     let (connect, read, write) = (wait("connect"), wait("read"), wait("write"));
     Some(Timeouts { connect: connect?, read: read?, write: write? })

@@ -140,8 +140,10 @@ pub fn too_large(class: Class, max: u64, size: Option<u64>) -> NodeFailure {
         Class::Text => "Text",
     };
     let size = size.map_or_else(|| format!("more than {}", readable(max)), readable);
-    let message =
-        format!("{kind} size is too large, max size is {:.2} MB, but current size is {size}.", mebibytes(max));
+    let message = format!(
+        "{kind} size is too large, max size is {:.2} MB, but current size is {size}.",
+        mebibytes(max)
+    );
     ErrorType::ResponseSize.failure(message)
 }
 
@@ -158,7 +160,12 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 /// The node's outputs.
-pub fn outputs(status: u16, body: String, headers: &[(String, String)], files: Vec<Json>) -> Vec<(String, Segment)> {
+pub fn outputs(
+    status: u16,
+    body: String,
+    headers: &[(String, String)],
+    files: Vec<Json>,
+) -> Vec<(String, Segment)> {
     let mut joined = crate::value::JsonMap::new();
     for (name, value) in headers {
         let name = name.to_lowercase();
@@ -194,7 +201,12 @@ mod tests {
             ("text/plain", Some("inline"), "x", Class::Text),
             ("TEXT/HTML; charset=utf-8", None, "x", Class::Text),
             ("text/csv", None, "a,b", Class::Text),
-            ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", None, "PK", Class::Text),
+            (
+                "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+                None,
+                "PK",
+                Class::Text,
+            ),
             ("application/graphql", None, "x", Class::Text),
             ("application/octet-stream", None, "let x = 1", Class::Text),
             ("application/octet-stream", None, "\u{0}\u{1}", Class::File),
@@ -240,11 +252,36 @@ mod tests {
     #[test]
     fn an_answer_that_is_too_large_is_told_in_difys_words() {
         for (class, max, size, message) in [
-            (Class::Text, 1 << 20, Some(1_048_577), "Text size is too large, max size is 1.00 MB, but current size is 1.00 MB."),
-            (Class::File, 10 << 20, Some(20 << 20), "File size is too large, max size is 10.00 MB, but current size is 20.00 MB."),
-            (Class::Text, 100, Some(1023), "Text size is too large, max size is 0.00 MB, but current size is 1023 bytes."),
-            (Class::Text, 100, Some(2048), "Text size is too large, max size is 0.00 MB, but current size is 2.00 KB."),
-            (Class::Text, 1 << 20, None, "Text size is too large, max size is 1.00 MB, but current size is more than 1.00 MB."),
+            (
+                Class::Text,
+                1 << 20,
+                Some(1_048_577),
+                "Text size is too large, max size is 1.00 MB, but current size is 1.00 MB.",
+            ),
+            (
+                Class::File,
+                10 << 20,
+                Some(20 << 20),
+                "File size is too large, max size is 10.00 MB, but current size is 20.00 MB.",
+            ),
+            (
+                Class::Text,
+                100,
+                Some(1023),
+                "Text size is too large, max size is 0.00 MB, but current size is 1023 bytes.",
+            ),
+            (
+                Class::Text,
+                100,
+                Some(2048),
+                "Text size is too large, max size is 0.00 MB, but current size is 2.00 KB.",
+            ),
+            (
+                Class::Text,
+                1 << 20,
+                None,
+                "Text size is too large, max size is 1.00 MB, but current size is more than 1.00 MB.",
+            ),
         ] {
             assert_eq!(too_large(class, max, size).message, message);
         }
@@ -252,7 +289,8 @@ mod tests {
 
     #[test]
     fn repeated_headers_are_joined_under_small_names() {
-        let headers = [("Set-Cookie", "a"), ("X", "1"), ("set-cookie", "b")].map(|(n, v)| (n.into(), v.into()));
+        let headers =
+            [("Set-Cookie", "a"), ("X", "1"), ("set-cookie", "b")].map(|(n, v)| (n.into(), v.into()));
         let outputs = outputs(200, String::new(), &headers, vec![]);
         assert_eq!(outputs[2].1.value, serde_json::json!({"set-cookie": "a, b", "x": "1"}));
     }

@@ -118,7 +118,8 @@ fn keys_are_sent_in_three_ways_and_replace_a_header_of_the_same_spelling() {
             vec![("authorization", "own"), ("Authorization", "Bearer k")],
         ),
     ] {
-        let head = head_of(json!({"headers": headers, "authorization": {"type": "api-key", "config": config}}));
+        let head =
+            head_of(json!({"headers": headers, "authorization": {"type": "api-key", "config": config}}));
         assert_eq!(head.expect("it can be built").headers, pairs(&sent));
     }
 }
@@ -144,7 +145,11 @@ fn texts_are_sent_as_their_type_wants_them() {
     for (kind, data, sent) in [
         ("none", json!([]), Content::Empty),
         ("raw-text", json!("old {{#n.name#}}"), Content::Text("old Ann & Bob".into())),
-        ("json", json!([text("", "{\"o\": {{#n.obj#}}, 'y': {{#n.yes#}}, n: 1.0}")]), Content::Text(r#"{"o":{"k":[1,null]},"y":true,"n":1.0}"#.into())),
+        (
+            "json",
+            json!([text("", "{\"o\": {{#n.obj#}}, 'y': {{#n.yes#}}, n: 1.0}")]),
+            Content::Text(r#"{"o":{"k":[1,null]},"y":true,"n":1.0}"#.into()),
+        ),
         ("json", json!([text("", "null")]), Content::Empty),
         ("json", json!([text("", "\"é\"")]), Content::Text("\"é\"".into())),
         (
@@ -162,10 +167,25 @@ fn bodies_that_do_not_fit_their_type_are_refused() {
     let file = |name: &str| json!([{"key": "", "type": "file", "file": ["n", name]}]);
     for (kind, data, class, message) in [
         ("raw-text", json!([]), "RequestBodyError", "raw-text body type should have exactly one item"),
-        ("json", json!([text("", "1"), text("", "2")]), "RequestBodyError", "json body type should have exactly one item"),
+        (
+            "json",
+            json!([text("", "1"), text("", "2")]),
+            "RequestBodyError",
+            "json body type should have exactly one item",
+        ),
         ("binary", json!([]), "RequestBodyError", "binary body type should have exactly one item"),
-        ("json", json!([text("", "hello {{#n.name#}}")]), "RequestBodyError", "Failed to parse JSON: hello Ann & Bob"),
-        ("json", json!([text("", "NaN")]), "WorkflowNodeError", "Out of range float values are not JSON compliant"),
+        (
+            "json",
+            json!([text("", "hello {{#n.name#}}")]),
+            "RequestBodyError",
+            "Failed to parse JSON: hello Ann & Bob",
+        ),
+        (
+            "json",
+            json!([text("", "NaN")]),
+            "WorkflowNodeError",
+            "Out of range float values are not JSON compliant",
+        ),
         ("binary", file("name"), "FileFetchError", "cannot fetch file with selector ['n', 'name']"),
         ("binary", file("absent"), "FileFetchError", "cannot fetch file with selector ['n', 'absent']"),
     ] {
@@ -176,7 +196,14 @@ fn bodies_that_do_not_fit_their_type_are_refused() {
 #[test]
 fn a_form_takes_files_that_are_files_and_groups_them_by_field() {
     let file = |key: &str, name: &str| json!({"key": key, "type": "file", "file": ["n", name]});
-    let data = json!([file("f", "files"), text("t", "1"), file("g", "file"), file("f", "file"), file("x", "name"), file("y", "empty")]);
+    let data = json!([
+        file("f", "files"),
+        text("t", "1"),
+        file("g", "file"),
+        file("f", "file"),
+        file("x", "name"),
+        file("y", "empty")
+    ]);
     let Ok(Content::Multipart { fields, files }) = content_of("form-data", data) else { panic!("a form") };
     assert_eq!(fields, pairs(&[("t", "1")]));
     assert_eq!(files.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["f", "f", "g"]);

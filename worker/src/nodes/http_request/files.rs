@@ -87,10 +87,13 @@ fn quoted(name: &str) -> String {
 async fn fetch(file: &Json, left: u64, means: Means<'_>) -> Result<Bytes, NodeFailure> {
     let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
     let named = text("filename").unwrap_or("without a name");
-    let failed = |reason: String| NodeFailure::escaped(format!("the file {named} cannot be fetched: {reason}"));
+    let failed =
+        |reason: String| NodeFailure::escaped(format!("the file {named} cannot be fetched: {reason}"));
     let max = means.http.bounds.file_bytes_max.min(left);
     let too_large = || {
-        failed(format!("it has more than {max} bytes, which is what is left of http.file_bytes_max and http.upload_bytes_max"))
+        failed(format!(
+            "it has more than {max} bytes, which is what is left of http.file_bytes_max and http.upload_bytes_max"
+        ))
     };
     if let Some(url) = text("remote_url").filter(|_| text("transfer_method") == Some("remote_url")) {
         let mut answer = send::get(url, means.http).await?;

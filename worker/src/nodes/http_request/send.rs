@@ -40,7 +40,8 @@ pub(super) async fn send(
 
 /// A file that lies elsewhere, by its URL.
 pub(super) async fn get(url: &str, http: &Http) -> Result<Answer, NodeFailure> {
-    let parsed = Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is no URL: {error}")))?;
+    let parsed =
+        Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is no URL: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(NodeFailure::escaped(format!("{url:?} is no http:// or https:// URL")));
     }
@@ -147,9 +148,12 @@ fn credentials_of(url: &mut Url) -> Option<String> {
         return None;
     }
     let decoded = |text: &str| {
-        // As a form's value, but for plus signs, which are themselves here.
-        let text = text.replace('+', "%2B");
-        url::form_urlencoded::parse(text.as_bytes()).next().map(|(key, _)| key.into_owned()).unwrap_or_default()
+        // As a key of a form, but for the signs that mean something in forms alone.
+        let text = text.replace('+', "%2B").replace('&', "%26");
+        url::form_urlencoded::parse(text.as_bytes())
+            .next()
+            .map(|(key, _)| key.into_owned())
+            .unwrap_or_default()
     };
     let pair = format!("{}:{}", decoded(url.username()), decoded(url.password().unwrap_or_default()));
     // These cannot fail for an address with a host.
@@ -161,9 +165,8 @@ fn credentials_of(url: &mut Url) -> Option<String> {
 fn headers(head: &draft::Head) -> Result<HeaderMap, NodeFailure> {
     let mut headers = HeaderMap::new();
     for (name, value) in &head.headers {
-        let parsed: HeaderName = name
-            .parse()
-            .map_err(|_| ErrorType::Request.failure(format!("Illegal header name {name:?}")))?;
+        let parsed: HeaderName =
+            name.parse().map_err(|_| ErrorType::Request.failure(format!("Illegal header name {name:?}")))?;
         if !FRAMING.contains(&parsed.as_str()) {
             // Spellings that differ in case are two headers to Dify, and both are sent.
             headers.append(parsed, sendable(name, value)?);
