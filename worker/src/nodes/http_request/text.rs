@@ -1,7 +1,7 @@
 //! The bytes of an answer as text.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, UTF_8};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 /// The text: by its declared charset, else UTF-8 if it is that, else what it most likely is. Bytes that mean nothing
 /// become replacement characters.
@@ -18,6 +18,10 @@ pub(super) fn decoded(bytes: Vec<u8>, charset: Option<&str>) -> String {
         detector.feed(&bytes, true);
         detector.guess(None, Utf8Detection::Deny)
     });
+    // In UTF-16 the mark at the beginning says which byte comes first; elsewhere it is text, as for Python.
+    if encoding == UTF_16LE || encoding == UTF_16BE {
+        return encoding.decode(&bytes).0.into_owned();
+    }
     encoding.decode_without_bom_handling(&bytes).0.into_owned()
 }
 
@@ -35,6 +39,8 @@ mod tests {
             (b"\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7", None, "你好，世界"),
             (b"caf\xe9 cr\xe8me", None, "café crème"),
             (b"\xc4\xe3", Some("GBK"), "你"),
+            (b"\xfe\xff\x00a", Some("utf-16"), "a"),
+            (b"\xef\xbb\xbfa", None, "\u{feff}a"),
         ] {
             assert_eq!(decoded(bytes.to_vec(), charset), text, "{charset:?}");
         }
