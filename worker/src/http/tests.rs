@@ -242,11 +242,12 @@ async fn a_body_that_stops_coming_is_waited_for_no_longer_than_a_read() {
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 1024]).await.unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf").await.unwrap();
         std::future::pending::<()>().await;
     });
     let mut slow = call(&format!("http://{address}/"));
-    slow.waits.read = Duration::from_millis(200);
+    slow.waits.read = Duration::from_millis(500);
     let mut answer = local().send(slow).await.unwrap();
     assert_eq!(answer.piece().await.unwrap().unwrap(), "half");
     assert!(matches!(answer.piece().await, Err(CallError::TimedOut(Stage::Reading, _))));
