@@ -34,6 +34,7 @@ pub mod door;
 pub mod fleet;
 pub mod flow;
 pub mod llm;
+pub mod outside;
 pub mod patient;
 pub mod process;
 pub mod proxy;
