@@ -96,6 +96,11 @@ impl DataFolder {
         }
     }
 
+    /// Where nodes keep files.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.path.join("files")
+    }
+
     /// The folder of Redis's data.
     pub(crate) fn redis(&self) -> Result<PathBuf, FolderError> {
         let path = self.path.join("redis");

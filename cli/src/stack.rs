@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tidemill_common::config::{Config, Sources};
+use tidemill_common::config::{Config, FilesConfig, Sources};
 use tidemill_common::telemetry;
 
 use crate::data_folder::DataFolder;
@@ -136,6 +136,9 @@ fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config
     }
     if config.scheduler.secret_key.is_empty() {
         config.scheduler.secret_key = folder.secret_key()?;
+    }
+    if config.files == FilesConfig::default() {
+        config.files.url = folder.files().display().to_string();
     }
     // Several workers in one process: the scheduler's port serves health and metrics of all.
     config.worker.listen = String::new();

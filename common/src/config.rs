@@ -62,6 +62,10 @@ pub struct Config {
     pub scheduler: SchedulerConfig,
     /// The worker.
     pub worker: WorkerConfig,
+    /// Calls to the outside that workflows make.
+    pub http: HttpConfig,
+    /// Files that nodes make.
+    pub files: FilesConfig,
     /// What new runs get unless they say otherwise.
     pub run: RunConfig,
     /// Where Tidemill and bare graphon, or versions of Dify, differ.
@@ -228,6 +232,87 @@ impl Default for WorkerConfig {
     }
 }
 
+/// `[http]`
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpConfig {
+    /// Longest wait for a connection, in seconds, for nodes that do not say (Dify: `HTTP_REQUEST_MAX_CONNECT_TIMEOUT`).
+    pub connect_seconds: u64,
+    /// Longest wait for the next piece of an answer, likewise (Dify: `HTTP_REQUEST_MAX_READ_TIMEOUT`).
+    pub read_seconds: u64,
+    /// Longest wait until the next piece of a request is taken, likewise (Dify: `HTTP_REQUEST_MAX_WRITE_TIMEOUT`).
+    pub write_seconds: u64,
+    /// Largest answer that is a text, in bytes (Dify: `HTTP_REQUEST_NODE_MAX_TEXT_SIZE`).
+    pub text_bytes_max: u64,
+    /// Largest answer that is a file, and largest file that is fetched, in bytes (Dify:
+    /// `HTTP_REQUEST_NODE_MAX_BINARY_SIZE`).
+    pub file_bytes_max: u64,
+    /// Most bytes of all files that one request sends.
+    pub upload_bytes_max: u64,
+    /// Most redirects that are followed.
+    pub redirects_max: u32,
+    /// Whether certificates are checked, for nodes that do not say (Dify: `HTTP_REQUEST_NODE_SSL_VERIFY`).
+    pub ssl_verify: bool,
+    /// A file of further certificates (PEM) that are trusted; empty: none.
+    pub ca_file: String,
+    /// Whether addresses that are not on the public internet are refused.
+    pub guard: bool,
+    /// What the guard lets through all the same: hosts, `*.domain`, addresses, networks such as `10.1.0.0/16`.
+    pub allow: Vec<String>,
+    /// The proxy for all calls; empty: none (Dify: `SSRF_PROXY_ALL_URL`).
+    pub proxy: String,
+    /// The proxy for `http://`, instead of `proxy` (Dify: `SSRF_PROXY_HTTP_URL`).
+    pub proxy_http: String,
+    /// The proxy for `https://`, likewise (Dify: `SSRF_PROXY_HTTPS_URL`).
+    pub proxy_https: String,
+}
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            connect_seconds: limits::HTTP_CONNECT_SECONDS,
+            read_seconds: limits::HTTP_READ_SECONDS,
+            write_seconds: limits::HTTP_WRITE_SECONDS,
+            text_bytes_max: limits::HTTP_TEXT_BYTES_MAX,
+            file_bytes_max: limits::HTTP_FILE_BYTES_MAX,
+            upload_bytes_max: limits::HTTP_UPLOAD_BYTES_MAX,
+            redirects_max: limits::HTTP_REDIRECTS_MAX,
+            ssl_verify: true,
+            ca_file: String::new(),
+            guard: true,
+            allow: Vec::new(),
+            proxy: String::new(),
+            proxy_http: String::new(),
+            proxy_https: String::new(),
+        }
+    }
+}
+impl std::fmt::Debug for HttpConfig {
+    // A proxy's URL may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = Self {
+            proxy: masked_url(&self.proxy),
+            proxy_http: masked_url(&self.proxy_http),
+            proxy_https: masked_url(&self.proxy_https),
+            ..self.clone()
+        };
+        let table = Table::try_from(&shown).unwrap_or_default();
+        f.debug_map().entries(table.iter()).finish()
+    }
+}
+
+/// `[files]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FilesConfig {
+    /// Where files lie: a folder, or `file:///folder`. Every process of the fleet must reach the same one.
+    pub url: String,
+}
+impl Default for FilesConfig {
+    fn default() -> Self {
+        Self { url: "tidemill-files".into() }
+    }
+}
+
 /// `[run]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -357,7 +442,7 @@ pub enum LogFormat {
 }
 
 /// Other names of settings in the environment: ours that are short, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 9] = [
+const ENVIRONMENT_ALIASES: [(&str, &str); 18] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
     ("TIDEMILL_LOG", "log.level"),
@@ -367,6 +452,15 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 9] = [
     ("MAX_VARIABLE_SIZE", "run.variable_bytes_max"),
     ("HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS", "run.human_input_timeout_s"),
     ("WORKFLOW_CALL_MAX_DEPTH", "run.call_depth_max"),
+    ("HTTP_REQUEST_MAX_CONNECT_TIMEOUT", "http.connect_seconds"),
+    ("HTTP_REQUEST_MAX_READ_TIMEOUT", "http.read_seconds"),
+    ("HTTP_REQUEST_MAX_WRITE_TIMEOUT", "http.write_seconds"),
+    ("HTTP_REQUEST_NODE_MAX_TEXT_SIZE", "http.text_bytes_max"),
+    ("HTTP_REQUEST_NODE_MAX_BINARY_SIZE", "http.file_bytes_max"),
+    ("HTTP_REQUEST_NODE_SSL_VERIFY", "http.ssl_verify"),
+    ("SSRF_PROXY_ALL_URL", "http.proxy"),
+    ("SSRF_PROXY_HTTP_URL", "http.proxy_http"),
+    ("SSRF_PROXY_HTTPS_URL", "http.proxy_https"),
 ];
 
 /// Variables with our prefix that are no settings of a section.
@@ -525,7 +619,10 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
             Value::Integer(text.trim().parse().map_err(|_| wrong(format!("{text:?} is not a whole number")))?)
         }
         Some(Value::Boolean(_)) => Value::Boolean(
-            text.trim().parse().map_err(|_| wrong(format!("{text:?} is neither true nor false")))?,
+            text.trim()
+                .to_lowercase()
+                .parse()
+                .map_err(|_| wrong(format!("{text:?} is neither true nor false")))?,
         ),
         Some(Value::Array(_)) => {
             Value::Array(text.split(',').map(|p| Value::String(p.trim().into())).collect())

@@ -13,6 +13,8 @@ pub mod config;
 pub mod crash;
 pub mod dsl;
 pub mod failure;
+#[cfg(feature = "runtime")]
+pub mod files;
 pub mod graph;
 pub mod ids;
 pub mod limits;

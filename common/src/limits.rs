@@ -100,3 +100,18 @@ pub const EVICTION_AGE_SECONDS: u64 = 60;
 pub const DEAD_BYTES_MAX: usize = 16 * 1024;
 /// Most entries of a dead-letter stream.
 pub const DEAD_MAX: usize = 10_000;
+/// Longest wait for a connection of an http-request, in seconds (`connect_seconds`). Dify's default.
+pub const HTTP_CONNECT_SECONDS: u64 = 10;
+/// Longest silence of the other side, in seconds (`read_seconds`). Dify's default.
+pub const HTTP_READ_SECONDS: u64 = 600;
+/// Longest wait until the next piece of a request is taken, in seconds (`write_seconds`). Dify's default.
+pub const HTTP_WRITE_SECONDS: u64 = 600;
+/// Largest answer that is a text, in bytes (`text_bytes_max`). Dify's default.
+pub const HTTP_TEXT_BYTES_MAX: u64 = 1024 * 1024;
+/// Largest answer that is a file, in bytes (`file_bytes_max`). Dify's default.
+pub const HTTP_FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// Most bytes of files that one request sends (`upload_bytes_max`): they are held in memory until the answer has begun,
+/// since a redirect may want them once more.
+pub const HTTP_UPLOAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Most redirects of one request (`redirects_max`). The default of Dify's client.
+pub const HTTP_REDIRECTS_MAX: u32 = 20;

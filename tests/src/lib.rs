@@ -35,6 +35,7 @@ pub mod fleet;
 pub mod flow;
 pub mod frozen;
 pub mod llm;
+pub mod outside;
 pub mod patient;
 pub mod process;
 pub mod proxy;

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, Place};
+use tidemill_common::files::{FilesError, Folder};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::core::{Core, Settings};
+use crate::core::{Core, Outside, Settings};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
+use crate::http::{Http, HttpSettingError};
 use crate::providers::profile::ProfileError;
 use crate::providers::{Providers, ProvidersConfig};
 use crate::{cancel, consume, health, heartbeat, metrics};
@@ -44,6 +46,12 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A setting of `[http]`.
+    #[error(transparent)]
+    Http(#[from] HttpSettingError),
+    /// `files.url`.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// The address for health and metrics.
     #[error("cannot listen on worker.listen {listen}: {source}")]
     Listen {
@@ -87,10 +95,14 @@ pub async fn start_with(
 ) -> Result<Worker, StartError> {
     metrics::describe();
     let listener = listen(&config.worker.listen).await?;
-    let providers = providers(config)?;
+    let outside = Outside {
+        providers: providers(config)?,
+        http: Http::new(&config.http)?,
+        files: Arc::new(Folder::at(&config.files.url)?),
+    };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
-    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), providers));
+    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), outside));
     heartbeat::beat(&core, &*core.jobs).await?;
     metrics::PERMITS.set(core.settings.permits as f64);
     let heartbeat = heartbeat::start(core.clone(), heartbeat_store).map_err(StartError::Thread)?;

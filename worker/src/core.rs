@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
+use tidemill_common::files::Files;
 use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
@@ -13,6 +14,7 @@ use crate::backoff::Condition;
 use crate::cancel::Remembered;
 use crate::graphs::Graphs;
 use crate::held::Held;
+use crate::http::Http;
 use crate::lanes::Lanes;
 use crate::lists::Lists;
 use crate::providers::Providers;
@@ -46,13 +48,23 @@ impl Settings {
     }
 }
 
+/// What nodes reach outside of the worker.
+pub(crate) struct Outside {
+    /// Models.
+    pub(crate) providers: Providers,
+    /// Other servers.
+    pub(crate) http: Http,
+    /// Files.
+    pub(crate) files: Arc<dyn Files>,
+}
+
 /// See the module.
 pub(crate) struct Core {
     pub(crate) jobs: Arc<dyn Jobs>,
     /// The name under which this worker holds jobs.
     pub(crate) consumer: Arc<str>,
     pub(crate) settings: Settings,
-    pub(crate) providers: Providers,
+    pub(crate) outside: Outside,
     pub(crate) graphs: Graphs,
     pub(crate) lists: Lists,
     pub(crate) held: Arc<Held>,
@@ -70,12 +82,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(
-        config: &Config,
-        jobs: Arc<dyn Jobs>,
-        consumer: Arc<str>,
-        providers: Providers,
-    ) -> Self {
+    pub(crate) fn new(config: &Config, jobs: Arc<dyn Jobs>, consumer: Arc<str>, outside: Outside) -> Self {
         let settings = Settings::of(config);
         let secret = &config.scheduler.secret_key;
         let key = (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret));
@@ -95,7 +102,7 @@ impl Core {
             jobs,
             consumer,
             settings,
-            providers,
+            outside,
             held,
         }
     }

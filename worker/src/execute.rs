@@ -17,8 +17,8 @@ use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, Phase, eval
 use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
 
-use crate::core::now;
-use crate::executor::{Attempt, Executor, NodeExecutor, executor_of};
+use crate::core::{Outside, now};
+use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_of};
 use crate::hand::Hand;
 use crate::metrics;
 use crate::progress::{Progress, SharedProgress, telling};
@@ -161,6 +161,7 @@ async fn run(
     executor: Option<Executor>,
     progress: &SharedProgress,
 ) -> (NodeResult, Option<JobVariables>) {
+    let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
     let Job { inputs, options, phase, .. } = job;
     let mut variables = JobVariables::new(inputs, graph.clone());
     if let Err(failure) = variables.load(&*hand.core.jobs, &hand.core.lists, hand.place.shard).await {
@@ -170,7 +171,7 @@ async fn run(
         Some(Executor::Pure) => aside(variables, ix, phase, options).await,
         Some(Executor::Outside(executor)) => {
             let node = graph.node(ix);
-            let result = outside(hand, executor, node, &variables, &options, progress).await;
+            let result = outside(hand, executor, node, &variables, &options, name, progress).await;
             (result, Some(variables))
         }
         None => {
@@ -188,11 +189,13 @@ async fn outside(
     node: &Node,
     variables: &JobVariables,
     options: &RunOptions,
+    name: AttemptName,
     progress: &SharedProgress,
 ) -> NodeResult {
     let mut on_delta = |text: &str| progress.lock().push(text);
-    let providers = &hand.core.providers;
-    executor.run(Attempt { node, variables, options, providers, on_delta: &mut on_delta }).await
+    let Outside { providers, http, files } = &hand.core.outside;
+    let on_delta = &mut on_delta;
+    executor.run(Attempt { node, variables, options, providers, http, files: &**files, name, on_delta }).await
 }
 
 /// Evaluates a pure node on a thread where it may take long.

@@ -1,10 +1,13 @@
 //! How a kind of node is executed: by the code that the scheduler uses as well, or by one that goes outside.
 
+use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
+use tidemill_common::ids::{ExecutionId, RunId};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
+use crate::http::Http;
 use crate::nodes::EXECUTORS;
 use crate::providers::{DeltaSink, Providers};
 
@@ -18,8 +21,32 @@ pub struct Attempt<'a> {
     pub options: &'a RunOptions,
     /// Models.
     pub providers: &'a Providers,
+    /// The way to other servers.
+    pub http: &'a Http,
+    /// Where files lie.
+    pub files: &'a dyn Files,
+    /// Which attempt it is.
+    pub name: AttemptName,
     /// Takes the pieces of what the node streams.
     pub on_delta: DeltaSink<'a>,
+}
+
+/// An attempt among all that there are; handed out again it has the same name.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptName {
+    /// The run.
+    pub run: RunId,
+    /// The execution of the node.
+    pub execution: ExecutionId,
+    /// Which attempt of it, from 1.
+    pub number: u32,
+}
+
+impl AttemptName {
+    /// What its calls carry as `Idempotency-Key`.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}-{}", self.execution, self.number)
+    }
 }
 
 /// Executes nodes of one kind. Dropping the future ends the execution.

@@ -8,14 +8,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
+use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::{
     Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Meta, StoreError,
 };
 use tokio::sync::{Notify, mpsc};
 
-use crate::core::Core;
+use crate::core::{Core, Outside};
 use crate::held::Stream;
+use crate::http::Http;
 use crate::providers::{Providers, ProvidersConfig};
 
 /// A blob whose content never comes.
@@ -164,7 +166,10 @@ pub(crate) fn config(permits: usize) -> Config {
 
 pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let providers = Providers::new(&ProvidersConfig::default(), &|_| None).expect("no profiles");
-    Arc::new(Core::new(&config(permits), jobs.clone(), "w".into(), providers))
+    let config = config(permits);
+    let http = Http::new(&config.http).expect("the defaults are right");
+    let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
+    Arc::new(Core::new(&config, jobs.clone(), "w".into(), Outside { providers, http, files }))
 }
 
 /// Waits for a condition; on a paused clock this takes no time.

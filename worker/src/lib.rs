@@ -23,6 +23,7 @@ mod hand;
 mod health;
 pub mod heartbeat;
 mod held;
+pub mod http;
 mod lanes;
 mod lists;
 mod metrics;

@@ -11,7 +11,7 @@ pub mod default_value;
 pub mod end;
 pub mod evaluate;
 pub mod fields;
-mod http_request;
+pub mod http_request;
 pub mod human_input;
 pub mod if_else;
 pub mod iteration;
@@ -93,7 +93,7 @@ node_types! {
     /// user code
     Code "code" Executable                                 false true  false;
     /// an outgoing call
-    HttpRequest "http-request" Executable                  false true  false;
+    HttpRequest "http-request" Executable                  false true  true;
     /// a named external tool
     Tool "tool" Executable                                 false true  false;
     /// branch by meaning
@@ -172,6 +172,8 @@ pub enum NodeData {
     Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`http_request`].
+    HttpRequest(Box<http_request::HttpRequestData>),
     /// See [`iteration`].
     Iteration(iteration::IterationData),
     /// Where the body of an iteration begins: does nothing.

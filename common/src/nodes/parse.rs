@@ -27,6 +27,10 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Llm => {
             return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
         }
+        NodeKind::HttpRequest => {
+            return http_request::HttpRequestData::parse(data, problems)
+                .map(|data| NodeData::HttpRequest(Box::new(data)));
+        }
         NodeKind::Iteration => {
             return iteration::IterationData::parse(data, problems).map(NodeData::Iteration);
         }
@@ -41,7 +45,6 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
                 .map(|data| NodeData::HumanInput(Box::new(data)));
         }
         NodeKind::Code => code::check,
-        NodeKind::HttpRequest => http_request::check,
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
@@ -73,6 +76,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::HttpRequest(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),

@@ -6,6 +6,8 @@
 
 pub mod coerce;
 pub mod jinja;
+pub mod json_repair;
+pub mod mime;
 pub mod pyjson;
 pub mod pyrepr;
 pub mod selector;

@@ -139,6 +139,8 @@ fn number_into(out: &mut String, number: &Number) {
 pub enum JsonLayout {
     /// One line, `", "` and `": "` between.
     Line,
+    /// One line without any blank.
+    Compact,
     /// One item a line, indented by so many spaces a level.
     Indent(usize),
 }
@@ -183,7 +185,7 @@ impl JsonWriter<'_> {
                 for (at, (key, item)) in object.iter().enumerate() {
                     self.separate(at, depth + 1);
                     self.text(key);
-                    self.out.push_str(": ");
+                    self.out.push_str(if self.layout == JsonLayout::Compact { ":" } else { ": " });
                     self.value(item, depth + 1);
                 }
                 self.close('}', depth);
@@ -194,6 +196,7 @@ impl JsonWriter<'_> {
     fn separate(&mut self, at: usize, depth: usize) {
         match self.layout {
             JsonLayout::Line => self.out.push_str(if at == 0 { "" } else { ", " }),
+            JsonLayout::Compact => self.out.push_str(if at == 0 { "" } else { "," }),
             JsonLayout::Indent(_) => {
                 self.out.push_str(if at == 0 { "" } else { "," });
                 self.new_line(depth);

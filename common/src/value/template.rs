@@ -67,6 +67,11 @@ impl Template {
         self.render(variables, Segment::markdown)
     }
 
+    /// The template with every value as logs show it: secrets masked.
+    pub fn render_log(&self, variables: &dyn Variables) -> String {
+        self.render(variables, Segment::log)
+    }
+
     /// Adds `(node, name)` of everything that rendering may read.
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         for part in &self.parts {

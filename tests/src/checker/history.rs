@@ -121,6 +121,26 @@ pub(super) fn calls_are_bounded(evidence: &Evidence) -> Vec<String> {
     wrong
 }
 
+pub(super) fn attempts_keep_their_key(evidence: &Evidence) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for story in present(evidence) {
+        let of_story: Vec<_> =
+            evidence.outside.iter().filter(|call| call.body.contains(&story.tag)).collect();
+        let keys: BTreeSet<_> = of_story.iter().map(|call| &call.key).collect();
+        // No node of a campaign that calls there has a second attempt.
+        if keys.len() > 1 || keys.contains(&None) {
+            wrong.push(named(story, format!("called under these keys: {keys:?}")));
+        }
+        let during = |from: Instant, to: Instant| from <= story.ended && to >= story.began;
+        let again = evidence.faults.iter().filter(|fault| fault.repeats && during(fault.from, fault.to));
+        let bound = 1 + again.count();
+        if of_story.len() > bound {
+            wrong.push(named(story, format!("called outside {} times, {bound} at most", of_story.len())));
+        }
+    }
+    wrong
+}
+
 /// Every event once, in order, from 1 to the run's end.
 fn gap(told: &Transcript) -> Option<String> {
     let out_of_place = told.events.iter().zip(1..).find(|(event, expected)| event.seq != *expected);

@@ -4,6 +4,7 @@
 pub mod history;
 pub mod remains;
 
+use crate::outside::OutsideCall;
 use crate::story::{Happened, Reference, Story};
 
 pub use remains::Remains;
@@ -19,6 +20,8 @@ pub struct Evidence {
     pub faults: Vec<Happened>,
     /// Every call to the model: its messages as JSON.
     pub calls: Vec<String>,
+    /// Every call to the other server outside.
+    pub outside: Vec<OutsideCall>,
     /// What is left in Redis.
     pub remains: Remains,
 }
@@ -59,6 +62,7 @@ checks! {
     "outputs-are-right" always history::outputs_are_right, "status and outputs are those of a run without faults";
     "one-end-per-execution" always history::one_end_per_execution, "what a node did is applied once: each execution that started ends once";
     "calls-are-bounded" always history::calls_are_bounded, "a call to the world outside is made once, and once more per fault that can repeat it";
+    "attempts-keep-their-key" unless_lost history::attempts_keep_their_key, "a call that is made again carries the key it had, and is made again once per fault at most";
     "events-are-whole" always history::events_are_whole, "a follower that reconnects by id is told every event once, in order, up to the end";
     "followers-agree" always history::followers_agree, "who followed through all faults saw what anybody is told afterwards";
     "text-is-final" always history::text_is_final, "the text that was streamed is the answer";

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::check::{Event, Transcript};
+use crate::outside::OutsideCall;
 use crate::story::{Happened, TAG};
 
 fn event(seq: u64, kind: &str, data: Json) -> Event {
@@ -53,6 +54,7 @@ fn evidence() -> Evidence {
         references: vec![reference],
         faults: Vec::new(),
         calls: vec![call],
+        outside: vec![OutsideCall { body: "call of r1".into(), key: Some("e-1".into()) }],
         remains,
     }
 }
@@ -77,6 +79,11 @@ fn a_story_without_faults_breaks_nothing() {
 
 #[test]
 fn each_check_sees_what_it_is_there_for() {
+    let again = |key: Option<&str>| OutsideCall { body: "call of r1".into(), key: key.map(str::to_owned) };
+    breaks(&["attempts-keep-their-key"], |e| e.outside.push(again(Some("e-1"))));
+    breaks(&["attempts-keep-their-key"], |e| e.outside[0] = again(None));
+    // Once for the key, once for the call too many.
+    breaks(&["attempts-keep-their-key"; 2], |e| e.outside.push(again(Some("e-2"))));
     breaks(&["every-run-ends"], |e| e.stories[0].trouble = Some("stuck".into()));
     breaks(&["no-run-is-lost"], |e| e.stories[0].is_gone = true);
     breaks(&["outputs-are-right"], |e| e.stories[0].shown["status"] = json!("failed"));

@@ -19,11 +19,13 @@ use std::time::Instant;
 
 use round::Outcome;
 use settings::Settings;
+use tidemill_tests::outside::Outside;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
     let settings = Settings::of_environment();
-    let (workflows, skipped) = workflows::of_folders(&settings.folders);
+    let outside = Outside::start().await;
+    let (workflows, skipped) = workflows::of_folders(&settings.folders, &outside.base_url);
     for reason in skipped {
         println!("left out: {reason}");
     }
@@ -37,7 +39,7 @@ async fn main() -> ExitCode {
     while !settings.is_over(rounds, total.kills, began.elapsed()) {
         let seed = settings.seed + rounds;
         rounds += 1;
-        let outcome = round::play(seed, &settings, &workflows, &references).await;
+        let outcome = round::play(seed, &settings, &workflows, &references, &outside).await;
         println!("{}", outcome.line(seed));
         for (check, what) in &outcome.violations {
             println!("VIOLATION {check}: {what}");

@@ -24,8 +24,8 @@ pub(crate) struct Workflow {
     pub(crate) asks_people: bool,
 }
 
-/// All workflows of these folders, and a word on each file that cannot be used.
-pub(crate) fn of_folders(folders: &[PathBuf]) -> (Vec<Workflow>, Vec<String>) {
+/// All workflows of these folders, with the address of the server outside in the place of `${OUTSIDE}`, and a word on each file that cannot be used.
+pub(crate) fn of_folders(folders: &[PathBuf], outside: &str) -> (Vec<Workflow>, Vec<String>) {
     let (mut workflows, mut skipped) = (Vec::new(), Vec::new());
     for folder in folders {
         let files = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -33,7 +33,7 @@ pub(crate) fn of_folders(folders: &[PathBuf]) -> (Vec<Workflow>, Vec<String>) {
         paths.sort();
         let is_workflow = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml");
         for path in paths.into_iter().filter(is_workflow) {
-            match read(&path) {
+            match read(&path, outside) {
                 Ok(workflow) => workflows.push(workflow),
                 Err(reason) => skipped.push(format!("{}: {reason}", path.display())),
             }
@@ -42,8 +42,8 @@ pub(crate) fn of_folders(folders: &[PathBuf]) -> (Vec<Workflow>, Vec<String>) {
     (workflows, skipped)
 }
 
-fn read(path: &Path) -> Result<Workflow, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+fn read(path: &Path, outside: &str) -> Result<Workflow, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?.replace("${OUTSIDE}", outside);
     let imported = import(text.as_bytes());
     let (Some(document), true) = (imported.document, imported.graph.is_some()) else {
         return Err(format!("{:?}", imported.diagnostics));

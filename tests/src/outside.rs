@@ -1,0 +1,81 @@
+//! A server of the world outside that http-request nodes call: it takes its time, answers, and remembers every call with
+//! its `Idempotency-Key`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// How long an answer takes: long enough for faults to hit calls.
+const TAKES: Duration = Duration::from_millis(150);
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nnoted";
+
+/// A call as the server saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideCall {
+    /// What was sent.
+    pub body: String,
+    /// Its `Idempotency-Key`.
+    pub key: Option<String>,
+}
+
+/// The server; it ends with its runtime.
+#[derive(Debug)]
+pub struct Outside {
+    /// `http://host:port`
+    pub base_url: String,
+    calls: Arc<Mutex<Vec<OutsideCall>>>,
+}
+
+impl Outside {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let base_url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let calls: Arc<Mutex<Vec<OutsideCall>>> = Arc::default();
+        let ledger = calls.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let ledger = ledger.clone();
+                // A caller that dies in the middle is what this server is for.
+                tokio::spawn(async move { drop(serve(stream, &ledger).await) });
+            }
+        });
+        Self { base_url, calls }
+    }
+
+    /// The calls since the last time.
+    pub fn take(&self) -> Vec<OutsideCall> {
+        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut length, mut key, mut line) = (0, None, String::new());
+        while stream.read_line(&mut line).await? > 0 && !line.trim().is_empty() {
+            if let Some((name, value)) = line.split_once(':') {
+                match name.to_ascii_lowercase().as_str() {
+                    "content-length" => length = value.trim().parse().unwrap_or(0),
+                    "idempotency-key" => key = Some(value.trim().to_owned()),
+                    _ => {}
+                }
+            }
+            line.clear();
+        }
+        if line.is_empty() {
+            return Ok(());
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        ledger.lock().unwrap_or_else(PoisonError::into_inner).push(OutsideCall { body, key });
+        tokio::time::sleep(TAKES).await;
+        stream.get_mut().write_all(ANSWER).await?;
+    }
+}

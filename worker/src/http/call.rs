@@ -1,0 +1,200 @@
+//! One call with its redirects. Every hop is checked by the guard, and what proves who calls stays with the host it was
+//! meant for.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, LOCATION,
+    TRANSFER_ENCODING,
+};
+use reqwest::{Method, Response, StatusCode, Url};
+
+use super::Http;
+use super::guard::Blocked;
+use super::watch::{Stage, Waits, Watch, WatchedBody};
+
+/// What is sent, and how long each step may take.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The method.
+    pub method: Method,
+    /// Where to, without user and password.
+    pub url: Url,
+    /// All headers but those of framing.
+    pub headers: HeaderMap,
+    /// The body in parts; no parts: no body.
+    pub body: Vec<Bytes>,
+    /// Headers that are for this host alone, besides `Authorization` and cookies.
+    pub private: Vec<HeaderName>,
+    /// Longest waits.
+    pub waits: Waits,
+    /// Whether certificates are checked.
+    pub verify: bool,
+}
+
+/// An answer whose body is still on its way. Dropping it ends the connection.
+#[derive(Debug)]
+pub struct Answer {
+    /// Head and body.
+    pub response: Response,
+    /// Whether it came through a proxy.
+    pub proxied: bool,
+    /// Longest wait for the next piece of the body.
+    pub waits: Waits,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The guard.
+    #[error(transparent)]
+    Blocked(#[from] Blocked),
+    /// A limit passed.
+    #[error("{}", stalled(.0, .1))]
+    TimedOut(Stage, Duration),
+    /// There is no end to them.
+    #[error("Exceeded maximum allowed redirects: {0} (http.redirects_max)")]
+    Redirects(u32),
+    /// A redirect leads nowhere.
+    #[error("the redirect to {0:?} cannot be followed")]
+    Location(String),
+    /// The connection could not be made, or broke.
+    #[error("{0}")]
+    Transport(String),
+}
+
+fn stalled(stage: &Stage, limit: &Duration) -> String {
+    let what = match stage {
+        Stage::Connecting => "timed out: there was no connection within",
+        Stage::Writing => "The write operation timed out: nothing was taken for",
+        Stage::Reading => "The read operation timed out: nothing came for",
+    };
+    format!("{what} {} s", limit.as_secs_f64())
+}
+
+impl Http {
+    /// Sends, and follows redirects. Dropping the future ends the connection.
+    ///
+    /// # Errors
+    /// [`CallError`]. An answer of whatever status is none.
+    pub async fn send(&self, mut call: Call) -> Result<Answer, CallError> {
+        let mut redirects = 0;
+        loop {
+            let answer = self.send_once(&call).await?;
+            let Some(next) = redirect(&call.url, &answer.response)? else { return Ok(answer) };
+            if redirects == self.bounds.redirects_max {
+                return Err(CallError::Redirects(redirects));
+            }
+            redirects += 1;
+            turn(&mut call, answer.response.status(), next);
+        }
+    }
+
+    async fn send_once(&self, call: &Call) -> Result<Answer, CallError> {
+        let proxied = self.proxies.serves(&call.url);
+        self.guard.check_url(&call.url)?;
+        if let Some(host) = call.url.host_str()
+            && self.proxies.hosts().iter().any(|proxy| proxy.eq_ignore_ascii_case(host))
+        {
+            self.guard.refuse(host, "the host of a proxy")?;
+        }
+        let watch = Watch::new(!call.body.is_empty());
+        let mut request = reqwest::Request::new(call.method.clone(), call.url.clone());
+        *request.headers_mut() = call.headers.clone();
+        if !call.body.is_empty() {
+            *request.body_mut() = Some(reqwest::Body::wrap(WatchedBody::new(&call.body, watch.clone())));
+        } else if matches!(call.method, Method::POST | Method::PUT | Method::PATCH) {
+            request.headers_mut().insert(CONTENT_LENGTH, 0.into());
+        }
+        let sending = self.client(call.verify).execute(request);
+        match watch.over(call.waits, sending).await {
+            Ok(Ok(response)) => Ok(Answer { response, proxied, waits: call.waits }),
+            Ok(Err(error)) => Err(of_transport(&error)),
+            Err(stage) => Err(CallError::TimedOut(stage, call.waits.of(stage))),
+        }
+    }
+}
+
+impl Answer {
+    /// The next piece of the body; none at its end.
+    ///
+    /// # Errors
+    /// [`CallError::TimedOut`] or [`CallError::Transport`].
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, CallError> {
+        match tokio::time::timeout(self.waits.read, self.response.chunk()).await {
+            Ok(Ok(piece)) => Ok(piece),
+            Ok(Err(error)) => Err(of_transport(&error)),
+            Err(_) => Err(CallError::TimedOut(Stage::Reading, self.waits.read)),
+        }
+    }
+}
+
+/// The guard's refusal if that is behind it, else all that is known. The URL is left out: it may hold a secret.
+fn of_transport(error: &reqwest::Error) -> CallError {
+    let mut text = String::new();
+    let mut at = error.source();
+    while let Some(cause) = at {
+        if let Some(blocked) = cause.downcast_ref::<Blocked>() {
+            return CallError::Blocked(blocked.clone());
+        }
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = if text.is_empty() { said } else { format!("{text}: {said}") };
+        }
+        at = cause.source();
+    }
+    CallError::Transport(if text.is_empty() { "the request cannot be sent".into() } else { text })
+}
+
+/// Where an answer leads, if it leads anywhere.
+fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, CallError> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
+    let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
+    let wrong = || CallError::Location(location.clone());
+    let mut next = from.join(&location).map_err(|_| wrong())?;
+    if !matches!(next.scheme(), "http" | "https") {
+        return Err(wrong());
+    }
+    // These cannot fail for an address with a host.
+    let _ = next.set_username("");
+    let _ = next.set_password(None);
+    Ok(Some(next))
+}
+
+/// Makes the next call of a redirect, by the rules of Dify's client.
+fn turn(call: &mut Call, status: StatusCode, next: Url) {
+    let becomes_get = match status.as_u16() {
+        303 | 302 => call.method != Method::HEAD && call.method != Method::GET,
+        301 => call.method == Method::POST,
+        _ => false,
+    };
+    if becomes_get {
+        call.method = Method::GET;
+        call.body.clear();
+        for name in [CONTENT_LENGTH, TRANSFER_ENCODING, CONTENT_TYPE] {
+            call.headers.remove(name);
+        }
+    }
+    call.headers.remove(COOKIE);
+    if next.origin() != call.url.origin() {
+        call.headers.remove(HOST);
+        // The same host by TLS is the same host.
+        let upgraded = call.url.scheme() == "http"
+            && next.scheme() == "https"
+            && next.host() == call.url.host()
+            && call.url.port_or_known_default() == Some(80)
+            && next.port_or_known_default() == Some(443);
+        if !upgraded {
+            call.headers.remove(AUTHORIZATION);
+            for name in &call.private {
+                call.headers.remove(name);
+            }
+        }
+    }
+    call.url = next;
+}

@@ -1,0 +1,199 @@
+//! Calls to the outside in the name of a workflow: whoever wrote it chose the address, so every address is checked.
+//!
+//! In the order of a call: [`guard`] says which addresses may be called, [`resolve`] asks it for every name that is looked
+//! up, [`call`] sends and follows redirects, [`watch`] keeps the time limits, [`read`] takes the answer in within its bounds.
+
+pub mod call;
+pub mod guard;
+pub mod read;
+pub mod resolve;
+pub mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
+use tidemill_common::config::{HttpConfig, masked_url};
+
+use guard::Guard;
+use resolve::{Checked, Lookup, SystemLookup};
+use watch::WatchLayer;
+
+pub use call::{Answer, Call, CallError};
+
+/// How long a connection that nobody uses is kept.
+const IDLE: Duration = Duration::from_secs(60);
+/// Most connections to one host that nobody uses.
+const IDLE_MAX: usize = 32;
+
+/// A setting of `[http]` that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("setting http.{key}: {reason}")]
+pub struct HttpSettingError {
+    /// Which.
+    pub key: &'static str,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Bounds of calls, from the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Until the connection stands.
+    pub connect: Duration,
+    /// For the next piece of an answer.
+    pub read: Duration,
+    /// Until the next piece of a request is taken.
+    pub write: Duration,
+    /// Bytes of an answer that is a text.
+    pub text_bytes_max: u64,
+    /// Bytes of an answer that is a file.
+    pub file_bytes_max: u64,
+    /// Bytes of all files of a request.
+    pub upload_bytes_max: u64,
+    /// Redirects of a call.
+    pub redirects_max: u32,
+    /// Whether certificates are checked.
+    pub ssl_verify: bool,
+}
+
+/// The client of all workflows. Connections are kept warm between calls.
+#[derive(Debug)]
+pub struct Http {
+    checking: Client,
+    trusting: Client,
+    guard: Arc<Guard>,
+    proxies: Proxies,
+    /// What the settings allow.
+    pub bounds: Bounds,
+}
+
+impl Http {
+    /// The client that the settings describe.
+    ///
+    /// # Errors
+    /// A setting that cannot be used.
+    pub fn new(config: &HttpConfig) -> Result<Self, HttpSettingError> {
+        Self::with_lookup(config, Arc::new(SystemLookup))
+    }
+
+    /// As [`Http::new`], with other answers to "where is that host".
+    pub(crate) fn with_lookup(
+        config: &HttpConfig,
+        lookup: Arc<dyn Lookup>,
+    ) -> Result<Self, HttpSettingError> {
+        // The first call decides for the process; that another one came first is no harm.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let guard = Guard::new(config.guard, &config.allow);
+        let guard = Arc::new(guard.map_err(|reason| HttpSettingError { key: "allow", reason })?);
+        let proxies = Proxies::of(config)?;
+        let resolver = Checked::new(guard.clone(), lookup, proxies.hosts());
+        let authorities = match config.ca_file.as_str() {
+            "" => Vec::new(),
+            file => certificates(file)?,
+        };
+        let builder = |verify: bool| {
+            let plain = Client::builder()
+                .user_agent(concat!("tidemill/", env!("CARGO_PKG_VERSION")))
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .http1_only()
+                .pool_idle_timeout(IDLE)
+                .pool_max_idle_per_host(IDLE_MAX)
+                .tls_danger_accept_invalid_certs(!verify)
+                .dns_resolver(Arc::new(resolver.clone()))
+                .connector_layer(WatchLayer);
+            proxies.0.iter().fold(plain, |builder, proxy| builder.proxy(proxy.proxy.clone()))
+        };
+        let client = |verify: bool| client(&|| builder(verify), &authorities);
+        let bounds = Bounds {
+            connect: Duration::from_secs(config.connect_seconds),
+            read: Duration::from_secs(config.read_seconds),
+            write: Duration::from_secs(config.write_seconds),
+            text_bytes_max: config.text_bytes_max,
+            file_bytes_max: config.file_bytes_max,
+            upload_bytes_max: config.upload_bytes_max,
+            redirects_max: config.redirects_max,
+            ssl_verify: config.ssl_verify,
+        };
+        Ok(Self { checking: client(true)?, trusting: client(false)?, guard, proxies, bounds })
+    }
+
+    fn client(&self, verify: bool) -> &Client {
+        if verify { &self.checking } else { &self.trusting }
+    }
+}
+
+/// A client that trusts the system's authorities and these; on a machine that has none, these alone.
+fn client(builder: &dyn Fn() -> ClientBuilder, own: &[Certificate]) -> Result<Client, HttpSettingError> {
+    let merged = builder().tls_certs_merge(own.iter().cloned()).build();
+    merged.or_else(|error| {
+        tracing::warn!(
+            ?error,
+            "the machine's certificates cannot be used; https calls trust http.ca_file alone"
+        );
+        let alone = builder().tls_certs_only(own.iter().cloned()).build();
+        alone.map_err(|error| HttpSettingError { key: "ca_file", reason: format!("{error:?}") })
+    })
+}
+
+fn certificates(file: &str) -> Result<Vec<Certificate>, HttpSettingError> {
+    let wrong = |reason: String| HttpSettingError { key: "ca_file", reason: format!("{file}: {reason}") };
+    let text = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
+    Certificate::from_pem_bundle(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// The proxies by the schemes that they serve.
+#[derive(Debug)]
+struct Proxies(Vec<SchemeProxy>);
+
+#[derive(Debug)]
+struct SchemeProxy {
+    /// None: every scheme.
+    scheme: Option<&'static str>,
+    host: String,
+    proxy: Proxy,
+}
+
+impl Proxies {
+    fn of(config: &HttpConfig) -> Result<Self, HttpSettingError> {
+        let all = [
+            ("proxy_http", Some("http"), &config.proxy_http),
+            ("proxy_https", Some("https"), &config.proxy_https),
+            ("proxy", None, &config.proxy),
+        ];
+        let given = all.into_iter().filter(|(_, _, url)| !url.is_empty());
+        given.map(|(key, scheme, url)| proxy(key, scheme, url)).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.0.iter().map(|proxy| proxy.host.clone()).collect()
+    }
+
+    /// Whether calls to this address go through a proxy.
+    fn serves(&self, url: &Url) -> bool {
+        self.0.iter().any(|proxy| proxy.scheme.is_none_or(|scheme| scheme == url.scheme()))
+    }
+}
+
+fn proxy(
+    key: &'static str,
+    scheme: Option<&'static str>,
+    url: &str,
+) -> Result<SchemeProxy, HttpSettingError> {
+    let wrong = |reason: String| HttpSettingError { key, reason: format!("{}: {reason}", masked_url(url)) };
+    let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+    let Some(host) = parsed.host_str().filter(|_| matches!(parsed.scheme(), "http" | "https")) else {
+        return Err(wrong("it looks like http://[user:password@]host:port".into()));
+    };
+    let host = host.to_owned();
+    let proxy = match scheme {
+        Some("http") => Proxy::http(parsed),
+        Some(_) => Proxy::https(parsed),
+        None => Proxy::all(parsed),
+    };
+    Ok(SchemeProxy { scheme, host, proxy: proxy.map_err(|error| wrong(error.to_string()))? })
+}
+
+#[cfg(test)]
+mod tests;

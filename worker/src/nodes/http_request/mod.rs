@@ -1,0 +1,161 @@
+//! The `http-request` node: request, call, answer. What is sent and shown is made in `tidemill-common`, the call is
+//! [`crate::http`]'s.
+
+mod files;
+mod send;
+mod text;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::files::Files;
+use tidemill_common::graph::Node;
+use tidemill_common::ids::RunId;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::http_request::response::{self, Class};
+use tidemill_common::nodes::http_request::{ErrorType, HttpRequestData, body, draft, log};
+use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, Variables};
+use uuid::Uuid;
+
+use crate::http::read::{self, Largest, ReadError, header_text};
+use crate::http::{Answer, Http};
+use crate::providers::retry::Hints;
+
+/// What the node uses of the worker.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// The way out.
+    pub http: &'a Http,
+    /// Where files lie.
+    pub files: &'a dyn Files,
+    /// Whose files they are.
+    pub run: &'a RunId,
+    /// The key of this attempt, if its calls are to carry one.
+    pub idempotency_key: Option<&'a str>,
+}
+
+/// Runs the node. A failure is part of the result, with what was to be sent if that much was known. Every variable that
+/// the node mentions must be at hand. Dropping the future ends the call.
+pub async fn run(
+    data: &HttpRequestData,
+    node: &Node,
+    variables: &(dyn Variables + Send + Sync),
+    means: Means<'_>,
+) -> NodeResult {
+    let (prepared, process_data) = match prepare(data, variables, means).await {
+        Ok(prepared) => prepared,
+        Err(failure) => return NodeResult::failed(failure),
+    };
+    tracing::debug!(node = %node.id, method = %data.method, "calling out");
+    let fails_by_status = node.error_strategy.is_some() || node.retry.enabled;
+    let ended = async {
+        let sent = send::send(data, &prepared, means).await?;
+        answered(sent, &prepared.head.url, fails_by_status, means).await
+    };
+    match ended.await {
+        Ok(result) => NodeResult { process_data, ..result },
+        // What escapes a node on Dify takes nothing along.
+        Err(failure) if failure.error_type == ESCAPED => NodeResult::failed(failure),
+        Err(failure) => NodeResult { process_data, failure: Some(failure), ..NodeResult::default() },
+    }
+}
+
+/// The class that [`NodeFailure::escaped`] gives.
+const ESCAPED: &str = "WorkflowNodeError";
+
+/// A request, ready to be sent.
+struct Prepared {
+    head: draft::Head,
+    body: files::Assembled,
+}
+
+async fn prepare(
+    data: &HttpRequestData,
+    variables: &(dyn Variables + Send + Sync),
+    means: Means<'_>,
+) -> Result<(Prepared, tidemill_common::value::JsonMap), NodeFailure> {
+    let head = draft::head(data, variables)?;
+    let content = body::content(data, variables)?;
+    let body = files::assemble(content, means).await?;
+    let shown = log::record(data, variables, &head, &body.shown, &letters());
+    Ok((Prepared { head, body }, shown))
+}
+
+/// Sixteen small letters of no meaning.
+fn letters() -> String {
+    Uuid::new_v4().as_bytes().iter().map(|byte| char::from(b'a' + byte % 26)).collect()
+}
+
+async fn answered(
+    mut answer: Answer,
+    url: &str,
+    fails_by_status: bool,
+    means: Means<'_>,
+) -> Result<NodeResult, NodeFailure> {
+    let status = answer.response.status();
+    let headers: Vec<(String, String)> = answer
+        .response
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), header_text(value.as_bytes())))
+        .collect();
+    let after = Hints::of(answer.response.headers(), chrono::Utc::now().timestamp_millis()).after;
+    let kind = read::kind_of(answer.response.headers());
+    let bounds = &means.http.bounds;
+    let largest = Largest { text: bounds.text_bytes_max, file: bounds.file_bytes_max };
+    let (class, bytes) = read::read(&mut answer, largest).await.map_err(|error| unread(error, url))?;
+    let (body, files) = match class {
+        Class::Text => (text::decoded(bytes, kind.charset().as_deref()), Vec::new()),
+        Class::File => (String::new(), vec![kept(bytes, kind.file_type(url), means).await?]),
+    };
+    let result = NodeResult::outputs(response::outputs(status.as_u16(), body, &headers, files));
+    if status.is_success() || !fails_by_status {
+        return Ok(result);
+    }
+    let message = format!("Request failed with status code {}", status.as_u16());
+    let mut failure = NodeFailure::passing(ErrorType::Status.name(), message);
+    failure.retryable = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+    failure.retry_after_ms = after.and_then(|after| u64::try_from(after.as_millis()).ok());
+    Ok(NodeResult { failure: Some(failure), ..result })
+}
+
+fn unread(error: ReadError, url: &str) -> NodeFailure {
+    match error {
+        ReadError::TooLarge { class, max, size } => {
+            let setting = match class {
+                Class::File => "http.file_bytes_max",
+                Class::Text => "http.text_bytes_max",
+            };
+            // Dify's text has no room for the setting's name.
+            tracing::info!(setting, max, size, "an answer is over its limit");
+            response::too_large(class, max, size)
+        }
+        ReadError::Call(error) => send::failed(error, url),
+    }
+}
+
+/// Keeps an answer as a file; the answer is the file object that stands for it.
+async fn kept(bytes: Vec<u8>, mime_type: String, means: Means<'_>) -> Result<Json, NodeFailure> {
+    let size = bytes.len();
+    let reference = means.files.keep(means.run, bytes.into()).await;
+    let reference = reference
+        .map_err(|error| NodeFailure::escaped(format!("the answer cannot be kept as a file: {error}")))?;
+    let main = mime_type.split('/').next().unwrap_or_default();
+    let kind = if matches!(main, "image" | "audio" | "video") { main } else { "document" };
+    Ok(json!({
+        FILE_IDENTITY_KEY: FILE_IDENTITY,
+        "id": null,
+        "type": kind,
+        "transfer_method": "tool_file",
+        "remote_url": null,
+        "reference": reference,
+        "related_id": null,
+        "filename": null,
+        "extension": null,
+        "mime_type": mime_type,
+        "size": size,
+        "url": null,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! From a prepared request to an answer, or to the failure that Dify would report.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::nodes::http_request::{Authorization, ErrorType, HttpRequestData, draft};
+
+use super::{Means, Prepared};
+use crate::http::watch::Waits;
+use crate::http::{Answer, Call, CallError, Http};
+
+/// Headers that frame a message: they are the client's affair, and in other hands a way to smuggle requests.
+const FRAMING: [&str; 6] =
+    ["content-length", "transfer-encoding", "connection", "upgrade", "te", "proxy-authorization"];
+
+/// What is sent as `Accept-Encoding` unless the workflow says otherwise: what can be unpacked.
+const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
+
+/// The name under which the key of an attempt is sent.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+pub(super) async fn send(
+    data: &HttpRequestData,
+    prepared: &Prepared,
+    means: Means<'_>,
+) -> Result<Answer, NodeFailure> {
+    let call = call(data, prepared, means)?;
+    let url = &prepared.head.url;
+    let answer = means.http.send(call).await.map_err(|error| failed(error, url))?;
+    if answer.proxied && is_refused_by_squid(&answer) {
+        let message = format!("{} The proxy refused it (http.proxy).", blocked(url));
+        return Err(NodeFailure::escaped(message));
+    }
+    Ok(answer)
+}
+
+/// A file that lies elsewhere, by its URL.
+pub(super) async fn get(url: &str, http: &Http) -> Result<Answer, NodeFailure> {
+    let parsed =
+        Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is no URL: {error}")))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(NodeFailure::escaped(format!("{url:?} is no http:// or https:// URL")));
+    }
+    let bounds = &http.bounds;
+    let call = Call {
+        method: Method::GET,
+        url: parsed,
+        headers: HeaderMap::new(),
+        body: Vec::new(),
+        private: Vec::new(),
+        waits: Waits { connect: bounds.connect, write: bounds.write, read: bounds.read },
+        verify: bounds.ssl_verify,
+    };
+    http.send(call).await.map_err(|error| NodeFailure::escaped(failed(error, url).message))
+}
+
+/// The failure of a call that brought no answer.
+pub(super) fn failed(error: CallError, url: &str) -> NodeFailure {
+    match error {
+        CallError::Blocked(reason) => NodeFailure::escaped(format!("{} {reason}", blocked(url))),
+        CallError::TimedOut(..) | CallError::Transport(_) => {
+            NodeFailure::passing(ErrorType::Request.name(), error.to_string())
+        }
+        CallError::Redirects(_) | CallError::Location(_) => ErrorType::Request.failure(error.to_string()),
+    }
+}
+
+fn blocked(url: &str) -> String {
+    format!("Access to '{url}' was blocked by SSRF protection.")
+}
+
+fn is_refused_by_squid(answer: &Answer) -> bool {
+    let says_squid = |name: &str| {
+        let value = answer.response.headers().get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| value.to_ascii_lowercase().contains("squid"))
+    };
+    matches!(answer.response.status().as_u16(), 401 | 403) && (says_squid("server") || says_squid("via"))
+}
+
+fn call(data: &HttpRequestData, prepared: &Prepared, means: Means<'_>) -> Result<Call, NodeFailure> {
+    let method = method(&data.method)?;
+    let mut url = url(&prepared.head)?;
+    let mut headers = headers(&prepared.head)?;
+    if let Some(content_type) = &prepared.body.content_type {
+        headers.insert(CONTENT_TYPE, sendable("Content-Type", content_type)?);
+    }
+    if let Some(credentials) = credentials_of(&mut url) {
+        headers.insert(AUTHORIZATION, sendable("Authorization", &credentials)?);
+    }
+    if let Some(key) = means.idempotency_key
+        && !headers.contains_key(IDEMPOTENCY_KEY)
+    {
+        headers.insert(IDEMPOTENCY_KEY, sendable("Idempotency-Key", key)?);
+    }
+    if !headers.contains_key(ACCEPT_ENCODING) {
+        headers.insert(ACCEPT_ENCODING, PACKINGS);
+    }
+    let own_header = match &data.authorization {
+        Authorization::ApiKey(Some(config)) => config.header_name().parse().ok(),
+        Authorization::ApiKey(None) | Authorization::None => None,
+    };
+    let bounds = &means.http.bounds;
+    let seconds = |given: Option<u64>, default: Duration| given.map_or(default, Duration::from_secs);
+    Ok(Call {
+        method,
+        url,
+        headers,
+        body: prepared.body.parts.clone(),
+        private: own_header.into_iter().collect(),
+        waits: Waits {
+            connect: seconds(data.timeouts.connect, bounds.connect),
+            write: seconds(data.timeouts.write, bounds.write),
+            read: seconds(data.timeouts.read, bounds.read),
+        },
+        verify: data.ssl_verify.unwrap_or(bounds.ssl_verify),
+    })
+}
+
+fn method(written: &str) -> Result<Method, NodeFailure> {
+    match written.to_ascii_uppercase().as_str() {
+        "GET" => Ok(Method::GET),
+        "POST" => Ok(Method::POST),
+        "PUT" => Ok(Method::PUT),
+        "PATCH" => Ok(Method::PATCH),
+        "DELETE" => Ok(Method::DELETE),
+        "HEAD" => Ok(Method::HEAD),
+        _ => Err(ErrorType::InvalidMethod.failure(format!("Invalid http method {written}"))),
+    }
+}
+
+fn url(head: &draft::Head) -> Result<Url, NodeFailure> {
+    let mut url = Url::parse(&head.url)
+        .map_err(|error| ErrorType::Request.failure(format!("the URL cannot be called: {error}")))?;
+    if !head.params.is_empty() {
+        url.set_query(Some(&draft::query(&head.params)));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// User and password of an address go into a header, as Dify's client does it.
+fn credentials_of(url: &mut Url) -> Option<String> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let decoded = |text: &str| {
+        // As a key of a form, but for the signs that mean something in forms alone.
+        let text = text.replace('+', "%2B").replace('&', "%26");
+        url::form_urlencoded::parse(text.as_bytes())
+            .next()
+            .map(|(key, _)| key.into_owned())
+            .unwrap_or_default()
+    };
+    let pair = format!("{}:{}", decoded(url.username()), decoded(url.password().unwrap_or_default()));
+    // These cannot fail for an address with a host.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    Some(format!("Basic {}", STANDARD.encode(pair)))
+}
+
+fn headers(head: &draft::Head) -> Result<HeaderMap, NodeFailure> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &head.headers {
+        let parsed: HeaderName =
+            name.parse().map_err(|_| ErrorType::Request.failure(format!("Illegal header name {name:?}")))?;
+        if !FRAMING.contains(&parsed.as_str()) {
+            // Spellings that differ in case are two headers to Dify, and both are sent.
+            headers.append(parsed, sendable(name, value)?);
+        }
+    }
+    Ok(headers)
+}
+
+fn sendable(name: &str, value: &str) -> Result<HeaderValue, NodeFailure> {
+    // The value may be a key: it is not shown.
+    HeaderValue::from_bytes(value.as_bytes())
+        .map_err(|_| ErrorType::Request.failure(format!("Illegal header value of {name}")))
+}
