@@ -11,6 +11,8 @@ use toml::{Table, Value};
 
 use crate::limits;
 
+pub use crate::nodes::code::CodeConfig;
+
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -62,6 +64,8 @@ pub struct Config {
     pub scheduler: SchedulerConfig,
     /// The worker.
     pub worker: WorkerConfig,
+    /// Code nodes, read by the worker.
+    pub code: CodeConfig,
     /// What new runs get unless they say otherwise.
     pub run: RunConfig,
     /// Where Tidemill and bare graphon, or versions of Dify, differ.
@@ -357,7 +361,7 @@ pub enum LogFormat {
 }
 
 /// Other names of settings in the environment: ours that are short, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 9] = [
+const ENVIRONMENT_ALIASES: [(&str, &str); 23] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
     ("TIDEMILL_LOG", "log.level"),
@@ -367,6 +371,20 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 9] = [
     ("MAX_VARIABLE_SIZE", "run.variable_bytes_max"),
     ("HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS", "run.human_input_timeout_s"),
     ("WORKFLOW_CALL_MAX_DEPTH", "run.call_depth_max"),
+    ("CODE_EXECUTION_ENDPOINT", "code.endpoint"),
+    ("CODE_EXECUTION_API_KEY", "code.api_key"),
+    ("CODE_EXECUTION_CONNECT_TIMEOUT", "code.connect_timeout_s"),
+    ("CODE_EXECUTION_READ_TIMEOUT", "code.read_timeout_s"),
+    ("CODE_EXECUTION_WRITE_TIMEOUT", "code.write_timeout_s"),
+    ("CODE_EXECUTION_SSL_VERIFY", "code.ssl_verify"),
+    ("CODE_MAX_STRING_LENGTH", "code.string_chars_max"),
+    ("CODE_MAX_NUMBER", "code.number_max"),
+    ("CODE_MIN_NUMBER", "code.number_min"),
+    ("CODE_MAX_PRECISION", "code.precision_max"),
+    ("CODE_MAX_DEPTH", "code.depth_max"),
+    ("CODE_MAX_STRING_ARRAY_LENGTH", "code.string_array_max"),
+    ("CODE_MAX_OBJECT_ARRAY_LENGTH", "code.object_array_max"),
+    ("CODE_MAX_NUMBER_ARRAY_LENGTH", "code.number_array_max"),
 ];
 
 /// Variables with our prefix that are no settings of a section.
@@ -442,6 +460,9 @@ impl Config {
         }
         if self.scheduler.retention_bytes < -1 {
             return wrong("scheduler.retention_bytes", "a number of bytes, 0 for none, or -1".into());
+        }
+        if self.code.timeout_ms == 0 || self.code.memory_bytes_max < 64 << 20 {
+            return wrong("code.timeout_ms, code.memory_bytes_max", "at least 1 ms and 64 MiB".into());
         }
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
@@ -525,7 +546,11 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
             Value::Integer(text.trim().parse().map_err(|_| wrong(format!("{text:?} is not a whole number")))?)
         }
         Some(Value::Boolean(_)) => Value::Boolean(
-            text.trim().parse().map_err(|_| wrong(format!("{text:?} is neither true nor false")))?,
+            // Dify writes `True`.
+            text.trim()
+                .to_lowercase()
+                .parse()
+                .map_err(|_| wrong(format!("{text:?} is neither true nor false")))?,
         ),
         Some(Value::Array(_)) => {
             Value::Array(text.split(',').map(|p| Value::String(p.trim().into())).collect())

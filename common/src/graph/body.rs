@@ -59,6 +59,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Assigner(_)
         | NodeData::HumanInput(_)
         | NodeData::Llm(_)
+        | NodeData::Code(_)
         | NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

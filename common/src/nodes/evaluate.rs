@@ -51,7 +51,11 @@ pub fn evaluate(
         NodeData::Assigner(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
-        NodeData::Llm(_) | NodeData::Iteration(_) | NodeData::Loop(_) | NodeData::Unsupported(_) => {
+        NodeData::Llm(_)
+        | NodeData::Code(_)
+        | NodeData::Iteration(_)
+        | NodeData::Loop(_)
+        | NodeData::Unsupported(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }
     }?;
@@ -83,6 +87,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::VariableAggregator(_)
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
+            | NodeData::Code(_)
             | NodeData::HumanInput(_)
             | NodeData::IterationStart
             | NodeData::LoopStart

@@ -5,7 +5,7 @@
 
 pub mod answer;
 pub mod assigner;
-mod code;
+pub mod code;
 pub mod condition;
 pub mod default_value;
 pub mod end;
@@ -91,7 +91,7 @@ node_types! {
     /// a model call
     Llm "llm" Executable                                   false true  true;
     /// user code
-    Code "code" Executable                                 false true  false;
+    Code "code" Executable                                 false true  true;
     /// an outgoing call
     HttpRequest "http-request" Executable                  false true  false;
     /// a named external tool
@@ -172,6 +172,8 @@ pub enum NodeData {
     Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`code`].
+    Code(Box<code::CodeData>),
     /// See [`iteration`].
     Iteration(iteration::IterationData),
     /// Where the body of an iteration begins: does nothing.

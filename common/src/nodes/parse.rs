@@ -27,6 +27,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Llm => {
             return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
         }
+        NodeKind::Code => {
+            return code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data)));
+        }
         NodeKind::Iteration => {
             return iteration::IterationData::parse(data, problems).map(NodeData::Iteration);
         }
@@ -40,7 +43,6 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return human_input::HumanInputData::parse(data, problems)
                 .map(|data| NodeData::HumanInput(Box::new(data)));
         }
-        NodeKind::Code => code::check,
         NodeKind::HttpRequest => http_request::check,
         NodeKind::Tool
         | NodeKind::QuestionClassifier
@@ -73,6 +75,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::Code(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),

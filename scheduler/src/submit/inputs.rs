@@ -35,6 +35,7 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::Code(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

@@ -64,6 +64,7 @@ pub async fn parameters(
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::Code(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

@@ -1,0 +1,29 @@
+//! The built-in sandbox where there is none: systems other than Linux.
+
+use tidemill_common::nodes::code::CodeConfig;
+
+use crate::helper::Host;
+use crate::{CodeError, CodeRunner, Program};
+
+const REFUSAL: &str = "the built-in sandbox needs Linux; set code.endpoint (CODE_EXECUTION_ENDPOINT) to a dify-sandbox";
+
+/// Refuses everything.
+#[derive(Debug)]
+pub struct BuiltIn;
+
+impl BuiltIn {
+    /// The same for all settings.
+    pub fn new(_: &CodeConfig, _: Option<Host>) -> Self {
+        Self
+    }
+}
+
+#[async_trait::async_trait]
+impl CodeRunner for BuiltIn {
+    async fn run(&self, _: Program<'_>) -> Result<String, CodeError> {
+        Err(CodeError(REFUSAL.into()))
+    }
+    fn state(&self) -> Vec<String> {
+        vec![format!("code nodes are refused: {REFUSAL}")]
+    }
+}
