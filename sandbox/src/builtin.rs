@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_common::nodes::code::{CodeConfig, CodeLanguage};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tidemill_common::nodes::code::{CodeConfig, CodeLanguage, filled};
 use tokio::sync::Semaphore;
 
 use crate::confine;
@@ -74,6 +76,8 @@ impl CodeRunner for BuiltIn {
         }
         // Never closed, so that a permit always comes.
         let _permit = self.permits.acquire().await;
+        let code = filled(program.code, || STANDARD.encode(program.inputs));
+        let program = Program { code: &code, ..program };
         match program.language {
             CodeLanguage::Python => self.python.run(program).await,
             CodeLanguage::JavaScript => self.javascript.run(program).await,

@@ -101,6 +101,9 @@ pub async fn start_with(
         ),
         None => None,
     };
+    for line in core.code.state() {
+        tracing::info!("{line}");
+    }
     let Settings { queues, permits, .. } = &core.settings;
     tracing::info!(consumer = %core.consumer, ?queues, permits, "worker started");
     Ok(Worker {

@@ -15,6 +15,7 @@ use crate::graphs::Graphs;
 use crate::held::Held;
 use crate::lanes::Lanes;
 use crate::lists::Lists;
+use crate::nodes::code::CodeNodes;
 use crate::providers::Providers;
 use crate::vital::Vital;
 
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) consumer: Arc<str>,
     pub(crate) settings: Settings,
     pub(crate) providers: Providers,
+    pub(crate) code: CodeNodes,
     pub(crate) graphs: Graphs,
     pub(crate) lists: Lists,
     pub(crate) held: Arc<Held>,
@@ -93,6 +95,7 @@ impl Core {
             consumer,
             settings,
             providers,
+            code: CodeNodes::new(&config.code),
             held,
         }
     }

@@ -191,8 +191,8 @@ async fn outside(
     progress: &SharedProgress,
 ) -> NodeResult {
     let mut on_delta = |text: &str| progress.lock().push(text);
-    let providers = &hand.core.providers;
-    executor.run(Attempt { node, variables, options, providers, on_delta: &mut on_delta }).await
+    let (providers, code) = (&hand.core.providers, &hand.core.code);
+    executor.run(Attempt { node, variables, options, providers, code, on_delta: &mut on_delta }).await
 }
 
 /// Evaluates a pure node on a thread where it may take long.

@@ -6,6 +6,7 @@ use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
 use crate::nodes::EXECUTORS;
+use crate::nodes::code::CodeNodes;
 use crate::providers::{DeltaSink, Providers};
 
 /// All that an execution may touch.
@@ -18,6 +19,8 @@ pub struct Attempt<'a> {
     pub options: &'a RunOptions,
     /// Models.
     pub providers: &'a Providers,
+    /// What runs code.
+    pub code: &'a CodeNodes,
     /// Takes the pieces of what the node streams.
     pub on_delta: DeltaSink<'a>,
 }

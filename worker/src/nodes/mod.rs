@@ -1,6 +1,7 @@
 //! What the nodes do that need the outside world, one file a type; their configuration is in `tidemill-common`.
 //! The table says which code executes which kind.
 
+pub mod code;
 pub mod llm;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
@@ -19,6 +20,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::HumanInput, Executor::Pure),
     (NodeKind::Assigner, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
+    (NodeKind::Code, Executor::Outside(&Code)),
     (NodeKind::Iteration, Executor::Pure),
     (NodeKind::IterationStart, Executor::Pure),
     (NodeKind::Loop, Executor::Pure),
@@ -34,9 +36,23 @@ impl NodeExecutor for Llm {
         Some("text")
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, options, providers, on_delta } = attempt;
+        let Attempt { node, variables, options, providers, on_delta, .. } = attempt;
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
         llm::run(data, node, variables, options.template_undefined, providers, on_delta).await
+    }
+}
+
+struct Code;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Code {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, code, .. } = attempt;
+        let NodeData::Code(data) = &node.data else { return mistaken(node.kind) };
+        code.run(data, variables).await
     }
 }
 

@@ -184,10 +184,10 @@ pub fn inputs_json(inputs: &[(String, Segment)]) -> String {
 }
 
 /// The code as the program has it. Dify fills a text template, so that a placeholder in the code is filled as well.
-pub fn filled<'a>(code: &'a str, inputs_base64: &str) -> Cow<'a, str> {
+pub fn filled(code: &str, inputs_base64: impl FnOnce() -> String) -> Cow<'_, str> {
     const PLACEHOLDER: &str = "{{inputs}}";
     if code.contains(PLACEHOLDER) {
-        return Cow::Owned(code.replace(PLACEHOLDER, inputs_base64));
+        return Cow::Owned(code.replace(PLACEHOLDER, &inputs_base64()));
     }
     Cow::Borrowed(code)
 }

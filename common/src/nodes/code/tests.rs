@@ -221,6 +221,6 @@ fn inputs_are_null_for_what_is_missing_and_files_go_as_lists_only() {
 
 #[test]
 fn a_placeholder_in_the_code_is_filled_as_well() {
-    assert_eq!(filled("x = '{{inputs}}'", "e30="), "x = 'e30='");
-    assert_eq!(filled("x = 1", "e30="), "x = 1");
+    assert_eq!(filled("x = '{{inputs}}'", || "e30=".into()), "x = 'e30='");
+    assert_eq!(filled("x = 1", || "e30=".into()), "x = 1");
 }
