@@ -87,7 +87,8 @@ fn run(code: &str, inputs: &str, limits: Limits, printed: &Rc<Printed>) -> Resul
     })?;
     while runtime.is_job_pending() {
         if let Err(error) = runtime.execute_pending_job() {
-            return Err(format!("{error:?}"));
+            let thrown = |ctx: Ctx<'_>| complaint(CaughtError::from_error(&ctx, rquickjs::Error::Exception));
+            return Err(error.0.with(thrown));
         }
     }
     if printed.unhandled.get() > 0 {

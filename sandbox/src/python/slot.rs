@@ -189,7 +189,7 @@ async fn log(complaints: impl AsyncRead + Unpin) {
 /// The folder that the folders of executions lie in; the sandbox's user's.
 fn scratch(shared: &Shared) -> std::io::Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("tidemill-code-").tempdir()?;
-    if rustix::process::geteuid().is_root() {
+    if nix::unistd::geteuid().is_root() {
         let config = &shared.config;
         std::os::unix::fs::chown(folder.path(), Some(config.sandbox_uid), Some(config.sandbox_gid))?;
     }

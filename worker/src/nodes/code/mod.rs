@@ -33,6 +33,11 @@ impl CodeNodes {
         Self { runner, limits: config.into() }
     }
 
+    /// With a sandbox of the caller's.
+    pub fn with(runner: Box<dyn CodeRunner>, limits: CodeLimits) -> Self {
+        Self { runner, limits }
+    }
+
     /// What an operator should know of it.
     pub fn state(&self) -> Vec<String> {
         self.runner.state()
