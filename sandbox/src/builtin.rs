@@ -13,7 +13,7 @@ use crate::frame::Bounds;
 use crate::helper::Host;
 use crate::javascript::JavaScript;
 use crate::python::Python;
-use crate::{CodeError, CodeRunner, Program};
+use crate::{CodeError, CodeRunner, Program, State};
 
 /// Runs programs in helpers of its own.
 #[derive(Debug)]
@@ -39,7 +39,9 @@ impl BuiltIn {
     pub fn new(config: &CodeConfig, host: Option<Host>) -> Self {
         let missing = confine::missing();
         let refusal = match (&host, missing) {
-            (None, _) => Some("this program cannot host the sandbox: its main does not call helper::run_if_asked".into()),
+            (None, _) => Some(
+                "this program cannot host the sandbox: its main does not call helper::run_if_asked".into(),
+            ),
             (_, Some(missing)) if !config.allow_weaker_sandbox => Some(format!(
                 "this machine's kernel lacks {missing}; set code.allow_weaker_sandbox to run code without it, or code.endpoint to a dify-sandbox"
             )),
@@ -84,13 +86,17 @@ impl CodeRunner for BuiltIn {
         }
     }
 
-    fn state(&self) -> Vec<String> {
-        match (&self.refusal, self.weaker) {
-            (Some(refusal), _) => vec![format!("code nodes are refused: {refusal}")],
-            (None, Some(missing)) => {
-                vec![format!("code nodes run in a weaker sandbox, as code.allow_weaker_sandbox says: the kernel lacks {missing}")]
-            }
-            (None, None) => vec!["code nodes run in the built-in sandbox, fully confined".into()],
-        }
+    fn state(&self) -> State {
+        let (sound, text) = match (&self.refusal, self.weaker) {
+            (Some(refusal), _) => (false, format!("code nodes are refused: {refusal}")),
+            (None, Some(missing)) => (
+                false,
+                format!(
+                    "code nodes run in a weaker sandbox, as code.allow_weaker_sandbox says: the kernel lacks {missing}"
+                ),
+            ),
+            (None, None) => (true, "code nodes run in the built-in sandbox, fully confined".into()),
+        };
+        State { sound, text }
     }
 }

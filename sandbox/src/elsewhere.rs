@@ -3,9 +3,10 @@
 use tidemill_common::nodes::code::CodeConfig;
 
 use crate::helper::Host;
-use crate::{CodeError, CodeRunner, Program};
+use crate::{CodeError, CodeRunner, Program, State};
 
-const REFUSAL: &str = "the built-in sandbox needs Linux; set code.endpoint (CODE_EXECUTION_ENDPOINT) to a dify-sandbox";
+const REFUSAL: &str =
+    "the built-in sandbox needs Linux; set code.endpoint (CODE_EXECUTION_ENDPOINT) to a dify-sandbox";
 
 /// Refuses everything.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl CodeRunner for BuiltIn {
     async fn run(&self, _: Program<'_>) -> Result<String, CodeError> {
         Err(CodeError(REFUSAL.into()))
     }
-    fn state(&self) -> Vec<String> {
-        vec![format!("code nodes are refused: {REFUSAL}")]
+    fn state(&self) -> State {
+        State { sound: false, text: format!("code nodes are refused: {REFUSAL}") }
     }
 }

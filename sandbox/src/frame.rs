@@ -45,7 +45,8 @@ pub(crate) struct Bounds {
 /// A program as helpers read it.
 pub(crate) fn program(program: Program<'_>) -> Result<Vec<u8>, CodeError> {
     let length = |text: &str| {
-        u32::try_from(text.len()).map_err(|_| CodeError("the code or its inputs are larger than 4 GiB".into()))
+        u32::try_from(text.len())
+            .map_err(|_| CodeError("the code or its inputs are larger than 4 GiB".into()))
     };
     let mut bytes = Vec::with_capacity(8 + program.code.len() + program.inputs.len());
     bytes.extend(length(program.code)?.to_le_bytes());
@@ -57,7 +58,12 @@ pub(crate) fn program(program: Program<'_>) -> Result<Vec<u8>, CodeError> {
 
 /// What was printed, or the node's error in the form of dify-sandbox: the exit code, the reason, then what the program
 /// complained of.
-pub(crate) fn outcome(verdict: &Verdict, stdout: String, stderr: &str, bounds: Bounds) -> Result<String, CodeError> {
+pub(crate) fn outcome(
+    verdict: &Verdict,
+    stdout: String,
+    stderr: &str,
+    bounds: Bounds,
+) -> Result<String, CodeError> {
     let Bounds { timeout, scratch_bytes, output_bytes } = bounds;
     let (code, reason) = match verdict {
         Verdict::Exit { code: 0 } => return Ok(stdout),
@@ -66,9 +72,13 @@ pub(crate) fn outcome(verdict: &Verdict, stdout: String, stderr: &str, bounds: B
             (-1, "error: killed by the system, perhaps for want of memory\n".into())
         }
         Verdict::Signal { name } => (-1, format!("error: ended by signal {name}\n")),
-        Verdict::Timeout => {
-            (-1, format!("error: timeout: the code did not end within {} ms (code.timeout_ms)\n", timeout.as_millis()))
-        }
+        Verdict::Timeout => (
+            -1,
+            format!(
+                "error: timeout: the code did not end within {} ms (code.timeout_ms)\n",
+                timeout.as_millis()
+            ),
+        ),
         Verdict::Processor => (
             -1,
             format!(

@@ -11,6 +11,9 @@
 
 #[cfg(target_os = "linux")]
 mod builtin;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere.rs"]
+mod builtin;
 #[cfg(target_os = "linux")]
 mod confine;
 #[cfg(target_os = "linux")]
@@ -23,9 +26,6 @@ mod pool;
 mod program;
 #[cfg(target_os = "linux")]
 mod python;
-#[cfg(not(target_os = "linux"))]
-#[path = "elsewhere.rs"]
-mod builtin;
 
 pub use builtin::BuiltIn;
-pub use program::{CodeError, CodeRunner, Program};
+pub use program::{CodeError, CodeRunner, Program, State};

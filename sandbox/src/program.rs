@@ -28,6 +28,15 @@ pub trait CodeRunner: Send + Sync {
     /// It failed, took too long or too much, or could not be run at all.
     async fn run(&self, program: Program<'_>) -> Result<String, CodeError>;
 
-    /// What an operator should know of it: one line a language.
-    fn state(&self) -> Vec<String>;
+    /// What an operator should know of it.
+    fn state(&self) -> State;
+}
+
+/// The state of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// It runs code, and confines it as it should.
+    pub sound: bool,
+    /// In words.
+    pub text: String,
 }

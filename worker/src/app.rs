@@ -101,8 +101,11 @@ pub async fn start_with(
         ),
         None => None,
     };
-    for line in core.code.state() {
-        tracing::info!("{line}");
+    let code = core.code.state();
+    if code.sound {
+        tracing::info!("{}", code.text);
+    } else {
+        tracing::warn!("{}", code.text);
     }
     let Settings { queues, permits, .. } = &core.settings;
     tracing::info!(consumer = %core.consumer, ?queues, permits, "worker started");

@@ -12,6 +12,10 @@ use seccompiler::{
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Error = seccompiler::BackendError;
 
+// `libc` has these for some systems only; the numbers are the same on all that a filter is made for.
+const F_SETSIG: i32 = 10;
+const F_SETOWN_EX: i32 = 15;
+
 /// What any program needs: memory, time, its own descriptors, its own end.
 const COMMON: &[c_long] = &[
     libc::SYS_brk,
@@ -211,9 +215,8 @@ pub(crate) fn bytes(program: &BpfProgram) -> Vec<u8> {
 fn conditional() -> Result<Rules, Error> {
     let is = |argument, value: i32| condition(argument, Compare::Eq, value as u64);
     let is_not = |argument, value: i32| condition(argument, Compare::Ne, value as u64);
-    let masked = |argument, mask: i32, value: i32| {
-        condition(argument, Compare::MaskedEq(mask as u64), value as u64)
-    };
+    let masked =
+        |argument, mask: i32, value: i32| condition(argument, Compare::MaskedEq(mask as u64), value as u64);
     let mut rules = Rules::new();
     // Emptying a file that was opened for reading is nothing that an old landlock would see.
     let opening = |flags: u8| -> Result<Vec<SeccompRule>, Error> {
@@ -227,11 +230,13 @@ fn conditional() -> Result<Rules, Error> {
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_open, opening(1)?);
     // Descriptors that signal somebody.
-    let not_owner = [libc::F_SETOWN, libc::F_SETOWN_EX, libc::F_SETSIG].map(|command| is_not(1, command));
+    let not_owner = [libc::F_SETOWN, F_SETOWN_EX, F_SETSIG].map(|command| is_not(1, command));
     rules.insert(libc::SYS_fcntl, vec![SeccompRule::new(not_owner.into_iter().collect::<Result<_, _>>()?)?]);
     // What Python asks of a file that it opens; nothing that writes to a terminal.
-    let harmless = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIOCLEX, libc::FIONCLEX, libc::FIONBIO];
-    let asked = harmless.map(|request| SeccompRule::new(vec![condition(1, Compare::Eq, u64::from(request as u32))?]));
+    let harmless =
+        [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIOCLEX, libc::FIONCLEX, libc::FIONBIO];
+    let asked =
+        harmless.map(|request| SeccompRule::new(vec![condition(1, Compare::Eq, u64::from(request as u32))?]));
     rules.insert(libc::SYS_ioctl, asked.into_iter().collect::<Result<_, _>>()?);
     // Limits are read, not set, and one's own.
     let own_limits = SeccompRule::new(vec![is(0, 0)?, wide(2, 0)?])?;

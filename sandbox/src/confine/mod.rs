@@ -48,7 +48,7 @@ pub(crate) fn missing() -> Option<&'static str> {
 pub(crate) fn enter(confinement: &Confinement) -> Result<(), String> {
     close_descriptors();
     // A group leader cannot, and needs not.
-    drop(nix::unistd::setsid());
+    let _ = nix::unistd::setsid();
     let or_weaker = |done: Result<(), String>| match done {
         Err(reason) if !confinement.allow_weaker => {
             Err(format!("{reason}; code.allow_weaker_sandbox runs code all the same"))
@@ -77,7 +77,7 @@ fn close_descriptors() {
         .collect();
     for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
         // The one of the list is closed already.
-        drop(nix::unistd::close(descriptor));
+        let _ = nix::unistd::close(descriptor);
     }
 }
 
@@ -110,8 +110,6 @@ fn restrict_files(confinement: &Confinement) -> Result<(), String> {
     let status = restrict().map_err(|error: landlock::RulesetError| format!("landlock: {error}"))?;
     match status.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
-        RulesetStatus::NotEnforced => {
-            Err(format!("the kernel has no {}", missing().unwrap_or("landlock")))
-        }
+        RulesetStatus::NotEnforced => Err(format!("the kernel has no {}", missing().unwrap_or("landlock"))),
     }
 }

@@ -112,7 +112,8 @@ fn program(
     };
     let sink = printed.clone();
     let print = move |ctx: Ctx<'_>, to_errors: bool, text: String| {
-        write(&sink, to_errors, &text, limits.output_bytes).map_err(|reason| Exception::throw_range(&ctx, reason))
+        write(&sink, to_errors, &text, limits.output_bytes)
+            .map_err(|reason| Exception::throw_range(&ctx, reason))
     };
     let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, script("console.js"))?;
     prelude.call::<_, ()>((Func::from(print),))?;

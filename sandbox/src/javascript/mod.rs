@@ -31,8 +31,9 @@ impl JavaScript {
         for _ in 0..2 {
             let mut slot = match self.idle.take() {
                 Some(idle) => idle,
-                None => Slot::start(&self.shared)
-                    .map_err(|reason| CodeError(format!("the JavaScript sandbox does not start: {reason}")))?,
+                None => Slot::start(&self.shared).map_err(|reason| {
+                    CodeError(format!("the JavaScript sandbox does not start: {reason}"))
+                })?,
             };
             match slot.run(&bytes, &self.shared.bounds).await {
                 Ok((verdict, stdout, stderr)) => {

@@ -57,16 +57,27 @@ impl Python {
         }
         let known = self.interpreter.lock().await.clone();
         match known {
-            Some(interpreter) => Slot::start(&self.shared, &interpreter).await.map_err(|reason| {
-                CodeError(format!("the Python sandbox does not start: {}: {reason}", interpreter.executable.display()))
-            }),
+            Some(interpreter) => self.another_slot(&interpreter).await,
             None => self.first_slot().await,
         }
+    }
+
+    async fn another_slot(&self, interpreter: &Interpreter) -> Result<Slot, CodeError> {
+        Slot::start(&self.shared, interpreter).await.map_err(|reason| {
+            CodeError(format!(
+                "the Python sandbox does not start: {}: {reason}",
+                interpreter.executable.display()
+            ))
+        })
     }
 
     /// Finds the interpreter by starting one.
     async fn first_slot(&self) -> Result<Slot, CodeError> {
         let mut known = self.interpreter.lock().await;
+        if let Some(interpreter) = &*known {
+            // Somebody else was first.
+            return self.another_slot(interpreter).await;
+        }
         let mut reasons = Vec::new();
         for file in discover::candidates(&self.shared.config.python) {
             match self.try_out(&file).await {

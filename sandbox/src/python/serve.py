@@ -198,7 +198,7 @@ def complain(error, code):
 # ---- saying no ---------------------------------------------------------------------
 # The kernel denies; these hooks only say it in better words than "Operation not permitted", where Python asks first.
 
-NOTE = "A code node may not use the network, start processes or threads, or reach other processes.\n"
+NOTE = "A code node may not use the network, start processes or threads, reach other processes or change the rights of files.\n"
 NETWORK, PROCESSES = "network access is not allowed", "starting processes is not allowed"
 THREADS, SIGNALS = "starting threads is not allowed", "signalling processes is not allowed"
 LINKS = "making links, folders and devices is not allowed"

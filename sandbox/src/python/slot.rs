@@ -1,6 +1,6 @@
 //! One fork server, seen from the worker: started, handed a program with three pipes, and asked how it ended.
 
-use std::io::{IoSlice, Write as _};
+use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 use std::time::Duration;
@@ -52,7 +52,8 @@ impl Slot {
         let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
         let scratch = scratch(shared).map_err(|error| failed("a scratch folder cannot be made", error))?;
         let settings = settings(shared, interpreter, &scratch);
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|error| failed("no socket", error))?;
+        let (ours, theirs) =
+            std::os::unix::net::UnixStream::pair().map_err(|error| failed("no socket", error))?;
         ours.set_nonblocking(true).map_err(|error| failed("no socket", error))?;
         let ours = UnixStream::from_std(ours).map_err(|error| failed("no socket", error))?;
         let mut process = Command::new(&shared.host.0)
@@ -109,7 +110,7 @@ impl Slot {
             let mut program_in = program_in;
             // Whoever dies before it has read all says so in its verdict.
             drop(program_in.write_all(program).await);
-            Ok(())
+            Ok::<(), Failed>(())
         };
         let output = read_all(output, bounds.output_bytes);
         let complaints = async { Ok(read_some(complaints).await) };
@@ -164,8 +165,7 @@ async fn read_some(mut pipe: Receiver) -> String {
     let mut kept = Vec::new();
     let mut piece = [0; 8192];
     while let Ok(read @ 1..) = pipe.read(&mut piece).await {
-        // Into a list in memory: this cannot fail.
-        drop(kept.write_all(&piece[..read]));
+        kept.extend_from_slice(&piece[..read]);
         if kept.len() > 2 * COMPLAINT_BYTES_MAX {
             kept.drain(..kept.len() - COMPLAINT_BYTES_MAX);
         }

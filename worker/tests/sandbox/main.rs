@@ -21,7 +21,12 @@ fn sandbox(config: &CodeConfig) -> BuiltIn {
 }
 
 /// What `main` returned.
-async fn returns(sandbox: &BuiltIn, language: CodeLanguage, code: &str, inputs: Json) -> Result<Json, String> {
+async fn returns(
+    sandbox: &BuiltIn,
+    language: CodeLanguage,
+    code: &str,
+    inputs: Json,
+) -> Result<Json, String> {
     let printed = sandbox.run(Program { language, code, inputs: &inputs.to_string() }).await;
     let printed = printed.map_err(|CodeError(message)| message)?;
     result::read(&printed).map(Json::Object).map_err(|failure| failure.message)
@@ -43,4 +48,5 @@ async fn serves(sandbox: &BuiltIn) {
 }
 
 /// Settings under which nobody waits long for what does not end.
-static HASTY: LazyLock<CodeConfig> = LazyLock::new(|| CodeConfig { timeout_ms: 2_000, ..CodeConfig::default() });
+static HASTY: LazyLock<CodeConfig> =
+    LazyLock::new(|| CodeConfig { timeout_ms: 3_000, ..CodeConfig::default() });

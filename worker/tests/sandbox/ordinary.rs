@@ -29,7 +29,10 @@ async fn python_finds_its_library_a_scratch_folder_and_an_event_loop() {
             "import datetime, decimal, hashlib\ndef main(): return {'r': hashlib.md5(b'x').hexdigest()[:4], 'd': datetime.datetime.fromtimestamp(0).hour}",
             json!({"r": "9dd4", "d": 0}),
         ),
-        ("def main():\n    print('noise')\n    import sys; print('noise', file=sys.stderr)\n    return {'r': 'é😀'}", json!({"r": "é😀"})),
+        (
+            "def main():\n    print('noise')\n    import sys; print('noise', file=sys.stderr)\n    return {'r': 'é😀'}",
+            json!({"r": "é😀"}),
+        ),
         ("def main(): return {'r': '{{inputs}}'}", json!({"r": "e30="})),
         ("import signal\ndef main():\n    signal.alarm(10)\n    return {'r': 1}", json!({"r": 1})),
     ] {
@@ -56,8 +59,14 @@ async fn inputs_are_keyword_arguments_whatever_is_in_them() {
 async fn what_python_raises_is_told_with_its_place() {
     let sandbox = sandbox(&CodeConfig::default());
     for (code, wanted) in [
-        ("def main():\n    return {'r': 1 / 0}", "process exited with code 1\nTraceback (most recent call last):\n"),
-        ("def main():\n    return {'r': 1 / 0}", "  File \"<code>\", line 2, in main\n    return {'r': 1 / 0}\n"),
+        (
+            "def main():\n    return {'r': 1 / 0}",
+            "process exited with code 1\nTraceback (most recent call last):\n",
+        ),
+        (
+            "def main():\n    return {'r': 1 / 0}",
+            "  File \"<code>\", line 2, in main\n    return {'r': 1 / 0}\n",
+        ),
         ("def main(x): pass", "TypeError: main() missing 1 required positional argument: 'x'"),
         ("def helper(): pass", "NameError: name 'main' is not defined"),
         ("def main(:", "SyntaxError: "),

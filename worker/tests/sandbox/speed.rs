@@ -10,7 +10,7 @@ const EXECUTIONS: usize = 1_000;
 #[allow(clippy::print_stdout, reason = "it is run for what it prints")]
 async fn measure(name: &str, language: CodeLanguage, code: &'static str, at_once: usize) {
     let sandbox = Arc::new(sandbox(&CodeConfig { concurrency: at_once, ..CodeConfig::default() }));
-    let one = |sandbox: Arc<BuiltIn>| async move {
+    let one = move |sandbox: Arc<BuiltIn>| async move {
         let begun = Instant::now();
         returns(&sandbox, language, code, json!({"a": 1, "b": 2})).await.unwrap();
         begun.elapsed()
@@ -46,6 +46,7 @@ async fn speed() {
     for at_once in [1, 2, 4] {
         let python = "def main(a, b): return {'r': a + b}";
         measure("python", CodeLanguage::Python, python, at_once).await;
-        measure("javascript", CodeLanguage::JavaScript, "const main = ({a, b}) => ({r: a + b})", at_once).await;
+        measure("javascript", CodeLanguage::JavaScript, "const main = ({a, b}) => ({r: a + b})", at_once)
+            .await;
     }
 }

@@ -2,8 +2,7 @@
 
 use super::*;
 
-const LIMITS: Limits =
-    Limits { time: Duration::from_secs(5), memory_bytes: 64 << 20, output_bytes: 1 << 20 };
+const LIMITS: Limits = Limits { time: Duration::from_secs(5), memory_bytes: 64 << 20, output_bytes: 1 << 20 };
 
 fn printed(code: &str) -> Result<String, (Verdict, String)> {
     let ended = execute(code, r#"{"n": 7}"#, LIMITS);
@@ -17,14 +16,14 @@ fn printed(code: &str) -> Result<String, (Verdict, String)> {
 fn main_gets_one_object_and_its_result_is_marked() {
     for (code, wanted) in [
         ("const main = ({n}) => ({a: n + 1})", "<<RESULT>>{\"a\":8}<<RESULT>>\n"),
-        ("function main() { console.log('x', {y: 1}, 2n); return {} }", "x {\"y\":1} 2n\n<<RESULT>>{}<<RESULT>>\n"),
+        (
+            "function main() { console.log('x', {y: 1}, 2n); return {} }",
+            "x {\"y\":1} 2n\n<<RESULT>>{}<<RESULT>>\n",
+        ),
         ("function main() {}", "<<RESULT>>undefined<<RESULT>>\n"),
         ("async function main() { return {a: 1} }", "<<RESULT>>{}<<RESULT>>\n"),
-        (
-            "async function main() { await null; console.log('later') }",
-            "<<RESULT>>{}<<RESULT>>\nlater\n",
-        ),
-        ("x = 1; function main() { return {x, d: new Date(0).getTimezoneOffset()} }", "<<RESULT>>{\"x\":1,\"d\":0}<<RESULT>>\n"),
+        ("async function main() { await null; console.log('later') }", "<<RESULT>>{}<<RESULT>>\nlater\n"),
+        ("x = 1; function main() { return {x} }", "<<RESULT>>{\"x\":1}<<RESULT>>\n"),
     ] {
         assert_eq!(printed(code).as_deref(), Ok(wanted), "{code}");
     }
@@ -69,8 +68,10 @@ fn time_memory_and_output_are_bounded() {
     let small = Limits { output_bytes: 1000, ..LIMITS };
     let code = "function main() { while (true) { try { console.log('x'.repeat(100)) } catch {} } }";
     assert_eq!(execute(code, "{}", small).verdict, Verdict::Output);
-    let (verdict, stderr) =
-        printed("function main() { const all = []; while (true) { all.push('x'.repeat(1e6) + all.length) } }").unwrap_err();
+    let (verdict, stderr) = printed(
+        "function main() { const all = []; while (true) { all.push('x'.repeat(1e6) + all.length) } }",
+    )
+    .unwrap_err();
     assert_eq!(verdict, Verdict::Exit { code: 1 });
     assert!(stderr.contains("out of memory"), "{stderr}");
 }

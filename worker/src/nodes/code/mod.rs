@@ -11,7 +11,7 @@ use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::code::{CodeData, CodeLimits, check, inputs_json, result};
 use tidemill_common::value::{Segment, Variables};
 use tidemill_sandbox::helper::Host;
-use tidemill_sandbox::{BuiltIn, CodeRunner, Program};
+use tidemill_sandbox::{BuiltIn, CodeRunner, Program, State};
 
 /// Dify's class of everything that goes wrong while code runs.
 const EXECUTION_ERROR: &str = "CodeExecutionError";
@@ -39,7 +39,7 @@ impl CodeNodes {
     }
 
     /// What an operator should know of it.
-    pub fn state(&self) -> Vec<String> {
+    pub fn state(&self) -> State {
         self.runner.state()
     }
 
@@ -56,8 +56,8 @@ impl CodeNodes {
             Ok(printed) => printed,
             Err(error) => return failed(inputs, NodeFailure::new(EXECUTION_ERROR, error.to_string())),
         };
-        let checked = result::read(&printed)
-            .and_then(|returned| check::outputs(returned, &data.outputs, &self.limits));
+        let checked =
+            result::read(&printed).and_then(|returned| check::outputs(returned, &data.outputs, &self.limits));
         match checked {
             Ok(outputs) => {
                 let outputs = outputs.into_iter().map(|(name, value)| (name, Segment::infer(value)));

@@ -50,7 +50,10 @@ mod tests {
         let (language, text) = of(CodeLanguage::Python, "def main(a): return {'r': '{{inputs}}'}");
         let encoded = STANDARD.encode(inputs);
         assert_eq!(language, "python3");
-        assert!(text.starts_with(&format!("def main(a): return {{'r': '{encoded}'}}\nimport json\n")), "{text}");
+        assert!(
+            text.starts_with(&format!("def main(a): return {{'r': '{encoded}'}}\nimport json\n")),
+            "{text}"
+        );
         assert!(text.contains(&format!("b64decode('{encoded}')")), "{text}");
         let (language, text) = of(CodeLanguage::JavaScript, "const main = () => ({})");
         assert_eq!(language, "nodejs");

@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use tidemill_common::config::CodeConfig;
-use tidemill_sandbox::{CodeError, CodeRunner, Program};
-
+use tidemill_sandbox::{CodeError, CodeRunner, Program, State};
 
 /// See the module.
 pub(super) struct Remote {
@@ -47,7 +46,11 @@ impl Remote {
         }
     }
 
-    async fn ask(&self, client: &reqwest::Client, program: Program<'_>) -> Result<(u16, String), reqwest::Error> {
+    async fn ask(
+        &self,
+        client: &reqwest::Client,
+        program: Program<'_>,
+    ) -> Result<(u16, String), reqwest::Error> {
         let (language, code) = super::program::program(program);
         let body = json!({"language": language, "code": code, "preload": "", "enable_network": true});
         let request = client
@@ -74,8 +77,13 @@ impl CodeRunner for Remote {
         outcome(status, &body)
     }
 
-    fn state(&self) -> Vec<String> {
-        vec![format!("code nodes run in the sandbox service at {}", self.url)]
+    fn state(&self) -> State {
+        match &self.client {
+            Ok(_) => {
+                State { sound: true, text: format!("code nodes run in the sandbox service at {}", self.url) }
+            }
+            Err(reason) => State { sound: false, text: format!("code nodes are refused: {reason}") },
+        }
     }
 }
 
@@ -138,7 +146,8 @@ mod tests {
 
     #[test]
     fn each_answer_of_the_service_is_told_in_dify_words() {
-        let ran = r#"{"code": 0, "message": "success", "data": {"stdout": "out", "error": "", "exit_code": 0}}"#;
+        let ran =
+            r#"{"code": 0, "message": "success", "data": {"stdout": "out", "error": "", "exit_code": 0}}"#;
         for (status, body, wanted) in [
             (200, ran, Ok("out")),
             (200, r#"{"code": 0, "data": {"stdout": "out", "stderr": "warning"}}"#, Ok("out")),
@@ -153,7 +162,9 @@ mod tests {
             (
                 401,
                 "{}",
-                Err("Failed to execute code, got status code 401, please check if the sandbox service is running"),
+                Err(
+                    "Failed to execute code, got status code 401, please check if the sandbox service is running",
+                ),
             ),
         ] {
             let outcome = outcome(status, body);
