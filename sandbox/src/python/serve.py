@@ -230,12 +230,17 @@ def is_denial(error):
 
 
 def say(what):
-    CONTROL.sendall(json.dumps(what).encode() + b"\n")
+    """Nobody may be there to hear it any more; the next thing that is asked for shows that."""
+    with contextlib.suppress(ConnectionError):
+        CONTROL.sendall(json.dumps(what).encode() + b"\n")
 
 
 def serve(number):
     """One execution; false when there are no more."""
-    message, descriptors, _, _ = socket.recv_fds(CONTROL, 1, 3)
+    try:
+        message, descriptors, _, _ = socket.recv_fds(CONTROL, 1, 3)
+    except ConnectionError:
+        return False
     if not message:
         return False
     folder = os.path.join(SCRATCH, str(number))
