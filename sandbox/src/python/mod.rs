@@ -4,7 +4,7 @@ mod discover;
 pub(crate) mod helper;
 mod slot;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -100,7 +100,7 @@ impl Python {
         )))
     }
 
-    async fn try_out(&self, file: &PathBuf) -> Result<(Interpreter, Slot), String> {
+    async fn try_out(&self, file: &Path) -> Result<(Interpreter, Slot), String> {
         let interpreter = discover::probe(file).await?;
         let slot = Slot::start(&self.shared, &interpreter).await?;
         Ok((interpreter, slot))

@@ -1,5 +1,6 @@
 //! The sandbox with real helpers: what code may do, what it may not, and that the worker goes on whatever it tried. The
 //! helpers are the worker's own program, confined as in production; the settings are the defaults unless a test says so.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod hostile;
 mod javascript;

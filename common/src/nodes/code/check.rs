@@ -137,8 +137,8 @@ impl Check<'_> {
         depth: u32,
     ) -> Checked<Json> {
         self.length(items.len(), self.limits.object_array, path)?;
-        for (at, item) in items.iter().enumerate().filter(|(_, item)| !null_or(Json::is_object)(item)) {
-            let class = class(item);
+        if let Some(at) = items.iter().position(|item| !null_or(Json::is_object)(item)) {
+            let class = class(&items[at]);
             return wrong(format!(
                 "Output {path}[{at}] is not an object, got {class} instead at index {at}."
             ));
