@@ -3,5 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything else: as a helper of the sandbox this program is another one.
+    if let Some(code) = tidemill_sandbox::helper::run_if_asked() {
+        return code;
+    }
     tidemill::commands::main()
 }

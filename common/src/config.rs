@@ -11,6 +11,8 @@ use toml::{Table, Value};
 
 use crate::limits;
 
+pub use crate::nodes::code::CodeConfig;
+
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -66,6 +68,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// Files that nodes make.
     pub files: FilesConfig,
+    /// Code nodes, read by the worker.
+    pub code: CodeConfig,
     /// What new runs get unless they say otherwise.
     pub run: RunConfig,
     /// Where Tidemill and bare graphon, or versions of Dify, differ.
@@ -442,7 +446,7 @@ pub enum LogFormat {
 }
 
 /// Other names of settings in the environment: ours that are short, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 18] = [
+const ENVIRONMENT_ALIASES: [(&str, &str); 32] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
     ("TIDEMILL_LOG", "log.level"),
@@ -461,6 +465,20 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 18] = [
     ("SSRF_PROXY_ALL_URL", "http.proxy"),
     ("SSRF_PROXY_HTTP_URL", "http.proxy_http"),
     ("SSRF_PROXY_HTTPS_URL", "http.proxy_https"),
+    ("CODE_EXECUTION_ENDPOINT", "code.endpoint"),
+    ("CODE_EXECUTION_API_KEY", "code.api_key"),
+    ("CODE_EXECUTION_CONNECT_TIMEOUT", "code.connect_timeout_s"),
+    ("CODE_EXECUTION_READ_TIMEOUT", "code.read_timeout_s"),
+    ("CODE_EXECUTION_WRITE_TIMEOUT", "code.write_timeout_s"),
+    ("CODE_EXECUTION_SSL_VERIFY", "code.ssl_verify"),
+    ("CODE_MAX_STRING_LENGTH", "code.string_chars_max"),
+    ("CODE_MAX_NUMBER", "code.number_max"),
+    ("CODE_MIN_NUMBER", "code.number_min"),
+    ("CODE_MAX_PRECISION", "code.precision_max"),
+    ("CODE_MAX_DEPTH", "code.depth_max"),
+    ("CODE_MAX_STRING_ARRAY_LENGTH", "code.string_array_max"),
+    ("CODE_MAX_OBJECT_ARRAY_LENGTH", "code.object_array_max"),
+    ("CODE_MAX_NUMBER_ARRAY_LENGTH", "code.number_array_max"),
 ];
 
 /// Variables with our prefix that are no settings of a section.
@@ -536,6 +554,9 @@ impl Config {
         }
         if self.scheduler.retention_bytes < -1 {
             return wrong("scheduler.retention_bytes", "a number of bytes, 0 for none, or -1".into());
+        }
+        if self.code.timeout_ms == 0 || self.code.memory_bytes_max < 64 << 20 {
+            return wrong("code.timeout_ms, code.memory_bytes_max", "at least 1 ms and 64 MiB".into());
         }
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
@@ -619,6 +640,7 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
             Value::Integer(text.trim().parse().map_err(|_| wrong(format!("{text:?} is not a whole number")))?)
         }
         Some(Value::Boolean(_)) => Value::Boolean(
+            // Dify writes `True`.
             text.trim()
                 .to_lowercase()
                 .parse()

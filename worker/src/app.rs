@@ -113,6 +113,12 @@ pub async fn start_with(
         ),
         None => None,
     };
+    let code = core.code.state();
+    if code.sound {
+        tracing::info!("{}", code.text);
+    } else {
+        tracing::warn!("{}", code.text);
+    }
     let Settings { queues, permits, .. } = &core.settings;
     tracing::info!(consumer = %core.consumer, ?queues, permits, "worker started");
     Ok(Worker {

@@ -17,6 +17,7 @@ use crate::held::Held;
 use crate::http::Http;
 use crate::lanes::Lanes;
 use crate::lists::Lists;
+use crate::nodes::code::CodeNodes;
 use crate::providers::Providers;
 use crate::takeover::HandedBack;
 use crate::vital::Vital;
@@ -65,6 +66,7 @@ pub(crate) struct Core {
     pub(crate) consumer: Arc<str>,
     pub(crate) settings: Settings,
     pub(crate) outside: Outside,
+    pub(crate) code: CodeNodes,
     pub(crate) graphs: Graphs,
     pub(crate) lists: Lists,
     pub(crate) held: Arc<Held>,
@@ -103,6 +105,7 @@ impl Core {
             consumer,
             settings,
             outside,
+            code: CodeNodes::new(&config.code),
             held,
         }
     }

@@ -194,8 +194,9 @@ async fn outside(
 ) -> NodeResult {
     let mut on_delta = |text: &str| progress.lock().push(text);
     let Outside { providers, http, files } = &hand.core.outside;
-    let on_delta = &mut on_delta;
-    executor.run(Attempt { node, variables, options, providers, http, files: &**files, name, on_delta }).await
+    let (code, on_delta) = (&hand.core.code, &mut on_delta);
+    let files = &**files;
+    executor.run(Attempt { node, variables, options, providers, http, files, code, name, on_delta }).await
 }
 
 /// Evaluates a pure node on a thread where it may take long.

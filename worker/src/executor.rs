@@ -9,6 +9,7 @@ use tidemill_common::value::Variables;
 
 use crate::http::Http;
 use crate::nodes::EXECUTORS;
+use crate::nodes::code::CodeNodes;
 use crate::providers::{DeltaSink, Providers};
 
 /// All that an execution may touch.
@@ -27,6 +28,8 @@ pub struct Attempt<'a> {
     pub files: &'a dyn Files,
     /// Which attempt it is.
     pub name: AttemptName,
+    /// What runs code.
+    pub code: &'a CodeNodes,
     /// Takes the pieces of what the node streams.
     pub on_delta: DeltaSink<'a>,
 }

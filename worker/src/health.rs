@@ -1,5 +1,5 @@
 //! What the outside may ask of a worker: `/livez` (the read loop moves), `/readyz` (the store answers, and jobs are
-//! taken), `/metrics` (Prometheus).
+//! taken; and where code nodes run), `/metrics` (Prometheus).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_string());
     }
     match tokio::time::timeout(READY_WITHIN, core.jobs.namespace()).await {
-        Ok(Ok(_)) => (StatusCode::OK, "ok\n".to_string()),
+        Ok(Ok(_)) => (StatusCode::OK, format!("ok\n{}\n", core.code.state().text)),
         Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n".to_string()),
     }

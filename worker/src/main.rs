@@ -20,6 +20,10 @@ use tokio::signal::unix::{SignalKind, signal};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything else: as a helper of the sandbox this program is another one.
+    if let Some(code) = tidemill_sandbox::helper::run_if_asked() {
+        return code;
+    }
     if let Err(error) = crash::arm_by_environment() {
         return refuse(&error, 2);
     }

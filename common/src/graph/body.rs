@@ -60,6 +60,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::HumanInput(_)
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
+        | NodeData::Code(_)
         | NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

@@ -67,6 +67,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
+        | NodeData::Code(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)
@@ -146,6 +147,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
+        | NodeData::Code(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

@@ -53,6 +53,7 @@ pub fn evaluate(
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
         | NodeData::HttpRequest(_)
+        | NodeData::Code(_)
         | NodeData::Iteration(_)
         | NodeData::Loop(_)
         | NodeData::Unsupported(_) => {
@@ -88,6 +89,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
             | NodeData::HttpRequest(_)
+            | NodeData::Code(_)
             | NodeData::HumanInput(_)
             | NodeData::IterationStart
             | NodeData::LoopStart

@@ -5,7 +5,7 @@
 
 pub mod answer;
 pub mod assigner;
-mod code;
+pub mod code;
 pub mod condition;
 pub mod default_value;
 pub mod end;
@@ -91,7 +91,7 @@ node_types! {
     /// a model call
     Llm "llm" Executable                                   false true  true;
     /// user code
-    Code "code" Executable                                 false true  false;
+    Code "code" Executable                                 false true  true;
     /// an outgoing call
     HttpRequest "http-request" Executable                  false true  true;
     /// a named external tool
@@ -174,6 +174,8 @@ pub enum NodeData {
     Llm(Box<llm::LlmData>),
     /// See [`http_request`].
     HttpRequest(Box<http_request::HttpRequestData>),
+    /// See [`code`].
+    Code(Box<code::CodeData>),
     /// See [`iteration`].
     Iteration(iteration::IterationData),
     /// Where the body of an iteration begins: does nothing.

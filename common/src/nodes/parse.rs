@@ -31,6 +31,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return http_request::HttpRequestData::parse(data, problems)
                 .map(|data| NodeData::HttpRequest(Box::new(data)));
         }
+        NodeKind::Code => {
+            return code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data)));
+        }
         NodeKind::Iteration => {
             return iteration::IterationData::parse(data, problems).map(NodeData::Iteration);
         }
@@ -44,7 +47,6 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return human_input::HumanInputData::parse(data, problems)
                 .map(|data| NodeData::HumanInput(Box::new(data)));
         }
-        NodeKind::Code => code::check,
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
@@ -77,6 +79,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),
+        NodeData::Code(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),

@@ -137,6 +137,11 @@ pub(crate) mod tests {
             }
             Self(all)
         }
+        /// Adds a variable under a type that its value does not show.
+        pub(crate) fn with(mut self, node: &str, name: &str, segment: Segment) -> Self {
+            self.0.push((node.into(), name.into(), segment));
+            self
+        }
     }
     impl Variables for Pool {
         fn variable(&self, node: &str, name: &str) -> Lookup<'_> {

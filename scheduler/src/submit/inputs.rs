@@ -36,6 +36,7 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
+        | NodeData::Code(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

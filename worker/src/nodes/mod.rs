@@ -1,6 +1,7 @@
 //! What the nodes do that need the outside world, one file a type; their configuration is in `tidemill-common`.
 //! The table says which code executes which kind.
 
+pub mod code;
 pub mod http_request;
 pub mod llm;
 
@@ -21,6 +22,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Assigner, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
     (NodeKind::HttpRequest, Executor::Outside(&HttpRequest)),
+    (NodeKind::Code, Executor::Outside(&Code)),
     (NodeKind::Iteration, Executor::Pure),
     (NodeKind::IterationStart, Executor::Pure),
     (NodeKind::Loop, Executor::Pure),
@@ -55,6 +57,20 @@ impl NodeExecutor for HttpRequest {
         let key = node.settings.idempotency_key.then(|| name.idempotency_key());
         let means = http_request::Means { http, files, run: &name.run, idempotency_key: key.as_deref() };
         http_request::run(data, node, variables, means).await
+    }
+}
+
+struct Code;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Code {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, code, .. } = attempt;
+        let NodeData::Code(data) = &node.data else { return mistaken(node.kind) };
+        code.run(data, variables).await
     }
 }
 

@@ -65,6 +65,7 @@ pub async fn parameters(
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
+        | NodeData::Code(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

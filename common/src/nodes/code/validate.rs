@@ -1,4 +1,4 @@
-//! User code: what Dify checks of its configuration when a file comes in.
+//! What Dify checks of a code node's configuration when a file comes in.
 
 use serde_json::Value as Json;
 
@@ -6,23 +6,13 @@ use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields, kind_of};
 use crate::value::JsonMap;
 
-const LANGUAGES: [&str; 2] = ["python3", "javascript"];
-const OUTPUT_TYPES: [&str; 8] = [
-    "string",
-    "number",
-    "object",
-    "boolean",
-    "array[string]",
-    "array[number]",
-    "array[object]",
-    "array[boolean]",
-];
+use super::{CodeLanguage, OutputType};
 
 /// Reports what is wrong with `data` of a code node.
 pub(super) fn check(data: &JsonMap, problems: &mut Problems) {
     let fields = Fields::new(data, BUILD_FAILED);
     fields.text("code", problems);
-    fields.one_of("code_language", &LANGUAGES, problems);
+    fields.one_of("code_language", &CodeLanguage::ALL.map(CodeLanguage::name), problems);
     for (at, item) in fields.list("variables", problems).into_iter().flatten().enumerate() {
         problems.within(format!("variables[{at}]"), |problems| variable(item, problems));
     }
@@ -51,8 +41,8 @@ fn outputs(declared: &JsonMap, problems: &mut Problems) {
                 return;
             };
             let given = output.get("type").and_then(Json::as_str);
-            if given.is_none_or(|given| !OUTPUT_TYPES.contains(&given)) {
-                let expected = OUTPUT_TYPES.join(", ");
+            if given.and_then(OutputType::from_name).is_none() {
+                let expected = OutputType::ALL.map(OutputType::name).join(", ");
                 let message = format!("invalid type for code output, expected one of {expected}");
                 problems.within("type", |problems| problems.error(BUILD_FAILED, message));
             }
@@ -69,8 +59,8 @@ fn outputs(declared: &JsonMap, problems: &mut Problems) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::tests::paths_of;
     use super::*;
+    use crate::nodes::parse::tests::paths_of;
     use serde_json::json;
 
     #[test]

@@ -1,0 +1,215 @@
+//! User code: its configuration, what it is given, how its result is read and what of it is accepted.
+//!
+//! All of it is pure. Where the code itself runs is the worker's: it hands [`CodeData::inputs`] to a sandbox and what
+//! that printed to [`result::read`], then to [`check::outputs`].
+
+pub mod check;
+pub mod config;
+pub mod result;
+mod validate;
+
+use std::borrow::Cow;
+
+use serde_json::Value as Json;
+
+use super::fields::named_values;
+use crate::dsl::Problems;
+use crate::failure::NodeFailure;
+use crate::value::template::mention;
+use crate::value::{JsonMap, Segment, SegmentType, Selector, Variables};
+
+pub use config::{CodeConfig, CodeLimits};
+
+/// Configuration of `code`.
+#[derive(Debug, Clone)]
+pub struct CodeData {
+    /// What the code is written in.
+    pub language: CodeLanguage,
+    /// The code, which defines `main`.
+    pub code: String,
+    /// What `main` is given, by the names of its parameters.
+    pub variables: Vec<(String, Selector)>,
+    /// What `main` must return, in the order of the file.
+    pub outputs: Vec<Output>,
+}
+
+/// A language of code nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CodeLanguage {
+    /// Python 3: `main` gets keyword arguments.
+    Python,
+    /// JavaScript: `main` gets one object.
+    JavaScript,
+}
+
+impl CodeLanguage {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Python, Self::JavaScript];
+
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python3",
+            Self::JavaScript => "javascript",
+        }
+    }
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| language.name() == name)
+    }
+}
+
+/// An output that a code node declares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// Its name.
+    pub name: String,
+    /// What it must be.
+    pub ty: OutputType,
+    /// What the objects in it must hold; none: anything within the limits.
+    pub children: Option<Vec<Output>>,
+}
+
+/// What an output can be declared as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputType {
+    /// A text.
+    String,
+    /// A number.
+    Number,
+    /// A mapping.
+    Object,
+    /// Anything: Dify does not check it.
+    Boolean,
+    /// A list of texts.
+    ArrayString,
+    /// A list of numbers.
+    ArrayNumber,
+    /// A list of mappings.
+    ArrayObject,
+    /// A list of truth values.
+    ArrayBoolean,
+}
+
+impl OutputType {
+    /// Every type, in the order of Dify's list.
+    pub const ALL: [Self; 8] = [
+        Self::String,
+        Self::Number,
+        Self::Object,
+        Self::Boolean,
+        Self::ArrayString,
+        Self::ArrayNumber,
+        Self::ArrayObject,
+        Self::ArrayBoolean,
+    ];
+
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Number => "number",
+            Self::Object => "object",
+            Self::Boolean => "boolean",
+            Self::ArrayString => "array[string]",
+            Self::ArrayNumber => "array[number]",
+            Self::ArrayObject => "array[object]",
+            Self::ArrayBoolean => "array[boolean]",
+        }
+    }
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ty| ty.name() == name)
+    }
+}
+
+impl CodeData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        validate::check(data, problems);
+        Some(Self {
+            language: CodeLanguage::from_name(data.get("code_language")?.as_str()?)?,
+            code: data.get("code")?.as_str()?.to_owned(),
+            variables: data.get("variables")?.as_array()?.iter().map(variable).collect::<Option<_>>()?,
+            outputs: outputs(data.get("outputs")?.as_object()?)?,
+        })
+    }
+
+    /// Adds the variables that the configuration mentions, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        for (_, selector) in &self.variables {
+            mention(selector, into);
+        }
+    }
+
+    /// What `main` is given: null for what is missing, and for an empty list of files.
+    ///
+    /// # Errors
+    /// A single file, which Dify cannot hand over. The exception takes the record of the inputs with it.
+    pub fn inputs(&self, variables: &dyn Variables) -> Result<Vec<(String, Segment)>, NodeFailure> {
+        let mut inputs = named_values(&self.variables, variables);
+        for (_, value) in &mut inputs {
+            match value.ty {
+                SegmentType::File => {
+                    return Err(NodeFailure::escaped("Type is not JSON serializable: File"));
+                }
+                SegmentType::ArrayFile if value.is_falsy() => *value = Segment::none(),
+                SegmentType::None
+                | SegmentType::String
+                | SegmentType::Secret
+                | SegmentType::Integer
+                | SegmentType::Float
+                | SegmentType::Boolean
+                | SegmentType::Object
+                | SegmentType::ArrayAny
+                | SegmentType::ArrayString
+                | SegmentType::ArrayNumber
+                | SegmentType::ArrayObject
+                | SegmentType::ArrayBoolean
+                | SegmentType::ArrayFile => {}
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// The inputs as the one JSON object that a sandbox is given.
+pub fn inputs_json(inputs: &[(String, Segment)]) -> String {
+    struct Pairs<'a>(&'a [(String, Segment)]);
+    impl serde::Serialize for Pairs<'_> {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map(self.0.iter().map(|(name, segment)| (name, &segment.value)))
+        }
+    }
+    // Text keys and JSON values: nothing in it can fail to be written.
+    serde_json::to_string(&Pairs(inputs)).unwrap_or_default()
+}
+
+/// The code as the program has it. Dify fills a text template, so that a placeholder in the code is filled as well.
+pub fn filled(code: &str, inputs_base64: impl FnOnce() -> String) -> Cow<'_, str> {
+    const PLACEHOLDER: &str = "{{inputs}}";
+    if code.contains(PLACEHOLDER) {
+        return Cow::Owned(code.replace(PLACEHOLDER, &inputs_base64()));
+    }
+    Cow::Borrowed(code)
+}
+
+fn variable(item: &Json) -> Option<(String, Selector)> {
+    let name = item.get("variable")?.as_str()?.to_owned();
+    let parts = item.get("value_selector")?.as_array()?.iter();
+    Some((name, parts.map(|part| part.as_str().map(str::to_owned)).collect::<Option<_>>()?))
+}
+
+// Recursion is bounded by the depth of the file.
+fn outputs(declared: &JsonMap) -> Option<Vec<Output>> {
+    let one = |(name, output): (&String, &Json)| {
+        let children = match output.get("children") {
+            None | Some(Json::Null) => None,
+            Some(children) => Some(outputs(children.as_object()?)?),
+        };
+        let ty = OutputType::from_name(output.get("type")?.as_str()?)?;
+        Some(Output { name: name.clone(), ty, children })
+    };
+    declared.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;

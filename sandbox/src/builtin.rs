@@ -1,0 +1,102 @@
+//! The sandbox that is built in: warm helpers, and as many executions at once as there are processors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tidemill_common::nodes::code::{CodeConfig, CodeLanguage, filled};
+use tokio::sync::Semaphore;
+
+use crate::confine;
+use crate::frame::Bounds;
+use crate::helper::Host;
+use crate::javascript::JavaScript;
+use crate::python::Python;
+use crate::{CodeError, CodeRunner, Program, State};
+
+/// Runs programs in helpers of its own.
+#[derive(Debug)]
+pub struct BuiltIn {
+    refusal: Option<String>,
+    weaker: Option<&'static str>,
+    permits: Semaphore,
+    python: Python,
+    javascript: JavaScript,
+}
+
+/// What all helpers are made from.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: CodeConfig,
+    pub(crate) host: Host,
+    pub(crate) bounds: Bounds,
+}
+
+impl BuiltIn {
+    /// A sandbox by these settings. Nothing is started before it is needed. Without a host, and where the kernel cannot
+    /// confine a process and the settings ask for that, it refuses every program.
+    pub fn new(config: &CodeConfig, host: Option<Host>) -> Self {
+        let missing = confine::missing();
+        let refusal = match (&host, missing) {
+            (None, _) => Some(
+                "this program cannot host the sandbox: its main does not call helper::run_if_asked".into(),
+            ),
+            (_, Some(missing)) if !config.allow_weaker_sandbox => Some(format!(
+                "this machine's kernel lacks {missing}; set code.allow_weaker_sandbox to run code without it, or code.endpoint to a dify-sandbox"
+            )),
+            (Some(_), _) => None,
+        };
+        let at_once = match config.concurrency {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            some => some,
+        };
+        let shared = Arc::new(Shared {
+            config: config.clone(),
+            host: host.unwrap_or_else(|| Host::at("")),
+            bounds: Bounds {
+                timeout: Duration::from_millis(config.timeout_ms),
+                scratch_bytes: config.scratch_bytes_max,
+                output_bytes: config.output_bytes_max,
+            },
+        });
+        Self {
+            refusal,
+            weaker: missing,
+            permits: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)),
+            python: Python::new(shared.clone()),
+            javascript: JavaScript::new(shared),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl CodeRunner for BuiltIn {
+    async fn run(&self, program: Program<'_>) -> Result<String, CodeError> {
+        if let Some(refusal) = &self.refusal {
+            return Err(CodeError(format!("code nodes do not run here: {refusal}")));
+        }
+        // Never closed, so that a permit always comes.
+        let _permit = self.permits.acquire().await;
+        let code = filled(program.code, || STANDARD.encode(program.inputs));
+        let program = Program { code: &code, ..program };
+        match program.language {
+            CodeLanguage::Python => self.python.run(program).await,
+            CodeLanguage::JavaScript => self.javascript.run(program).await,
+        }
+    }
+
+    fn state(&self) -> State {
+        let (sound, text) = match (&self.refusal, self.weaker) {
+            (Some(refusal), _) => (false, format!("code nodes are refused: {refusal}")),
+            (None, Some(missing)) => (
+                false,
+                format!(
+                    "code nodes run in a weaker sandbox, as code.allow_weaker_sandbox says: the kernel lacks {missing}"
+                ),
+            ),
+            (None, None) => (true, "code nodes run in the built-in sandbox, fully confined".into()),
+        };
+        State { sound, text }
+    }
+}

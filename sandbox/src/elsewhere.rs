@@ -1,0 +1,30 @@
+//! The built-in sandbox where there is none: systems other than Linux.
+
+use tidemill_common::nodes::code::CodeConfig;
+
+use crate::helper::Host;
+use crate::{CodeError, CodeRunner, Program, State};
+
+const REFUSAL: &str =
+    "the built-in sandbox needs Linux; set code.endpoint (CODE_EXECUTION_ENDPOINT) to a dify-sandbox";
+
+/// Refuses everything.
+#[derive(Debug)]
+pub struct BuiltIn;
+
+impl BuiltIn {
+    /// The same for all settings.
+    pub fn new(_: &CodeConfig, _: Option<Host>) -> Self {
+        Self
+    }
+}
+
+#[async_trait::async_trait]
+impl CodeRunner for BuiltIn {
+    async fn run(&self, _: Program<'_>) -> Result<String, CodeError> {
+        Err(CodeError(REFUSAL.into()))
+    }
+    fn state(&self) -> State {
+        State { sound: false, text: format!("code nodes are refused: {REFUSAL}") }
+    }
+}

@@ -1,0 +1,54 @@
+//! JavaScript: QuickJS in helpers that are kept warm, a new engine for each execution.
+
+mod engine;
+pub(crate) mod helper;
+mod slot;
+
+use std::sync::Arc;
+
+use crate::builtin::Shared;
+use crate::frame::outcome;
+use crate::pool::{Failed, Pool};
+use crate::{CodeError, Program};
+use slot::Slot;
+
+/// Runs JavaScript programs.
+#[derive(Debug)]
+pub(crate) struct JavaScript {
+    shared: Arc<Shared>,
+    idle: Pool<Slot>,
+}
+
+impl JavaScript {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, idle: Pool::default() }
+    }
+
+    pub(crate) async fn run(&self, program: Program<'_>) -> Result<String, CodeError> {
+        let bytes = crate::frame::program(program)?;
+        let mut last = String::new();
+        // A helper that waited long may have been killed meanwhile; code has no effects, so another one may run it.
+        for _ in 0..2 {
+            let mut slot = match self.idle.take() {
+                Some(idle) => idle,
+                None => Slot::start(&self.shared).map_err(|reason| {
+                    CodeError(format!("the JavaScript sandbox does not start: {reason}"))
+                })?,
+            };
+            match slot.run(&bytes, &self.shared.bounds).await {
+                Ok((verdict, stdout, stderr)) => {
+                    if slot.is_fit(&verdict) {
+                        self.idle.give(slot);
+                    }
+                    return outcome(&verdict, stdout, &stderr, self.shared.bounds);
+                }
+                Err(Failed::Execution(verdict, stderr)) => {
+                    return outcome(&verdict, String::new(), &stderr, self.shared.bounds);
+                }
+                Err(Failed::Helper(reason)) => last = format!("{reason}{}", slot.complaint().await),
+            }
+        }
+        tracing::warn!(reason = last, "the JavaScript sandbox broke twice over one program");
+        Err(CodeError(format!("the JavaScript sandbox ended while it ran the code: {last}")))
+    }
+}

@@ -1,0 +1,73 @@
+//! Which Python runs the code: the first that is new enough, of those that the setting can mean. Whether it can also be read
+//! by the sandbox's user shows when it is started.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::process::Command;
+
+const PROBE: &str = include_str!("probe.py");
+/// Longest time that an interpreter may take to say where it lies.
+const PROBE_MAX: Duration = Duration::from_secs(10);
+/// Where Pythons lie that `PATH` may hide behind others.
+const USUAL_FOLDERS: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
+/// What every program on Linux reads to start, and the time zones.
+const SYSTEM_PATHS: [&str; 9] = [
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/etc/ld.so.cache",
+    "/usr/share/zoneinfo",
+    "/etc/localtime",
+    "/dev/urandom",
+];
+
+/// An interpreter.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Interpreter {
+    pub(crate) executable: PathBuf,
+    version: (u32, u32),
+    /// What it must be able to read.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// What the setting can mean, best first.
+pub(crate) fn candidates(setting: &str) -> Vec<PathBuf> {
+    if setting.contains('/') {
+        return vec![setting.into()];
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(USUAL_FOLDERS.map(PathBuf::from));
+    let mut found: Vec<PathBuf> = Vec::new();
+    for file in folders.map(|folder| folder.join(setting)).filter(|file| file.is_file()) {
+        if !found.contains(&file) {
+            found.push(file);
+        }
+    }
+    found
+}
+
+/// Asks an interpreter where it lies.
+///
+/// # Errors
+/// It does not answer, or is too old.
+pub(crate) async fn probe(file: &Path) -> Result<Interpreter, String> {
+    let kept = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut command = Command::new(file);
+    command.args(["-I", "-B", "-c", PROBE]).env_clear().envs(kept).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PROBE_MAX, command.output())
+        .await
+        .map_err(|_| "does not answer".to_string())?
+        .map_err(|error| format!("cannot be started: {error}"))?;
+    let mut interpreter: Interpreter = serde_json::from_slice(&output.stdout)
+        .map_err(|_| format!("is no working Python: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    if interpreter.version < (3, 9) {
+        return Err(format!("is Python {}.{}; 3.9 is needed", interpreter.version.0, interpreter.version.1));
+    }
+    interpreter.paths.extend(SYSTEM_PATHS.map(PathBuf::from));
+    Ok(interpreter)
+}

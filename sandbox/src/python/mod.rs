@@ -1,0 +1,108 @@
+//! Python: fork servers that are kept warm, one a concurrent execution.
+
+mod discover;
+pub(crate) mod helper;
+mod slot;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use crate::builtin::Shared;
+use crate::frame::outcome;
+use crate::pool::{Failed, Pool};
+use crate::{CodeError, Program};
+use discover::Interpreter;
+use slot::Slot;
+
+/// Runs Python programs.
+#[derive(Debug)]
+pub(crate) struct Python {
+    shared: Arc<Shared>,
+    /// The one that works, once it is known.
+    interpreter: Mutex<Option<Arc<Interpreter>>>,
+    idle: Pool<Slot>,
+}
+
+impl Python {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, interpreter: Mutex::default(), idle: Pool::default() }
+    }
+
+    pub(crate) async fn run(&self, program: Program<'_>) -> Result<String, CodeError> {
+        let bytes = crate::frame::program(program)?;
+        let mut last = String::new();
+        // A helper that waited long may have been killed meanwhile; code has no effects, so another one may run it.
+        for _ in 0..2 {
+            let mut slot = self.slot().await?;
+            match slot.run(&bytes, &self.shared.bounds).await {
+                Ok((verdict, stdout, stderr)) => {
+                    self.idle.give(slot);
+                    return outcome(&verdict, stdout, &stderr, self.shared.bounds);
+                }
+                Err(Failed::Execution(verdict, stderr)) => {
+                    return outcome(&verdict, String::new(), &stderr, self.shared.bounds);
+                }
+                Err(Failed::Helper(reason)) => last = reason,
+            }
+        }
+        tracing::warn!(reason = last, "the Python sandbox broke twice over one program");
+        Err(CodeError(format!("the Python sandbox ended while it ran the code: {last}")))
+    }
+
+    async fn slot(&self) -> Result<Slot, CodeError> {
+        if let Some(idle) = self.idle.take() {
+            return Ok(idle);
+        }
+        let known = self.interpreter.lock().await.clone();
+        match known {
+            Some(interpreter) => self.another_slot(&interpreter).await,
+            None => self.first_slot().await,
+        }
+    }
+
+    async fn another_slot(&self, interpreter: &Interpreter) -> Result<Slot, CodeError> {
+        Slot::start(&self.shared, interpreter).await.map_err(|reason| {
+            CodeError(format!(
+                "the Python sandbox does not start: {}: {reason}",
+                interpreter.executable.display()
+            ))
+        })
+    }
+
+    /// Finds the interpreter by starting one.
+    async fn first_slot(&self) -> Result<Slot, CodeError> {
+        let mut known = self.interpreter.lock().await;
+        if let Some(interpreter) = &*known {
+            // Somebody else was first.
+            return self.another_slot(interpreter).await;
+        }
+        let mut reasons = Vec::new();
+        for file in discover::candidates(&self.shared.config.python) {
+            match self.try_out(&file).await {
+                Ok((interpreter, slot)) => {
+                    tracing::info!(python = %interpreter.executable.display(), version = slot.version, landlock = slot.landlock,
+                        "Python code runs in the built-in sandbox");
+                    *known = Some(Arc::new(interpreter));
+                    return Ok(slot);
+                }
+                Err(reason) => {
+                    tracing::info!(python = %file.display(), reason, "this Python cannot be used for code nodes");
+                    reasons.push(format!("{}: {reason}", file.display()));
+                }
+            }
+        }
+        let setting = &self.shared.config.python;
+        let tried = if reasons.is_empty() { "none is there".into() } else { reasons.join("; ") };
+        Err(CodeError(format!(
+            "no usable Python for code nodes ({tried}); install python3 3.9 or newer where every user may read it, or set code.python (now {setting:?}) or code.endpoint"
+        )))
+    }
+
+    async fn try_out(&self, file: &Path) -> Result<(Interpreter, Slot), String> {
+        let interpreter = discover::probe(file).await?;
+        let slot = Slot::start(&self.shared, &interpreter).await?;
+        Ok((interpreter, slot))
+    }
+}

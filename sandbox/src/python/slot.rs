@@ -1,0 +1,216 @@
+//! One fork server, seen from the worker: started, handed a program with three pipes, and asked how it ended.
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::process::{Child, Command};
+
+use super::discover::Interpreter;
+use super::helper::Settings;
+use crate::builtin::Shared;
+use crate::confine::Confinement;
+use crate::frame::{Bounds, COMPLAINT_BYTES_MAX, Verdict};
+use crate::helper::WORD;
+use crate::pool::Failed;
+
+/// Longest time that a server may take to load.
+const START_MAX: Duration = Duration::from_secs(20);
+/// How much longer than the program the server may take to say that it has ended it.
+const GRACE: Duration = Duration::from_secs(5);
+/// Memory that the interpreter has mapped before the program begins; it does not count as the program's.
+const BASE_BYTES: u64 = 64 << 20;
+
+/// A running fork server. Dropping it kills it and the program that it runs.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) version: String,
+    /// The version of landlock that the kernel has.
+    pub(super) landlock: i64,
+    control: BufReader<UnixStream>,
+    _process: Child,
+    _scratch: TempDir,
+}
+
+/// What a server says when it is ready.
+#[derive(Deserialize)]
+struct Ready {
+    python: String,
+    landlock: i64,
+}
+
+impl Slot {
+    pub(super) async fn start(shared: &Shared, interpreter: &Interpreter) -> Result<Self, String> {
+        let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+        let scratch = scratch(shared).map_err(|error| failed("a scratch folder cannot be made", error))?;
+        let settings = settings(shared, interpreter, &scratch);
+        let (ours, theirs) =
+            std::os::unix::net::UnixStream::pair().map_err(|error| failed("no socket", error))?;
+        ours.set_nonblocking(true).map_err(|error| failed("no socket", error))?;
+        let ours = UnixStream::from_std(ours).map_err(|error| failed("no socket", error))?;
+        let mut process = Command::new(&shared.host.0)
+            .args([WORD, "python", &settings])
+            .env_clear()
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| failed("the helper cannot be started", error))?;
+        let complaints = process.stderr.take();
+        let mut control = BufReader::new(ours);
+        let mut line = String::new();
+        let heard = tokio::time::timeout(START_MAX, control.read_line(&mut line)).await;
+        match (heard, serde_json::from_str::<Ready>(&line)) {
+            (Ok(Ok(_)), Ok(ready)) => {
+                if let Some(complaints) = complaints {
+                    tokio::spawn(log(complaints));
+                }
+                let Ready { python: version, landlock } = ready;
+                Ok(Self { version, landlock, control, _process: process, _scratch: scratch })
+            }
+            (Err(_), _) => Err("it is not ready in time".into()),
+            (Ok(_), _) => {
+                let mut text = String::new();
+                if let Some(mut complaints) = complaints {
+                    drop(tokio::time::timeout(GRACE, complaints.read_to_string(&mut text)).await);
+                }
+                Err(text.trim().lines().last().unwrap_or("it ended at once").to_owned())
+            }
+        }
+    }
+
+    /// One program. After a failure the slot is to be dropped.
+    pub(super) async fn run(
+        &mut self,
+        program: &[u8],
+        bounds: &Bounds,
+    ) -> Result<(Verdict, String, String), Failed> {
+        let most = bounds.timeout + GRACE;
+        let ran = tokio::time::timeout(most, self.exchange(program, bounds)).await;
+        ran.unwrap_or_else(|_| Err(Failed::Execution(Verdict::Timeout, String::new())))
+    }
+
+    async fn exchange(
+        &mut self,
+        program: &[u8],
+        bounds: &Bounds,
+    ) -> Result<(Verdict, String, String), Failed> {
+        let broken = |error: std::io::Error| Failed::Helper(error.to_string());
+        let (program_in, output, complaints) = self.hand_over().await.map_err(broken)?;
+        let write = async {
+            let mut program_in = program_in;
+            // Whoever dies before it has read all says so in its verdict.
+            drop(program_in.write_all(program).await);
+            Ok::<(), Failed>(())
+        };
+        let output = read_all(output, bounds.output_bytes);
+        let complaints = async { Ok(read_some(complaints).await) };
+        let control = &mut self.control;
+        let verdict = async {
+            let mut line = String::new();
+            control.read_line(&mut line).await.map_err(broken)?;
+            serde_json::from_str(&line).map_err(|_| Failed::Helper("it does not answer".into()))
+        };
+        let ((), output, complaints, verdict): ((), String, String, Verdict) =
+            tokio::try_join!(write, output, complaints, verdict)?;
+        Ok((verdict, output, complaints))
+    }
+
+    /// Sends the far ends of three pipes and answers the near ones.
+    async fn hand_over(&mut self) -> std::io::Result<(Sender, Receiver, Receiver)> {
+        let (program_far, program) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (output, output_far) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (complaints, complaints_far) = pipe_with(PipeFlags::CLOEXEC)?;
+        let far = [program_far.as_fd(), output_far.as_fd(), complaints_far.as_fd()];
+        let control = self.control.get_ref();
+        control
+            .async_io(Interest::WRITABLE, || {
+                let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+                let mut rights = SendAncillaryBuffer::new(&mut space);
+                rights.push(SendAncillaryMessage::ScmRights(&far));
+                let message = [IoSlice::new(b"R")];
+                Ok(rustix::net::sendmsg(control, &message, &mut rights, SendFlags::NOSIGNAL)?)
+            })
+            .await?;
+        Ok((
+            Sender::from_owned_fd(program)?,
+            Receiver::from_owned_fd(output)?,
+            Receiver::from_owned_fd(complaints)?,
+        ))
+    }
+}
+
+/// All output, unless it is too much.
+async fn read_all(pipe: Receiver, bytes_max: u64) -> Result<String, Failed> {
+    let mut bytes = Vec::new();
+    let mut limited = pipe.take(bytes_max + 1);
+    limited.read_to_end(&mut bytes).await.map_err(|error| Failed::Helper(error.to_string()))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(Failed::Execution(Verdict::Output, String::new()));
+    }
+    Ok(text(bytes))
+}
+
+/// The end of what a program complains of; all of it is read, so that the program is not held up.
+async fn read_some(mut pipe: Receiver) -> String {
+    let mut kept = Vec::new();
+    let mut piece = [0; 8192];
+    while let Ok(read @ 1..) = pipe.read(&mut piece).await {
+        kept.extend_from_slice(&piece[..read]);
+        if kept.len() > 2 * COMPLAINT_BYTES_MAX {
+            kept.drain(..kept.len() - COMPLAINT_BYTES_MAX);
+        }
+    }
+    let from = kept.len().saturating_sub(COMPLAINT_BYTES_MAX);
+    text(kept.split_off(from))
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// What the server itself complains of: a defect of ours.
+async fn log(complaints: impl AsyncRead + Unpin) {
+    let mut lines = BufReader::new(complaints).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        tracing::warn!(line, "the Python sandbox complains");
+    }
+}
+
+/// The folder that the folders of executions lie in; the sandbox's user's.
+fn scratch(shared: &Shared) -> std::io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("tidemill-code-").tempdir()?;
+    if nix::unistd::geteuid().is_root() {
+        let config = &shared.config;
+        std::os::unix::fs::chown(folder.path(), Some(config.sandbox_uid), Some(config.sandbox_gid))?;
+    }
+    Ok(folder)
+}
+
+fn settings(shared: &Shared, interpreter: &Interpreter, scratch: &TempDir) -> String {
+    let config = &shared.config;
+    let settings = Settings {
+        confinement: Confinement {
+            user: (config.sandbox_uid, config.sandbox_gid),
+            reads: interpreter.paths.clone(),
+            writes: vec![scratch.path().into(), "/dev/null".into()],
+            allow_weaker: config.allow_weaker_sandbox,
+        },
+        executable: interpreter.executable.clone(),
+        scratch: scratch.path().into(),
+        timeout_ms: config.timeout_ms,
+        memory_bytes: config.memory_bytes_max + BASE_BYTES,
+        scratch_bytes: config.scratch_bytes_max,
+    };
+    // Texts and numbers; paths that are no text were refused where they came from.
+    serde_json::to_string(&settings).unwrap_or_default()
+}
