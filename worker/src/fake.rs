@@ -299,6 +299,9 @@ impl Jobs for FakeJobs {
         state.asked.extend(entries);
         Ok(entries.iter().filter(|entry| state.lost.contains(entry)).copied().collect())
     }
+    async fn are_held(&self, streams: &[Stream]) -> Result<Vec<bool>, StoreError> {
+        Ok(vec![true; streams.len()])
+    }
     async fn take_over(
         &self,
         _: ShardId,

@@ -94,7 +94,11 @@ impl TakeOver {
         }
         let lease = core.settings.lease;
         let idle = if core.vital.steady_for(lease) { lease } else { HANDED_BACK };
-        for (shard, queue) in streams.iter().filter(|(shard, _)| is_due || told.contains(shard)) {
+        let wanted: Vec<Stream> =
+            streams.iter().filter(|(shard, _)| is_due || told.contains(shard)).cloned().collect();
+        // One round trip for all, so that a fleet without work asks little.
+        let held = core.jobs.are_held(&wanted).await?;
+        for ((shard, queue), _) in wanted.iter().zip(held).filter(|(_, is_held)| *is_held) {
             let count = permits.num_permits().min(TAKEN_MAX);
             if count == 0 {
                 break;

@@ -577,6 +577,8 @@ pub trait Jobs: Send + Sync {
         consumer: &str,
         entries: &[EntryId],
     ) -> Result<Vec<EntryId>, StoreError>;
+    /// Of each of these streams, whether anybody holds a job of it: only there is something to take over.
+    async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError>;
     /// Takes over jobs that showed no sign of life for `idle`.
     async fn take_over(
         &self,

@@ -18,6 +18,11 @@ use super::error::ApiError;
 /// Longest time for a body to arrive; whoever sends it more slowly only holds a connection.
 const BODY_SECONDS_MAX: u64 = 60;
 
+/// Most of a body that is too large that is read all the same.
+const DISCARDED_BYTES_MAX: usize = 256 << 20;
+/// And longest time for that.
+const DISCARDING_MAX: Duration = Duration::from_secs(10);
+
 /// Longest key of a command or an answer, in characters.
 const KEY_CHARS_MAX: usize = 255;
 
@@ -29,14 +34,18 @@ impl FromRequest<ApiState> for Body {
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let max = state.config.scheduler.request_bytes_max;
-        let reading = Limited::new(request.into_body(), max).collect();
+        let mut body = request.into_body();
+        let reading = Limited::new(&mut body, max).collect();
         match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
             Ok(Ok(body)) => Ok(Self(body.to_bytes())),
-            Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(ApiError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "request_too_large",
-                format!("the request body is larger than scheduler.request_bytes_max ({max} bytes)"),
-            )),
+            Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+                discard(body).await;
+                Err(ApiError::new(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "request_too_large",
+                    format!("the request body is larger than scheduler.request_bytes_max ({max} bytes)"),
+                ))
+            }
             Ok(Err(_)) => Err(ApiError::bad_request("the request body broke off")),
             Err(_) => Err(ApiError::new(
                 StatusCode::REQUEST_TIMEOUT,
@@ -45,6 +54,23 @@ impl FromRequest<ApiState> for Body {
             )),
         }
     }
+}
+
+/// Reads on for a while and keeps nothing. Whoever is still sending when the connection closes sees it broken, and not
+/// the answer that says why.
+async fn discard(mut body: axum::body::Body) {
+    let reading = async {
+        let mut left = DISCARDED_BYTES_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(bytes) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // After that time nobody is waited for.
+    let _ = tokio::time::timeout(DISCARDING_MAX, reading).await;
 }
 
 impl Body {

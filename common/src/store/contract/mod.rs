@@ -157,6 +157,7 @@ cases! {
         a_silent_job_is_taken_over_with_a_higher_number,
         a_heartbeat_keeps_a_job,
         a_heartbeat_tells_what_is_lost,
+        held_streams_are_those_with_a_job_in_hand,
         a_job_handed_back_is_taken_at_once_and_not_counted,
         a_job_is_handed_back_once,
         only_the_holder_hands_back,

@@ -56,6 +56,19 @@ pub(super) async fn a_heartbeat_tells_what_is_lost(s: Subject) -> Outcome {
     holds("whoever lost it keeps it for nobody", told(&taken).contains(&(entries[0], 3)))
 }
 
+pub(super) async fn held_streams_are_those_with_a_job_in_hand(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    let streams = [(SHARD, QUEUE.into()), (SHARD, "none".into())];
+    same("not handed out", s.store().are_held(&streams).await?, vec![false, false])?;
+    s.deliver("w1", 10).await?;
+    same("in hand", s.store().are_held(&streams).await?, vec![true, false])?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
+    same("handed back", s.store().are_held(&streams).await?, vec![true, false])?;
+    s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    s.store().complete(SHARD, QUEUE, "w2", &[result(entries[0], 1 + Delivery::HAND_BACK)]).await?;
+    same("done", s.store().are_held(&streams).await?, vec![false, false])
+}
+
 pub(super) async fn a_job_handed_back_is_taken_at_once_and_not_counted(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(2).await?;
     s.deliver("w1", 10).await?;

@@ -151,6 +151,14 @@ impl Jobs for MemoryStore {
         Ok(queue.map_or_else(|| entries.to_vec(), |queue| queue.heartbeat(consumer, entries, now)))
     }
 
+    async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError> {
+        let mut space = self.inner.lock();
+        let held = |(shard, queue): &(ShardId, Arc<str>)| {
+            space.shard(*shard).queues.get(queue).is_some_and(|queue| queue.holds_any())
+        };
+        Ok(streams.iter().map(held).collect())
+    }
+
     async fn take_over(
         &self,
         shard: ShardId,

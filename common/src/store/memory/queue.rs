@@ -118,6 +118,11 @@ impl Queue {
             .is_some_and(|p| p.consumer.as_deref() == Some(consumer) && p.number == number)
     }
 
+    /// Whether anybody holds a job, or has handed one back that nobody took yet.
+    pub(super) fn holds_any(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Keeps what is still this consumer's; answers what is not.
     pub(super) fn heartbeat(&mut self, consumer: &str, entries: &[EntryId], now: Timestamp) -> Vec<EntryId> {
         self.consumers.insert(consumer.to_string(), now);

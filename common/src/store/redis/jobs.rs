@@ -158,6 +158,24 @@ impl Jobs for RedisStore {
         Ok(lost.iter().filter_map(|e| e.parse().ok()).collect())
     }
 
+    async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError> {
+        const DOING: &str = "looking for held jobs";
+        let mut pipe = redis::Pipeline::with_capacity(streams.len());
+        // A stream that nobody has read yet has no group.
+        pipe.ignore_errors();
+        for (shard, queue) in streams {
+            pipe.cmd("XPENDING").arg(self.keys.jobs(*shard, queue)).arg(GROUP);
+        }
+        let answers: Vec<redis::RedisResult<Value>> = self.connector.ask_all(DOING, &pipe).await?;
+        let count = |answer: redis::RedisResult<Value>| match answer {
+            Ok(Value::Array(parts)) => Ok(!matches!(parts.first(), Some(Value::Int(0)))),
+            Ok(_) => Err(unexpected(DOING, "no count")),
+            Err(error) if error.code() == Some("NOGROUP") => Ok(false),
+            Err(error) => Err(self.connector.error(DOING, &error)),
+        };
+        answers.into_iter().map(count).collect()
+    }
+
     async fn take_over(
         &self,
         shard: ShardId,
