@@ -3,6 +3,7 @@
 //! A step that panics must not take the shard with it: the batch is thrown away and done again fact by fact, and the
 //! fact that panics fails its own run.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -142,7 +143,10 @@ pub fn decide(
             if !changes.contains_key(&id) {
                 batch.touched.push(id);
             }
-            changes.entry(id).or_default().append(ordered);
+            match changes.entry(id) {
+                Entry::Vacant(first) => drop(first.insert(ordered)),
+                Entry::Occupied(mut known) => known.get_mut().append(ordered),
+            }
         }
     }
     for id in &batch.touched {

@@ -8,10 +8,13 @@ use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::RunState;
 use tidemill_common::store::{Shards, StoreError};
+use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::{WireError, state};
 
 /// Ended runs that are remembered, so that late facts of theirs cost no reload.
 const ENDED_MAX: usize = 10_000;
+/// What may be written of a run before it is measured for the first time.
+const UNMEASURED_BYTES: usize = 64 * 1024;
 /// Graphs kept at most.
 const GRAPHS_MAX: usize = 500;
 
@@ -95,8 +98,22 @@ impl Graphs {
 
 struct Cached {
     run: RunState,
+    /// Bytes, about: what was measured, and what commits have written since.
     bytes: usize,
+    measured: usize,
     used: u64,
+}
+
+impl Cached {
+    /// Counts what a commit wrote. To measure a run is to look at all of it; done when it may have grown by half, a run of
+    /// ten thousand steps is not looked at ten thousand times.
+    fn grow(&mut self, written: usize) {
+        self.bytes += written;
+        if self.bytes > self.measured + self.measured / 2 + UNMEASURED_BYTES {
+            self.measured = self.run.size_estimate();
+            self.bytes = self.measured;
+        }
+    }
 }
 
 /// The runs of one shard, bounded in bytes.
@@ -145,7 +162,8 @@ impl RunCache {
         self.clock += 1;
         let bytes = run.size_estimate();
         self.bytes += bytes;
-        if let Some(old) = self.runs.insert(run.id, Cached { bytes, used: self.clock, run }) {
+        let cached = Cached { bytes, measured: bytes, used: self.clock, run };
+        if let Some(old) = self.runs.insert(cached.run.id, cached) {
             self.bytes -= old.bytes;
         }
     }
@@ -175,14 +193,14 @@ impl RunCache {
         self.ended.contains(run)
     }
 
-    /// Measures the runs that a commit touched, and lets go of those that were not used for longest until the bound is
-    /// kept. `busy` are runs with changes that are not committed: they stay.
-    pub fn settle(&mut self, touched: &[RunId], busy: &HashSet<RunId>) {
-        for id in touched {
-            if let Some(cached) = self.runs.get_mut(id) {
-                let bytes = cached.run.size_estimate();
-                self.bytes = self.bytes + bytes - cached.bytes;
-                cached.bytes = bytes;
+    /// Counts what a commit wrote, and lets go of the runs that were not used for longest until the bound is kept. `busy`
+    /// are runs with changes that are not committed: they stay.
+    pub fn settle(&mut self, writes: &[RunWrite], busy: &HashSet<RunId>) {
+        for write in writes {
+            if let Some(cached) = self.runs.get_mut(&write.run) {
+                let before = cached.bytes;
+                cached.grow(write.size());
+                self.bytes = self.bytes + cached.bytes - before;
             }
         }
         if self.bytes <= self.bytes_max {

@@ -428,7 +428,7 @@ impl<'a> Wheel<'a> {
         // Nobody knows when a run that waits for somebody will go on: until then it costs its keys and no memory.
         let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
         waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));
-        self.cache.settle(&batch.touched, &busy);
+        self.cache.settle(&commit.writes, &busy);
         self.since_trim += batch.inputs;
         Ok(())
     }

@@ -254,7 +254,7 @@ fn unescape(name: &str) -> String {
 
 /// The field of a node.
 pub fn node_field(frame: &FramePath, node: &str) -> String {
-    format!("n:{frame}/{}", escape(node))
+    ["n:", frame.as_str(), "/", &escape(node)].concat()
 }
 
 /// The frame and the node of such a field.
@@ -265,7 +265,7 @@ pub fn node_of_field(field: &str) -> Option<(FramePath, NodeId)> {
 
 /// The field of a variable.
 pub fn variable_field(frame: &FramePath, node: &str, name: &str) -> String {
-    format!("v:{frame}/{}.{}", escape(node), escape(name))
+    ["v:", frame.as_str(), "/", &escape(node), ".", &escape(name)].concat()
 }
 
 /// The field of a stream.

@@ -219,7 +219,7 @@ impl Wheel {
         for id in &batch.ended {
             self.cache.end(*id);
         }
-        self.cache.settle(&batch.touched, &busy);
+        self.cache.settle(&batch.commit.writes, &busy);
     }
 
     /// Looks for jobs that nobody has, or trims what is applied.

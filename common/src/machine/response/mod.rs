@@ -126,13 +126,15 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     {
         return true;
     }
-    let about = cx.about(&root, source.unwrap_or(graph.responses[active].node));
-    if let Some(closed) = streams::tell_held(cx, &about, selector) {
+    let node = source.unwrap_or(graph.responses[active].node);
+    if let Some(closed) = streams::tell_held(cx, node, selector) {
         return closed;
     }
     // An answer's text is its author's; an output that is a secret is shown as outputs are.
     let is_output = graph.node(graph.responses[active].node).kind == NodeKind::End;
     let Some(chunk) = value_chunk(cx, &root, selector, is_output) else { return false };
+    // Only here, since a cursor that waits is looked at in every step.
+    let about = cx.about(&root, node);
     tell(cx, about, selector.clone(), chunk, last);
     true
 }

@@ -170,8 +170,13 @@ pub(in crate::machine) fn close_of_node(cx: &mut Step<'_>, frame: &FramePath, no
 }
 
 /// Tells what is held of a text whose turn it is. None when nothing of it ever came; else whether it has ended.
-pub(super) fn tell_held(cx: &mut Step<'_>, about: &About, selector: &Selector) -> Option<bool> {
+pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) -> Option<bool> {
+    if cx.run.response.streams.is_empty() {
+        return None;
+    }
     let key = stream_key(selector);
+    cx.run.response.streams.get(&key)?;
+    let about = &cx.about(&FramePath::root(), node);
     let stream = cx.run.response.streams.get_mut(&key)?;
     let held = std::mem::take(&mut stream.held);
     let closed = stream.closed;

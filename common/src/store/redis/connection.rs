@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, Script};
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script};
 
 use super::StoreError;
 use crate::config::{RedisConfig, masked_url};
@@ -148,6 +148,10 @@ impl Connector {
                 "Redis at {} refuses this user while {doing}: {reason}; check the user, the password and its ACL in redis.url",
                 self.address
             )),
+            // A reply that ends in the middle, with the connection that it came over.
+            _ if error.kind() == ErrorKind::Parse => {
+                StoreError::Unreachable { address: self.address.to_string(), doing, reason }
+            }
             _ if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() => {
                 StoreError::Unreachable { address: self.address.to_string(), doing, reason }
             }

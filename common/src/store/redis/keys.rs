@@ -2,6 +2,8 @@
 //!
 //! `{n}` is the shard's hash tag: one commit touches one slot, and the same code runs where slots are spread.
 
+use uuid::Uuid;
+
 use crate::ids::{BlobId, RunId, ShardId};
 use crate::machine::run::RunStatus;
 
@@ -24,6 +26,13 @@ impl Keys {
     }
     fn shard(&self, shard: ShardId, rest: &str) -> String {
         format!("{}:{{{shard}}}:{rest}", self.namespace)
+    }
+
+    /// By hand, since a commit spells several for each run.
+    fn of_run(&self, run: RunId, rest: &str) -> String {
+        let (shard, mut id) = (run.shard().0.to_string(), Uuid::encode_buffer());
+        let id = run.uuid().hyphenated().encode_lower(&mut id);
+        [&self.namespace, ":{", &shard, "}:run:", id, rest].concat()
     }
 
     // ---- the namespace
@@ -148,23 +157,23 @@ impl Keys {
 
     /// hash: the run
     pub fn run(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}"))
+        self.of_run(run, "")
     }
     /// hash: its state
     pub fn state(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}:state"))
+        self.of_run(run, ":state")
     }
     /// hash: what closed frames of open containers left
     pub fn collected(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}:collected"))
+        self.of_run(run, ":collected")
     }
     /// hash: its pauses and the answers to them
     pub fn pauses(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}:pauses"))
+        self.of_run(run, ":pauses")
     }
     /// hash: keys of commands and the hashes of what they asked
     pub fn commands(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}:commands"))
+        self.of_run(run, ":commands")
     }
     /// every key of a run
     pub fn all_of(&self, run: RunId) -> [String; 8] {
@@ -181,15 +190,15 @@ impl Keys {
     }
     /// list: chunks whose turn has not come
     pub fn held(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}:held"))
+        self.of_run(run, ":held")
     }
     /// stream: its events
     pub fn events(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}:events"))
+        self.of_run(run, ":events")
     }
     /// hash: its blobs and their sizes
     pub fn blobs(&self, run: RunId) -> String {
-        self.shard(run.shard(), &format!("run:{run}:blobs"))
+        self.of_run(run, ":blobs")
     }
 }
 
@@ -201,6 +210,7 @@ mod tests {
     fn everything_of_a_shard_carries_its_hash_tag() {
         let (keys, shard) = (Keys::new("tm"), ShardId(3));
         let run = RunId::new(1, 2, shard);
+        assert_eq!(keys.state(run), format!("tm:{{3}}:run:{run}:state"));
         for key in [
             keys.owner(shard),
             keys.fence(shard),
