@@ -16,6 +16,8 @@ mod arguments;
 mod budget;
 mod compiled;
 mod convert;
+#[cfg(test)]
+mod corpus;
 mod errors;
 mod filters;
 mod globals;
@@ -33,6 +35,7 @@ mod tokens;
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use minijinja::{AutoEscape, Environment, ErrorKind, Value};
@@ -149,7 +152,9 @@ impl JinjaTemplate {
                 .map(|(name, segment)| (name.as_str(), convert::value(&segment.value, self.mutable))),
         );
         let mut writer = Writer { text: Vec::new(), bytes_max, full: false };
-        let rendered = template.render_captured_to(context.clone(), &mut writer).map(drop);
+        // minijinja panics on a few templates, such as one that takes turns among nothing; nothing of it is kept.
+        let render = AssertUnwindSafe(|| template.render_captured_to(context.clone(), &mut writer).map(drop));
+        let Ok(rendered) = catch_unwind(render) else { return Err(failed("the template cannot be rendered")) };
         match rendered {
             Ok(()) => Ok(Some(String::from_utf8_lossy(&writer.text).into_owned())),
             Err(_) if writer.full => Ok(None),

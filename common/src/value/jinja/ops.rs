@@ -18,6 +18,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_function("__pow", |state: &mut State, signs: &str, values: Rest<Value>| {
         chain(state, signs, &values)
     });
+    env.add_function("__no_items", || Err::<Value, _>(failure("no items for cycling given")));
     env.add_function("__keep", mutable::keep);
     env.add_function("__put", mutable::put);
     env.add_function("__list", |state: &mut State, value: Value| {

@@ -119,6 +119,9 @@ impl<'s> Pass<'_, 's> {
     fn sees(&self, sign: &str) -> bool {
         self.peek().is_some_and(|token| token.text == sign && token.kind != Kind::Text)
     }
+    fn sees_name(&self, name: &str) -> bool {
+        self.peek().is_some_and(|token| token.text == name && token.kind == Kind::Name)
+    }
     fn take(&mut self) -> Option<String> {
         let token = self.peek()?;
         self.at += 1;
@@ -258,7 +261,13 @@ impl<'s> Pass<'_, 's> {
         loop {
             if self.sees(".") {
                 out.push_str(&self.take()?);
+                let cycles = self.sees_name("cycle");
                 out.push_str(&self.take()?);
+                if cycles && self.sees("(") && self.tokens.get(self.at + 1).is_some_and(|t| t.text == ")") {
+                    // minijinja would divide by the number of its arguments.
+                    self.at += 2;
+                    out.push_str("(__no_items())");
+                }
             } else if self.sees("[") || self.sees("(") {
                 out.push_str(&self.group()?);
             } else if filters && self.sees("|") {
