@@ -14,6 +14,7 @@
 
 mod arguments;
 mod budget;
+mod check;
 mod compiled;
 mod convert;
 #[cfg(test)]
@@ -168,6 +169,9 @@ impl JinjaTemplate {
 }
 
 fn compile(source: &str, mutable: bool) -> Result<Environment<'static>, String> {
+    if let Some(complaint) = check::complaint(source) {
+        return Err(complaint);
+    }
     let rewritten = rewrite::rewrite(source, mutable).map_err(
         |rewrite::TooLong| "an expression of the template is too long; use `set` to take it apart",
     )?;
