@@ -19,7 +19,9 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("string", |state: &State, value: Value| text_of(state, &value));
     env.add_filter("e", escape);
     env.add_filter("escape", escape);
-    env.add_filter("forceescape", escape);
+    env.add_filter("forceescape", |state: &State, value: Value| {
+        text_of(state, &value).map(|text| Value::from_safe_string(html(&text)))
+    });
     env.add_filter("pprint", |value: Value| show::repr(&value));
     env.add_filter("tojson", tojson);
     env.add_filter("join", join);
@@ -74,12 +76,14 @@ pub(super) fn html(text: &str) -> String {
     escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;").replace("&#x2f;", "/")
 }
 
-fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let mut args = Arguments::of(args, named);
     let indent = args.next("indent")?.map(i64::try_from).transpose()?;
     args.finish()?;
     if value.is_undefined() {
-        return Err(failure("Object of type Undefined is not JSON serializable"));
+        let strict = given(state, &value).is_err();
+        let found = if strict { "StrictUndefined" } else { "Undefined" };
+        return Err(failure(format!("Object of type {found} is not JSON serializable")));
     }
     let layout = match indent {
         Some(indent) => JsonLayout::Indent(width(indent)?),
@@ -90,9 +94,9 @@ fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> 
     json_into(&mut out, &json, layout, true);
     charge(state, out.len())?;
     let escapes = [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\'', "\\u0027")];
-    Ok(escapes
-        .iter()
-        .fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }))
+    Ok(Value::from_safe_string(
+        escapes.iter().fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }),
+    ))
 }
 
 fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
@@ -107,6 +111,7 @@ fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
             Some(path) => sequences::attribute(&item, path)?,
             None => item,
         };
+        given(state, &item)?;
         out.push_str(if at == 0 { "" } else { &between });
         out.push_str(&show::text(&item));
         if out.len() > crate::limits::VALUE_BYTES_MAX {
@@ -120,11 +125,16 @@ fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
 fn replace(
     state: &mut State,
     text: Value,
-    old: Value,
-    new: Value,
-    count: Option<i64>,
+    args: Rest<Value>,
+    named: Kwargs,
 ) -> Result<String, Error> {
-    let (text, old, new) = (text_of(state, &text)?, show::text(&old), show::text(&new));
+    let mut args = Arguments::of(args, named);
+    let missing = |name: &str| failure(format!("do_replace() missing 1 required positional argument: '{name}'"));
+    let old = args.next("old")?.ok_or_else(|| missing("old"))?;
+    let new = args.next("new")?.ok_or_else(|| missing("new"))?;
+    let count = args.next("count")?.map(i64::try_from).transpose()?;
+    args.finish()?;
+    let (text, old, new) = (text_of(state, &text)?, text_of(state, &old)?, text_of(state, &new)?);
     let most = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
     let found = text.matches(old.as_str()).count().min(most);
     charge(state, text.len().saturating_add(found.saturating_mul(new.len())))?;
@@ -151,9 +161,8 @@ fn striptags(state: &State, text: Value) -> Result<String, Error> {
 }
 
 fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
-    let object = value.as_object().ok_or_else(|| failure("xmlattr needs a mapping"))?;
     let mut out = Vec::new();
-    for (key, item) in object.try_iter_pairs().into_iter().flatten() {
+    for (key, item) in sequences::pairs_of(&value)? {
         let key = show::text(&key);
         if item.is_none() || item.is_undefined() {
             continue;

@@ -50,7 +50,10 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
     Ok(Some(match method {
         "ljust" => padded(state, args, false)?,
         "rjust" => padded(state, args, true)?,
-        "center" => Value::from(layout::center(text, from_args::<(i64,)>(args)?.0)?),
+        "center" => {
+            let (to, fill): (i64, Option<char>) = from_args(args)?;
+            Value::from(layout::center(text, to, fill.unwrap_or(' '))?)
+        }
         "zfill" => {
             let missing = width(from_args::<(i64,)>(args)?.0)?.saturating_sub(characters(text));
             let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));

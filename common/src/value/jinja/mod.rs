@@ -15,6 +15,7 @@
 mod arguments;
 mod budget;
 mod check;
+mod compare;
 mod compiled;
 mod convert;
 #[cfg(test)]
@@ -64,6 +65,7 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env.set_unknown_method_callback(methods::call);
     globals::add(&mut env);
     ops::add(&mut env);
+    compare::add(&mut env);
     filters::add(&mut env);
     layout::add(&mut env);
     numbers::add(&mut env);
@@ -71,6 +73,7 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     sorting::add(&mut env);
     env.add_test("callable", show::is_callable);
     env.add_test("sequence", show::is_sequence);
+    env.add_test("iterable", show::is_iterable);
     env
 });
 

@@ -200,6 +200,10 @@ pub(super) fn keep(value: Value) -> Result<Value, Error> {
         Some(ObjectRepr::Iterable) => Value::from(sequences::items(&value)?),
         Some(_) | None => value,
     };
+    if show::is_loop(&value) {
+        // Only a name of the loop's own body can hold it, and goes with the round.
+        return Ok(value);
+    }
     refuse(!is_sound(&Rule { container: std::ptr::null(), namespaces: true }, &value, 0))?;
     Ok(value)
 }

@@ -90,6 +90,9 @@ fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String, too_long: &
         if word.trim() == "set" {
             inner.push_str(&pass.assignment()?);
         }
+        if word.trim() == "for" {
+            inner.push_str(&pass.loop_head()?);
+        }
     }
     inner.push_str(&pass.items()?);
     if pass.at < tokens.len() {
@@ -135,8 +138,8 @@ impl<'s> Pass<'_, 's> {
             match token.kind {
                 Kind::Close => break,
                 Kind::Name if WORDS.contains(&token.text) => out.push_str(&self.take()?),
-                Kind::Text | Kind::Number | Kind::Name | Kind::Open => out.push_str(&self.sum()?),
-                Kind::Sign if matches!(token.text, "-" | "+") => out.push_str(&self.sum()?),
+                Kind::Text | Kind::Number | Kind::Name | Kind::Open => out.push_str(&self.comparison()?),
+                Kind::Sign if matches!(token.text, "-" | "+") => out.push_str(&self.comparison()?),
                 // `*args` and `**kwargs` of a call, commas, comparisons, `=`.
                 Kind::Sign => {
                     self.top_level_comma |= token.text == "," && self.depth == 0;
@@ -145,6 +148,34 @@ impl<'s> Pass<'_, 's> {
             }
         }
         Some(out)
+    }
+
+    /// What follows `for`, up to its condition: the list goes through `__iter`, which refuses what has no items.
+    fn loop_head(&mut self) -> Option<String> {
+        let mut out = String::new();
+        while !self.sees_name("in") {
+            out.push_str(&self.take()?);
+        }
+        out.push_str(&self.take()?);
+        let mut list = String::new();
+        let mut commas = false;
+        while let Some(token) = self.peek() {
+            match token.text {
+                "if" | "recursive" if token.kind == Kind::Name => break,
+                _ if token.kind == Kind::Close => return None,
+                "," => {
+                    commas = true;
+                    list.push_str(&self.take()?);
+                }
+                "and" | "or" | "not" => list.push_str(&self.take()?),
+                _ => list.push_str(&self.comparison()?),
+            }
+        }
+        match list.trim() {
+            "" => None,
+            _ if commas => Some(format!("{out} __iter(({list}))")),
+            _ => Some(format!("{out} __iter({list})")),
+        }
     }
 
     /// What follows `set`: the value goes through `__keep`, or `__put` when it becomes an attribute; they see to it that
@@ -170,6 +201,41 @@ impl<'s> Pass<'_, 's> {
         Some(out)
     }
 
+    /// Comparisons in a row. Those for equality alone stay as they are: minijinja makes them as Python does.
+    fn comparison(&mut self) -> Option<String> {
+        let first = self.sum()?;
+        let mut signs = Vec::new();
+        let mut operands = first.clone();
+        let mut plain = first;
+        while let Some(token) = self.peek() {
+            let begin = self.at;
+            let sign = match token.text {
+                "==" | "!=" | "<" | "<=" | ">" | ">=" if token.kind == Kind::Sign => token.text,
+                "in" if token.kind == Kind::Name => "in",
+                "not" if token.kind == Kind::Name => {
+                    if self.tokens.get(self.at + 1).is_none_or(|next| next.text != "in") {
+                        break;
+                    }
+                    self.at += 1;
+                    "not-in"
+                }
+                _ => break,
+            };
+            self.at += 1;
+            let source: String =
+                self.tokens[begin..self.at].iter().flat_map(|token| [token.space, token.text]).collect();
+            let next = self.sum()?;
+            signs.push(sign);
+            plain.push_str(&source);
+            plain.push_str(&next);
+            operands.push(',');
+            operands.push_str(&next);
+        }
+        if signs.iter().all(|sign| matches!(*sign, "==" | "!=")) {
+            return Some(plain);
+        }
+        Some(format!(" __cmp('{}',{operands})", signs.join(" ")))
+    }
     fn sum(&mut self) -> Option<String> {
         self.chain("__sum", &["+", "-"], Self::concatenation)
     }
@@ -207,13 +273,25 @@ impl<'s> Pass<'_, 's> {
     }
 
     fn operand(&mut self) -> Option<String> {
-        let mut out = String::new();
+        let mut signs = Vec::new();
         while self.sees("-") || self.sees("+") {
-            let sign = self.take()?;
-            // minijinja knows no sign that changes nothing.
-            out.push_str(if sign.ends_with('+') { " " } else { &sign });
+            signs.push(self.peek()?.text);
+            self.at += 1;
         }
-        out.push_str(&self.primary()?);
+        let mut out = self.primary()?;
+        self.steps(&mut out, signs.is_empty())?;
+        if signs.is_empty() {
+            return Some(out);
+        }
+        // Signs bind closer than filters.
+        for sign in signs.into_iter().rev() {
+            let number = out.trim().starts_with(|c: char| c.is_ascii_digit());
+            out = match sign {
+                "-" if number => format!(" -{}", out.trim_start()),
+                "-" => format!(" __neg({out})"),
+                _ => format!(" __pos({out})"),
+            };
+        }
         self.steps(&mut out, true)?;
         Some(out)
     }
@@ -327,6 +405,10 @@ mod tests {
             ("{{ a ~ b + c }}", "{{ __sum('+', __cat('~', a, b), c) }}"),
             ("{{ '%s' % x|upper }}", "{{ __prod('%', '%s', x|upper) }}"),
             ("{{ -5|abs }}", "{{ -5|abs }}"),
+            ("{{ -a.b|abs }}", "{{ __neg(a.b)|abs }}"),
+            ("{{ a < b in c and d == e }}", "{{ __cmp('< in', a, b, c) and d == e }}"),
+            ("{{ a not in b }}", "{{ __cmp('not-in', a, b) }}"),
+            ("{% for a in 1, 2 if a %}", "{% for a in __iter((1, 2)) if a %}"),
             ("{{ (a + b)[1:n-1] }}", "{{ ( __sum('+',a, b))[1: __sum('-',n,1)] }}"),
             (
                 "{{ 1 if a is divisibleby 3 and b is not none else c + 1 }}",
@@ -335,7 +417,7 @@ mod tests {
             ("{%- set x = a+1 -%}", "{%- set x = __keep( __sum('+',a,1)) -%}"),
             (
                 "{% for k, v in d.items() if v > 1 + 2 recursive %}",
-                "{% for k, v in d.items() if v > __sum('+', 1, 2) recursive %}",
+                "{% for k, v in __iter(d.items()) if __cmp('>', v, __sum('+', 1, 2)) recursive %}",
             ),
             ("{{ {'a': {}}['a'] }}", "{{ {'a': {}}['a'] }}"),
             (
