@@ -13,6 +13,7 @@
 //! choose the same, since a node that runs again must find what it found before.
 
 mod arguments;
+mod braces;
 mod budget;
 mod check;
 mod compare;
@@ -30,6 +31,7 @@ mod numbers;
 mod ops;
 mod percent;
 mod rewrite;
+mod search;
 mod sequences;
 mod show;
 mod sorting;

@@ -104,7 +104,9 @@ impl Number {
 
 pub(super) fn operate(state: &mut State, sign: &str, left: &Value, right: &Value) -> Result<Value, Error> {
     for value in [left, right] {
-        if value.is_undefined() {
+        // `'%s' % missing` is a matter of the conversion.
+        let formatted = sign == "%" && left.as_str().is_some();
+        if value.is_undefined() && !formatted {
             return Err(undefined(value));
         }
     }
