@@ -90,18 +90,24 @@ impl Fields {
         let mut value = if base.is_empty() || base.bytes().all(|b| b.is_ascii_digit()) {
             let at = base.parse().unwrap_or(self.next);
             self.next += usize::from(base.is_empty());
-            let missing = || failure(format!("Replacement index {at} out of range for positional args tuple"));
+            let missing =
+                || failure(format!("Replacement index {at} out of range for positional args tuple"));
             self.in_order.get(at).cloned().ok_or_else(missing)?
         } else {
             self.named.get::<Option<Value>>(base)?.ok_or_else(|| failure(format!("'{base}'")))?
         };
         while !path.is_empty() {
             let (key, rest) = match path.strip_prefix('[') {
-                Some(inner) => inner.split_once(']').ok_or_else(|| failure("Missing ']' in format string"))?,
+                Some(inner) => {
+                    inner.split_once(']').ok_or_else(|| failure("Missing ']' in format string"))?
+                }
                 None => {
                     let name = path.trim_start_matches('.');
                     // Attributes are Python's, of which values here have none.
-                    return Err(plain_attribute(&value, &name[..name.find(['.', '[']).unwrap_or(name.len())]));
+                    return Err(plain_attribute(
+                        &value,
+                        &name[..name.find(['.', '[']).unwrap_or(name.len())],
+                    ));
                 }
             };
             let item = match key.parse::<i64>() {
@@ -119,7 +125,8 @@ impl Fields {
 }
 
 fn plain_attribute(value: &Value, key: &str) -> Error {
-    let told = no_attribute(value, &Value::from(key)).detail().unwrap_or_default().replace(" object'", "' object");
+    let told =
+        no_attribute(value, &Value::from(key)).detail().unwrap_or_default().replace(" object'", "' object");
     failure(told)
 }
 
@@ -192,12 +199,12 @@ fn apply(value: &Value, spec: &str) -> Result<String, Error> {
         return Ok(show::text(value));
     }
     let name = show::type_name(value);
-    if !matches!(value.kind(), ValueKind::Number | ValueKind::Bool | ValueKind::String | ValueKind::Undefined) {
+    if !matches!(value.kind(), ValueKind::Number | ValueKind::Bool | ValueKind::String | ValueKind::Undefined)
+    {
         return Err(failure(format!("unsupported format string passed to {name}.__format__")));
     }
     let spec = Spec::read(spec)?;
-    let unknown =
-        |kind: char| failure(format!("Unknown format code '{kind}' for object of type '{name}'"));
+    let unknown = |kind: char| failure(format!("Unknown format code '{kind}' for object of type '{name}'"));
     if value.as_str().is_some() || value.is_undefined() {
         if let Some(kind) = spec.kind.filter(|kind| *kind != 's') {
             return Err(unknown(kind));

@@ -11,7 +11,9 @@ use super::show;
 /// Adds the calls that [`super::rewrite`] makes of comparisons, and the tests that compare.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_function("__cmp", chain);
-    env.add_test("odd", |state: &mut State, value: Value| remainder(state, &value, 2).map(|rest| rest == Value::from(1)));
+    env.add_test("odd", |state: &mut State, value: Value| {
+        remainder(state, &value, 2).map(|rest| rest == Value::from(1))
+    });
     env.add_test("even", |state: &mut State, value: Value| {
         remainder(state, &value, 2).map(|rest| rest == Value::from(0))
     });

@@ -98,7 +98,8 @@ fn look_up(context: &Value, path: &str) -> Option<Value> {
 
 /// `sequence of wrong length (expected 2, got 3)` in Python's words.
 fn unpacking(detail: &str) -> String {
-    let numbers: Vec<&str> = detail.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+    let numbers: Vec<&str> =
+        detail.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
     match numbers.as_slice() {
         [wanted, found] if found.parse::<usize>().ok() > wanted.parse::<usize>().ok() => {
             format!("too many values to unpack (expected {wanted})")

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use super::arguments::{Arguments, given, text_of};
 use super::budget::{charge, width};
 use super::ops::failure;
-use super::{convert, percent, sequences, show};
+use super::{convert, percent, sequences, show, urlize};
 use crate::value::coerce::is_python_space;
 use crate::value::pyrepr::{JsonLayout, json_into};
 
@@ -34,7 +34,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     });
     env.add_filter("striptags", striptags);
     env.add_filter("xmlattr", xmlattr);
-    env.add_filter("urlize", urlize);
+    env.add_filter("urlize", urlize::urlize);
     env.add_filter("default", default);
     env.add_filter("d", default);
     env.add_filter("urlencode", urlencode);
@@ -95,7 +95,9 @@ fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> 
     charge(state, out.len())?;
     let escapes = [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\'', "\\u0027")];
     Ok(Value::from_safe_string(
-        escapes.iter().fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }),
+        escapes
+            .iter()
+            .fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }),
     ))
 }
 
@@ -122,14 +124,10 @@ fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
     Ok(out)
 }
 
-fn replace(
-    state: &mut State,
-    text: Value,
-    args: Rest<Value>,
-    named: Kwargs,
-) -> Result<String, Error> {
+fn replace(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
     let mut args = Arguments::of(args, named);
-    let missing = |name: &str| failure(format!("do_replace() missing 1 required positional argument: '{name}'"));
+    let missing =
+        |name: &str| failure(format!("do_replace() missing 1 required positional argument: '{name}'"));
     let old = args.next("old")?.ok_or_else(|| missing("old"))?;
     let new = args.next("new")?.ok_or_else(|| missing("new"))?;
     let count = args.next("count")?.map(i64::try_from).transpose()?;
@@ -177,58 +175,6 @@ fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
     }
     let space = if autospace.unwrap_or(true) && !out.is_empty() { " " } else { "" };
     Ok(format!("{space}{}", out.join(" ")))
-}
-
-#[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
-fn urlize(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
-    static LINK: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)^(https?://|www\.)?[^\s<>&'\x22]+$").expect("the pattern is well formed")
-    });
-    let mut args = Arguments::of(args, named);
-    let trim = args.next("trim_url_limit")?.map(i64::try_from).transpose()?;
-    let nofollow = args.flag("nofollow", false)?;
-    let target = args.next("target")?.map(|target| show::text(&target));
-    let rel = args.next("rel")?.map(|rel| show::text(&rel));
-    args.finish()?;
-    let mut rels: Vec<String> = rel.iter().flat_map(|rel| rel.split_whitespace()).map(String::from).collect();
-    rels.push("noopener".into());
-    rels.extend(nofollow.then(|| "nofollow".into()));
-    rels.sort();
-    rels.dedup();
-    let target = target.map(|target| format!(" target=\"{}\"", html(&target))).unwrap_or_default();
-    let text = html(&text_of(state, &text)?);
-    let link = |word: &str| {
-        let begin = word.len() - word.trim_start_matches(['(', '<']).len();
-        let middle = &word[begin..];
-        let end = middle.trim_end_matches([')', '.', ',', '!', '?', ';', ':']);
-        let tail = &middle[end.len()..];
-        let lower = end.to_lowercase();
-        let web = lower.starts_with("http://") || lower.starts_with("https://");
-        let bare = lower.starts_with("www.")
-            || [".com", ".org", ".net"].iter().any(|domain| lower.ends_with(domain)) && !lower.contains('@');
-        if !(web || bare) || !LINK.is_match(end) {
-            return word.to_string();
-        }
-        let shown = match trim.and_then(|limit| usize::try_from(limit).ok()) {
-            Some(limit) if end.chars().count() > limit => {
-                end.chars().take(limit).chain("...".chars()).collect()
-            }
-            Some(_) | None => end.to_string(),
-        };
-        let scheme = if web { "" } else { "https://" };
-        format!(
-            "{}<a href=\"{scheme}{end}\" rel=\"{}\"{target}>{shown}</a>{tail}",
-            &word[..begin],
-            rels.join(" ")
-        )
-    };
-    Ok(text
-        .split_inclusive(char::is_whitespace)
-        .map(|word| {
-            let bare = word.trim_end();
-            format!("{}{}", link(bare), &word[bare.len()..])
-        })
-        .collect())
 }
 
 /// Percent-encoding: of a text with its slashes kept, or of pairs as a query.

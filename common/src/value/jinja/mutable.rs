@@ -10,6 +10,7 @@ use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Tuple,
 use minijinja::{Error, ErrorKind, State};
 
 use super::budget::charge;
+use super::compare::comparable;
 use super::ops::failure;
 use super::{globals, sequences, show};
 
@@ -102,6 +103,7 @@ impl Object for List {
                 let (options,): (Kwargs,) = from_args(args)?;
                 let backwards: Option<bool> = options.get("reverse")?;
                 let mut items = lock(&self.0);
+                items.windows(2).try_for_each(|pair| comparable("<", &pair[1], &pair[0]))?;
                 items.sort();
                 if backwards == Some(true) {
                     items.reverse();

@@ -29,7 +29,9 @@ fn round(value: Value, digits: Option<i32>, method: Option<String>, options: Kwa
     let whole = value.is_integer() || value.kind() == ValueKind::Bool;
     let number = f64::try_from(value.clone()).unwrap_or(f64::from(u8::from(value.is_true())));
     match method.as_str() {
-        "common" if whole && digits >= 0 => Ok(value),
+        "common" if whole && digits >= 0 => {
+            i128::try_from(value.clone()).map(whole_value).or(Ok(Value::from(i64::from(value.is_true()))))
+        }
         "common" => {
             let rounded = round_half_even(number, digits);
             #[expect(clippy::cast_possible_truncation, reason = "it was a whole number before")]

@@ -263,7 +263,9 @@ fn unsupported(sign: &str, left: &Value, right: &Value) -> Error {
     let (left_type, right_type) = (show::type_name(left), show::type_name(right));
     let other = if left.as_str().is_some() || left.as_object().is_some() { right_type } else { left_type };
     match sign {
-        "*" if other != "int" && [left, right].iter().any(|v| v.as_str().is_some() || v.kind() == ValueKind::Seq) => {
+        "*" if other != "int"
+            && [left, right].iter().any(|v| v.as_str().is_some() || v.kind() == ValueKind::Seq) =>
+        {
             failure(format!("can't multiply sequence by non-int of type '{other}'"))
         }
         "**" => {

@@ -5,7 +5,7 @@ use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Error, State};
 
 use super::budget::charge;
-use super::ops::{failure, whole_value};
+use super::ops::{failure, undefined, whole_value};
 use super::{sequences, show};
 
 /// The operator: a tuple gives one value for each conversion, a mapping gives values by name, anything else is one.
@@ -113,6 +113,9 @@ impl<'s> Spec<'s> {
     }
 
     fn apply(&self, value: Value, index: usize) -> Result<String, Error> {
+        if value.is_undefined() && !matches!(self.conversion, 's' | 'r' | 'a') {
+            return Err(undefined(&value));
+        }
         let found = show::type_name(&value);
         let numeric = matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
         let (conversion, value) = match self.conversion {

@@ -12,7 +12,12 @@ use super::{sequences, show};
 ///
 /// # Errors
 /// Python's message when the arguments do not fit.
-pub(super) fn call(state: &mut State, text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+pub(super) fn call(
+    state: &mut State,
+    text: &str,
+    method: &str,
+    args: &[Value],
+) -> Result<Option<Value>, Error> {
     Ok(Some(match method {
         "startswith" | "endswith" => {
             let (affix, begin, end): (Value, Option<i64>, Option<i64>) = from_args(args)?;
@@ -34,9 +39,9 @@ pub(super) fn call(state: &mut State, text: &str, method: &str, args: &[Value]) 
         }
         "find" | "rfind" | "index" | "rindex" => {
             let (wanted, begin, end): (Value, Option<i64>, Option<i64>) = from_args(args)?;
-            let wanted = wanted.as_str().ok_or_else(|| {
-                failure(format!("must be str, not {}", show::type_name(&wanted)))
-            })?;
+            let wanted = wanted
+                .as_str()
+                .ok_or_else(|| failure(format!("must be str, not {}", show::type_name(&wanted))))?;
             let found = part(text, begin, end).and_then(|(skipped, part)| {
                 let at = if method.starts_with('r') { part.rfind(wanted) } else { part.find(wanted) };
                 at.map(|at| skipped + part[..at].chars().count())

@@ -123,10 +123,8 @@ pub(super) fn attribute(item: &Value, path: &Value) -> Result<Value, Error> {
     let mut behind: Option<(Value, &str)> = None;
     for part in path.split('.') {
         if at.is_undefined() {
-            return Err(behind.map_or_else(
-                || undefined(&at),
-                |(owner, name)| no_attribute(&owner, &Value::from(name)),
-            ));
+            return Err(behind
+                .map_or_else(|| undefined(&at), |(owner, name)| no_attribute(&owner, &Value::from(name))));
         }
         behind = Some((at.clone(), part));
         at = match part.parse::<i64>() {

@@ -7,10 +7,9 @@ use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Tuple, Valu
 use minijinja::{Environment, Error, State};
 
 use super::arguments::{Arguments, given};
-use super::ops::failure;
 use super::compare::{comparable, ordered};
+use super::ops::failure;
 use super::sequences::{attribute, items, no_attribute, pairs_of};
-use super::show;
 
 /// Adds them.
 pub(super) fn add(env: &mut Environment<'static>) {
@@ -35,7 +34,11 @@ fn sort(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
     args.finish()?;
     let mut keyed = Vec::new();
     for item in items(&value)? {
-        keyed.push((sort_key(&item, path.as_ref(), case_sensitive)?, item));
+        let key = sort_key(&item, path.as_ref(), case_sensitive)?;
+        if let (Some(path), Some(lacking)) = (&path, key.iter().find(|key| key.is_undefined())) {
+            given(state, lacking).map_err(|_| no_attribute(&item, path))?;
+        }
+        keyed.push((key, item));
     }
     in_order(&mut keyed, backwards)?;
     Ok(keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>().into())
@@ -61,8 +64,7 @@ fn fold(value: Value, case_sensitive: bool) -> Value {
 fn in_order<T>(keyed: &mut [(Vec<Value>, T)], backwards: bool) -> Result<(), Error> {
     for pair in keyed.windows(2) {
         let differing = pair[0].0.iter().zip(&pair[1].0).find(|(left, right)| left != right);
-        let unequal_alone = pair[0].0.iter().zip(&pair[1].0).find(|(left, _)| left.is_undefined());
-        for (left, right) in differing.or(unequal_alone) {
+        if let Some((left, right)) = differing {
             comparable("<", right, left)?;
         }
     }

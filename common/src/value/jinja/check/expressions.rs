@@ -123,7 +123,8 @@ impl<'s> Parser<'s> {
             if not_in {
                 self.next()?;
             }
-            let compares = token.kind == Kind::Sign && matches!(token.text, "==" | "!=" | "<" | "<=" | ">" | ">=");
+            let compares =
+                token.kind == Kind::Sign && matches!(token.text, "==" | "!=" | "<" | "<=" | ">" | ">=");
             if !(compares || not_in || token.is_name("in")) {
                 return Ok(node);
             }
@@ -138,7 +139,9 @@ impl<'s> Parser<'s> {
         let mut node = self.operand(true)?;
         loop {
             let token = self.current()?;
-            if token.kind != Kind::Sign || !matches!(token.text, "+" | "-" | "~" | "*" | "/" | "//" | "%" | "**") {
+            if token.kind != Kind::Sign
+                || !matches!(token.text, "+" | "-" | "~" | "*" | "/" | "//" | "%" | "**")
+            {
                 return Ok(node);
             }
             self.next()?;

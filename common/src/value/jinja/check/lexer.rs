@@ -62,17 +62,21 @@ fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is well formed")
 }
 
-static TAG: LazyLock<Regex> = LazyLock::new(|| pattern(r"\{%[-+]?\s*raw\s*-?%\}|\{%[-+]?|\{\{[-+]?|\{#[-+]?"));
+static TAG: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\{%[-+]?\s*raw\s*-?%\}|\{%[-+]?|\{\{[-+]?|\{#[-+]?"));
 static RAW_END: LazyLock<Regex> = LazyLock::new(|| pattern(r"\{%[-+]?\s*endraw\s*[-+]?%\}"));
 static FRACTION: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?i)^(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?e[+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)")
+    pattern(
+        r"(?i)^(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?e[+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)",
+    )
 });
 static INTEGER: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i)^(?:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)")
 });
 static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\w+"));
 static TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?s)^(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"#));
-static SIGN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:\*\*|//|==|!=|<=|>=|[-+*/%~\[\](){}><=.:|,;])"));
+static SIGN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:\*\*|//|==|!=|<=|>=|[-+*/%~\[\](){}><=.:|,;])"));
 
 /// The tokens; the last is the template's end or a mistake.
 pub(super) fn tokens(source: &str) -> Vec<Token<'_>> {
@@ -104,7 +108,9 @@ impl<'s> Lexer<'s> {
             self.at = tag.end();
             let rest = &self.source[self.at..];
             match tag.as_str() {
-                raw if raw.ends_with("%}") => self.skip(RAW_END.find(rest).map(|m| m.end()), "raw directive")?,
+                raw if raw.ends_with("%}") => {
+                    self.skip(RAW_END.find(rest).map(|m| m.end()), "raw directive")?
+                }
                 begin if begin.starts_with("{#") => {
                     self.skip(rest.find("#}").map(|at| at + 2), "comment tag")?;
                 }

@@ -15,13 +15,8 @@ const DEPTH_MAX: usize = 70;
 /// Jinja2's complaint about the template, if it has one.
 pub(super) fn complaint(source: &str) -> Option<String> {
     let source = source.strip_suffix('\n').unwrap_or(source);
-    let mut parser = Parser {
-        tokens: lexer::tokens(source),
-        at: 0,
-        depth: 0,
-        tags: Vec::new(),
-        ends: Vec::new(),
-    };
+    let mut parser =
+        Parser { tokens: lexer::tokens(source), at: 0, depth: 0, tags: Vec::new(), ends: Vec::new() };
     match parser.current().and_then(|_| parser.body(None)) {
         Ok(()) | Err(Stop::TooDeep) => None,
         Err(Stop::Wrong(message)) => Some(message),

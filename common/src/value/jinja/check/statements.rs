@@ -1,7 +1,7 @@
 //! Text, prints and blocks.
 
-use super::lexer::Kind;
 use super::expressions::{Node, Tuple};
+use super::lexer::Kind;
 use super::{Parser, Stop, wrong};
 
 impl Parser<'_> {
