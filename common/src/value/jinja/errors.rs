@@ -34,6 +34,15 @@ pub(super) fn message(error: &Error, context: Option<&Value>) -> String {
         ErrorKind::UnknownFunction => format!("'{}' is undefined", detail.trim_end_matches(" is unknown")),
         ErrorKind::TemplateNotFound => "no loader for this environment specified".into(),
         ErrorKind::SyntaxError => syntax(detail, innermost),
+        _ if detail.starts_with("cannot convert string to i") => {
+            "'str' object cannot be interpreted as an integer".into()
+        }
+        _ if detail.starts_with("cannot convert number to i") => {
+            "'float' object cannot be interpreted as an integer".into()
+        }
+        _ if detail == "cannot slice by step size of 0" => "slice step cannot be zero".into(),
+        _ if detail == "cannot create range with step of 0" => "range() arg 3 must not be zero".into(),
+        _ if detail == "value of type number cannot be sliced" => "'int' object is not subscriptable".into(),
         _ if detail == "value is not iterable" => "cannot unpack non-iterable object".into(),
         _ if detail.starts_with("sequence of wrong length") => unpacking(detail),
         _ if detail.starts_with("value of type ") && detail.ends_with(" is not callable") => {
@@ -45,9 +54,6 @@ pub(super) fn message(error: &Error, context: Option<&Value>) -> String {
         }
         _ if detail.starts_with("can only assign to namespaces") => {
             "cannot assign attribute on non-namespace object".into()
-        }
-        _ if detail == "cannot assign to reserved variable name loop" => {
-            "Can't assign to special loop variable in for-loop target".into()
         }
         _ if detail.is_empty() => innermost.kind().to_string(),
         _ => detail.into(),

@@ -122,6 +122,9 @@ impl Parser<'_> {
 
     fn for_loop(&mut self) -> Result<(), Stop> {
         self.next()?;
+        if self.sees_name("loop")? {
+            return wrong("Can't assign to special loop variable in for-loop target");
+        }
         self.target(&Tuple { simple: true, end: Some("in"), ..Tuple::default() })?;
         self.expect_word("in")?;
         self.tuple(&Tuple { no_condition: true, end: Some("recursive"), ..Tuple::default() })?;
