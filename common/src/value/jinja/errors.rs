@@ -34,8 +34,27 @@ pub(super) fn message(error: &Error, context: Option<&Value>) -> String {
         ErrorKind::UnknownFunction => format!("'{}' is undefined", detail.trim_end_matches(" is unknown")),
         ErrorKind::TemplateNotFound => "no loader for this environment specified".into(),
         ErrorKind::SyntaxError => syntax(detail, innermost),
-        _ if detail == "number is not iterable" => "'int' object is not iterable".into(),
-        _ if detail == "bool is not iterable" => "'bool' object is not iterable".into(),
+        _ if detail.starts_with("cannot convert string to i") => {
+            "'str' object cannot be interpreted as an integer".into()
+        }
+        _ if detail.starts_with("cannot convert number to i") => {
+            "'float' object cannot be interpreted as an integer".into()
+        }
+        _ if detail == "cannot slice by step size of 0" => "slice step cannot be zero".into(),
+        _ if detail == "cannot create range with step of 0" => "range() arg 3 must not be zero".into(),
+        _ if detail == "value of type number cannot be sliced" => "'int' object is not subscriptable".into(),
+        _ if detail == "value is not iterable" => "cannot unpack non-iterable object".into(),
+        _ if detail.starts_with("sequence of wrong length") => unpacking(detail),
+        _ if detail.starts_with("value of type ") && detail.ends_with(" is not callable") => {
+            not_callable(detail).into()
+        }
+        _ if detail == "object is not callable" => "'list' object is not callable".into(),
+        _ if detail == "cannot recurse outside of recursive loop" => {
+            "The loop must have the 'recursive' marker to be called recursively.".into()
+        }
+        _ if detail.starts_with("can only assign to namespaces") => {
+            "cannot assign attribute on non-namespace object".into()
+        }
         _ if detail.is_empty() => innermost.kind().to_string(),
         _ => detail.into(),
     }
@@ -81,6 +100,31 @@ fn look_up(context: &Value, path: &str) -> Option<Value> {
         return (!value.is_undefined()).then_some(value);
     }
     context.get_attr(path).ok().filter(|value| !value.is_undefined())
+}
+
+/// `sequence of wrong length (expected 2, got 3)` in Python's words.
+fn unpacking(detail: &str) -> String {
+    let numbers: Vec<&str> =
+        detail.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+    match numbers.as_slice() {
+        [wanted, found] if found.parse::<usize>().ok() > wanted.parse::<usize>().ok() => {
+            format!("too many values to unpack (expected {wanted})")
+        }
+        [wanted, found] => format!("not enough values to unpack (expected {wanted}, got {found})"),
+        _ => detail.into(),
+    }
+}
+
+/// `value of type number is not callable` in Python's words.
+fn not_callable(detail: &str) -> &'static str {
+    match detail.split(' ').nth(3) {
+        Some("string") => "'str' object is not callable",
+        Some("none") => "'NoneType' object is not callable",
+        Some("bool") => "'bool' object is not callable",
+        Some("undefined") => "No caller defined",
+        Some("map") => "'dict' object is not callable",
+        _ => "'int' object is not callable",
+    }
 }
 
 /// The name in minijinja's `filter x is unknown`.

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use super::arguments::{Arguments, given, text_of};
 use super::budget::{charge, width};
 use super::ops::failure;
-use super::{convert, percent, sequences, show};
+use super::{convert, percent, sequences, show, urlize};
 use crate::value::coerce::is_python_space;
 use crate::value::pyrepr::{JsonLayout, json_into};
 
@@ -19,7 +19,9 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("string", |state: &State, value: Value| text_of(state, &value));
     env.add_filter("e", escape);
     env.add_filter("escape", escape);
-    env.add_filter("forceescape", escape);
+    env.add_filter("forceescape", |state: &State, value: Value| {
+        text_of(state, &value).map(|text| Value::from_safe_string(html(&text)))
+    });
     env.add_filter("pprint", |value: Value| show::repr(&value));
     env.add_filter("tojson", tojson);
     env.add_filter("join", join);
@@ -32,7 +34,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     });
     env.add_filter("striptags", striptags);
     env.add_filter("xmlattr", xmlattr);
-    env.add_filter("urlize", urlize);
+    env.add_filter("urlize", urlize::urlize);
     env.add_filter("default", default);
     env.add_filter("d", default);
     env.add_filter("urlencode", urlencode);
@@ -74,12 +76,14 @@ pub(super) fn html(text: &str) -> String {
     escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;").replace("&#x2f;", "/")
 }
 
-fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let mut args = Arguments::of(args, named);
     let indent = args.next("indent")?.map(i64::try_from).transpose()?;
     args.finish()?;
     if value.is_undefined() {
-        return Err(failure("Object of type Undefined is not JSON serializable"));
+        let strict = given(state, &value).is_err();
+        let found = if strict { "StrictUndefined" } else { "Undefined" };
+        return Err(failure(format!("Object of type {found} is not JSON serializable")));
     }
     let layout = match indent {
         Some(indent) => JsonLayout::Indent(width(indent)?),
@@ -90,9 +94,11 @@ fn tojson(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> 
     json_into(&mut out, &json, layout, true);
     charge(state, out.len())?;
     let escapes = [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\'', "\\u0027")];
-    Ok(escapes
-        .iter()
-        .fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }))
+    Ok(Value::from_safe_string(
+        escapes
+            .iter()
+            .fold(out, |out, (c, escape)| if out.contains(*c) { out.replace(*c, escape) } else { out }),
+    ))
 }
 
 fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
@@ -107,6 +113,7 @@ fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
             Some(path) => sequences::attribute(&item, path)?,
             None => item,
         };
+        given(state, &item)?;
         out.push_str(if at == 0 { "" } else { &between });
         out.push_str(&show::text(&item));
         if out.len() > crate::limits::VALUE_BYTES_MAX {
@@ -117,14 +124,15 @@ fn join(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
     Ok(out)
 }
 
-fn replace(
-    state: &mut State,
-    text: Value,
-    old: Value,
-    new: Value,
-    count: Option<i64>,
-) -> Result<String, Error> {
-    let (text, old, new) = (text_of(state, &text)?, show::text(&old), show::text(&new));
+fn replace(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+    let mut args = Arguments::of(args, named);
+    let missing =
+        |name: &str| failure(format!("do_replace() missing 1 required positional argument: '{name}'"));
+    let old = args.next("old")?.ok_or_else(|| missing("old"))?;
+    let new = args.next("new")?.ok_or_else(|| missing("new"))?;
+    let count = args.next("count")?.map(i64::try_from).transpose()?;
+    args.finish()?;
+    let (text, old, new) = (text_of(state, &text)?, text_of(state, &old)?, text_of(state, &new)?);
     let most = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
     let found = text.matches(old.as_str()).count().min(most);
     charge(state, text.len().saturating_add(found.saturating_mul(new.len())))?;
@@ -151,9 +159,8 @@ fn striptags(state: &State, text: Value) -> Result<String, Error> {
 }
 
 fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
-    let object = value.as_object().ok_or_else(|| failure("xmlattr needs a mapping"))?;
     let mut out = Vec::new();
-    for (key, item) in object.try_iter_pairs().into_iter().flatten() {
+    for (key, item) in sequences::pairs_of(&value)? {
         let key = show::text(&key);
         if item.is_none() || item.is_undefined() {
             continue;
@@ -168,58 +175,6 @@ fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
     }
     let space = if autospace.unwrap_or(true) && !out.is_empty() { " " } else { "" };
     Ok(format!("{space}{}", out.join(" ")))
-}
-
-#[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
-fn urlize(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
-    static LINK: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)^(https?://|www\.)?[^\s<>&'\x22]+$").expect("the pattern is well formed")
-    });
-    let mut args = Arguments::of(args, named);
-    let trim = args.next("trim_url_limit")?.map(i64::try_from).transpose()?;
-    let nofollow = args.flag("nofollow", false)?;
-    let target = args.next("target")?.map(|target| show::text(&target));
-    let rel = args.next("rel")?.map(|rel| show::text(&rel));
-    args.finish()?;
-    let mut rels: Vec<String> = rel.iter().flat_map(|rel| rel.split_whitespace()).map(String::from).collect();
-    rels.push("noopener".into());
-    rels.extend(nofollow.then(|| "nofollow".into()));
-    rels.sort();
-    rels.dedup();
-    let target = target.map(|target| format!(" target=\"{}\"", html(&target))).unwrap_or_default();
-    let text = html(&text_of(state, &text)?);
-    let link = |word: &str| {
-        let begin = word.len() - word.trim_start_matches(['(', '<']).len();
-        let middle = &word[begin..];
-        let end = middle.trim_end_matches([')', '.', ',', '!', '?', ';', ':']);
-        let tail = &middle[end.len()..];
-        let lower = end.to_lowercase();
-        let web = lower.starts_with("http://") || lower.starts_with("https://");
-        let bare = lower.starts_with("www.")
-            || [".com", ".org", ".net"].iter().any(|domain| lower.ends_with(domain)) && !lower.contains('@');
-        if !(web || bare) || !LINK.is_match(end) {
-            return word.to_string();
-        }
-        let shown = match trim.and_then(|limit| usize::try_from(limit).ok()) {
-            Some(limit) if end.chars().count() > limit => {
-                end.chars().take(limit).chain("...".chars()).collect()
-            }
-            Some(_) | None => end.to_string(),
-        };
-        let scheme = if web { "" } else { "https://" };
-        format!(
-            "{}<a href=\"{scheme}{end}\" rel=\"{}\"{target}>{shown}</a>{tail}",
-            &word[..begin],
-            rels.join(" ")
-        )
-    };
-    Ok(text
-        .split_inclusive(char::is_whitespace)
-        .map(|word| {
-            let bare = word.trim_end();
-            format!("{}{}", link(bare), &word[bare.len()..])
-        })
-        .collect())
 }
 
 /// Percent-encoding: of a text with its slashes kept, or of pairs as a query.

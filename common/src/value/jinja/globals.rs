@@ -1,10 +1,11 @@
-//! Names that every template knows: `range`, `dict` and `namespace` come from minijinja, the others from here.
+//! Names that every template knows: `range` and `namespace` come from minijinja, the others from here.
 
-use minijinja::value::{Kwargs, Rest, Value};
-use minijinja::{Environment, Error};
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::{Environment, Error, State};
 
-use super::budget::width;
+use super::budget::{charge, width};
 use super::ops::failure;
+use super::{mutable, sequences};
 
 /// Words of `lipsum`. Jinja2 takes them at random; a run that is repeated must find the same text again.
 const WORDS: &str = "lorem ipsum dolor sit amet consectetuer adipiscing elit sed diam nonummy nibh euismod tincidunt ut \
@@ -13,9 +14,29 @@ const WORDS: &str = "lorem ipsum dolor sit amet consectetuer adipiscing elit sed
 /// Adds them.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.remove_global("debug");
+    env.add_function("dict", dict);
     env.add_function("cycler", |items: Rest<Value>| cycler(items.0));
     env.add_function("joiner", |between: Option<String>| joiner(between.unwrap_or_else(|| ", ".into())));
     env.add_function("lipsum", lipsum);
+}
+
+/// `dict(pairs, name=value)`: from another object or from a list of pairs.
+fn dict(state: &mut State, pairs: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    let mut all = Vec::new();
+    match pairs {
+        Some(pairs) if pairs.kind() == ValueKind::Map => all.extend(sequences::pairs_of(&pairs)?),
+        Some(pairs) => {
+            for pair in sequences::items(&pairs)? {
+                all.push((pair.get_item_by_index(0)?, pair.get_item_by_index(1)?));
+            }
+        }
+        None => {}
+    }
+    for name in named.args() {
+        all.push((Value::from(name), named.get(name)?));
+    }
+    charge(state, all.len() * 2 * size_of::<Value>())?;
+    Ok(mutable::dict(all))
 }
 
 fn cycler(items: Vec<Value>) -> Result<Value, Error> {

@@ -1,16 +1,20 @@
 //! Filters that fit text into a width: `center`, `truncate`, `wordwrap`, `indent`.
 
-use minijinja::value::{Kwargs, Rest, Value};
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 
-use super::arguments::{Arguments, text_of};
+use super::arguments::{Arguments, defined, text_of};
 use super::budget::{charge, width};
 use super::ops::failure;
+use super::show;
 
 /// Adds them.
 pub(super) fn add(env: &mut Environment<'static>) {
-    env.add_filter("center", |state: &State, text: Value, to: Option<i64>| {
-        center(&text_of(state, &text)?, to.unwrap_or(80))
+    env.add_filter("center", |state: &State, text: Value, args: Rest<Value>, named: Kwargs| {
+        let mut args = Arguments::of(args, named);
+        let to = args.integer("width", 80)?;
+        args.finish()?;
+        center(&text_of(state, &text)?, to, ' ')
     });
     env.add_filter("truncate", truncate);
     env.add_filter("wordwrap", wordwrap);
@@ -18,14 +22,25 @@ pub(super) fn add(env: &mut Environment<'static>) {
 }
 
 /// `str.center`: an odd space more goes to the left when the width is odd.
-pub(super) fn center(text: &str, to: i64) -> Result<String, Error> {
+pub(super) fn center(text: &str, to: i64, fill: char) -> Result<String, Error> {
     let (to, length) = (width(to)?, text.chars().count());
     let spaces = to.saturating_sub(length);
     let left = spaces / 2 + (spaces & to & 1);
-    Ok(format!("{}{text}{}", " ".repeat(left), " ".repeat(spaces - left)))
+    let fill = fill.to_string();
+    Ok(format!("{}{text}{}", fill.repeat(left), fill.repeat(spaces - left)))
+}
+
+/// A text that is to be taken apart by its lines.
+fn lines_of(text: &Value) -> Result<String, Error> {
+    defined(text)?;
+    let no_text = || failure(format!("'{}' object has no attribute 'splitlines'", show::type_name(text)));
+    text.as_str().map(String::from).ok_or_else(no_text)
 }
 
 fn truncate(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+    if matches!(text.kind(), ValueKind::None | ValueKind::Bool | ValueKind::Number) {
+        return Err(failure(format!("object of type '{}' has no len()", show::type_name(&text))));
+    }
     let text = text_of(state, &text)?;
     let mut args = Arguments::of(args, named);
     let length = args.integer("length", 255)?;
@@ -61,7 +76,7 @@ fn wordwrap(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) ->
     if to == 0 {
         return Err(failure("invalid width 0 (must be > 0)"));
     }
-    let text = text_of(state, &text)?;
+    let text = lines_of(&text)?;
     let lines = text.lines().map(|line| wrap(line, to, break_long, hyphens).join(&with));
     let out = lines.collect::<Vec<_>>().join(&with);
     charge(state, out.len())?;
@@ -138,7 +153,11 @@ fn indent(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> R
         Some(text) => text.to_string(),
         None => " ".repeat(width(by.as_i64().unwrap_or(4))?),
     };
-    let text = text_of(state, &text)?;
+    if text.as_str().is_none() && !text.is_undefined() && show::type_name(&text) != "list" {
+        let found = show::type_name(&text);
+        return Err(failure(format!("unsupported operand type(s) for +=: '{found}' and 'str'")));
+    }
+    let text = lines_of(&text)?;
     let lines = text.matches('\n').count() + 1;
     charge(state, text.len().saturating_add(lines.saturating_mul(by.len())))?;
     let mut out = String::new();

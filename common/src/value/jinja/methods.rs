@@ -5,9 +5,8 @@ use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::budget::{charge, width};
-use super::layout;
 use super::ops::{failure, undefined};
-use super::show;
+use super::{braces, layout, search, show};
 
 /// Calls a method on a value.
 ///
@@ -18,7 +17,10 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
         return Err(undefined(value));
     }
     let ours = match (value.kind(), value.as_str()) {
-        (_, Some(text)) => text_method(state, text, method, args)?,
+        (_, Some(text)) => match search::call(state, text, method, args)? {
+            Some(found) => Some(found),
+            None => text_method(state, text, method, args)?,
+        },
         (ValueKind::Number, _) => number_method(value, method)?,
         (ValueKind::Map, _) if method == "copy" => Some(value.clone()),
         (ValueKind::Seq | ValueKind::Iterable, _) => list_method(value, method, args)?,
@@ -50,7 +52,10 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
     Ok(Some(match method {
         "ljust" => padded(state, args, false)?,
         "rjust" => padded(state, args, true)?,
-        "center" => Value::from(layout::center(text, from_args::<(i64,)>(args)?.0)?),
+        "center" => {
+            let (to, fill): (i64, Option<char>) = from_args(args)?;
+            Value::from(layout::center(text, to, fill.unwrap_or(' '))?)
+        }
         "zfill" => {
             let missing = width(from_args::<(i64,)>(args)?.0)?.saturating_sub(characters(text));
             let (sign, digits) = text.split_at(usize::from(text.starts_with(['-', '+'])));
@@ -65,6 +70,9 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
         }
         "join" => {
             let (list,): (Value,) = from_args(args)?;
+            if matches!(list.kind(), ValueKind::None | ValueKind::Bool | ValueKind::Number) {
+                return Err(failure("can only join an iterable"));
+            }
             let mut parts = Vec::new();
             for (at, item) in super::sequences::items(&list)?.iter().enumerate() {
                 let part = item.as_str().map(String::from).ok_or_else(|| {
@@ -77,12 +85,7 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
             charge(state, joined)?;
             Value::from(parts.join(text))
         }
-        "format" => {
-            if text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 6) {
-                return Err(failure("the format has too large a width"));
-            }
-            return Ok(None);
-        }
+        "format" => Value::from(braces::method(state, text, args)?),
         "partition" | "rpartition" => {
             let (at,): (String,) = from_args(args)?;
             let found = if method == "partition" { text.split_once(&at) } else { text.rsplit_once(&at) };
@@ -92,17 +95,6 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
                 None => ["", "", text],
             };
             Value::from(Tuple::from(parts.map(Value::from)))
-        }
-        "rsplit" => {
-            let (at, most): (Option<String>, Option<i64>) = from_args(args)?;
-            let most = most.and_then(|most| usize::try_from(most).ok()).map_or(usize::MAX, |most| most + 1);
-            let mut parts: Vec<&str> = match &at {
-                Some(at) => text.rsplitn(most, at.as_str()).collect(),
-                None if most == usize::MAX => text.split_whitespace().rev().collect(),
-                None => text.trim().rsplitn(most, char::is_whitespace).map(str::trim_end).collect(),
-            };
-            parts.reverse();
-            parts.into_iter().map(Value::from).collect::<Vec<_>>().into()
         }
         "swapcase" => {
             text.chars()
@@ -121,12 +113,7 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
             let (suffix,): (String,) = from_args(args)?;
             Value::from(text.strip_suffix(suffix.as_str()).unwrap_or(text))
         }
-        "index" | "rindex" => {
-            let (part,): (String,) = from_args(args)?;
-            let at = if method == "index" { text.find(&part) } else { text.rfind(&part) };
-            Value::from(characters(&text[..at.ok_or_else(|| failure("substring not found"))?]))
-        }
-        "expandtabs" => Value::from(text.replace('\t', "        ")),
+        "isdigit" => Value::from(!text.is_empty() && text.chars().all(is_digit)),
         "isdecimal" => Value::from(
             !text.is_empty() && text.chars().all(|c| crate::value::coerce::decimal_digit(c).is_some()),
         ),
@@ -148,6 +135,12 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
         }
         _ => return Ok(None),
     }))
+}
+
+/// Digits, raised and lowered ones and those in circles included, but no fractions.
+fn is_digit(c: char) -> bool {
+    crate::value::coerce::decimal_digit(c).is_some()
+        || matches!(c, '²' | '³' | '¹' | '⁰' | '⁴'..='⁹' | '₀'..='₉' | '①'..='⑨' | '⓪')
 }
 
 fn number_method(value: &Value, method: &str) -> Result<Option<Value>, Error> {

@@ -10,6 +10,7 @@ use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Tuple,
 use minijinja::{Error, ErrorKind, State};
 
 use super::budget::charge;
+use super::compare::comparable;
 use super::ops::failure;
 use super::{globals, sequences, show};
 
@@ -102,6 +103,7 @@ impl Object for List {
                 let (options,): (Kwargs,) = from_args(args)?;
                 let backwards: Option<bool> = options.get("reverse")?;
                 let mut items = lock(&self.0);
+                items.windows(2).try_for_each(|pair| comparable("<", &pair[1], &pair[0]))?;
                 items.sort();
                 if backwards == Some(true) {
                     items.reverse();
@@ -200,6 +202,10 @@ pub(super) fn keep(value: Value) -> Result<Value, Error> {
         Some(ObjectRepr::Iterable) => Value::from(sequences::items(&value)?),
         Some(_) | None => value,
     };
+    if show::is_loop(&value) {
+        // Only a name of the loop's own body can hold it, and goes with the round.
+        return Ok(value);
+    }
     refuse(!is_sound(&Rule { container: std::ptr::null(), namespaces: true }, &value, 0))?;
     Ok(value)
 }

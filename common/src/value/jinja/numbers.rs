@@ -29,6 +29,9 @@ fn round(value: Value, digits: Option<i32>, method: Option<String>, options: Kwa
     let whole = value.is_integer() || value.kind() == ValueKind::Bool;
     let number = f64::try_from(value.clone()).unwrap_or(f64::from(u8::from(value.is_true())));
     match method.as_str() {
+        "common" if value.kind() == ValueKind::Bool && digits >= 0 => {
+            Ok(Value::from(i64::from(value.is_true())))
+        }
         "common" if whole && digits >= 0 => Ok(value),
         "common" => {
             let rounded = round_half_even(number, digits);
@@ -121,7 +124,10 @@ fn filesizeformat(value: Value, binary: Option<bool>, options: Kwargs) -> Result
     options.assert_all_used()?;
     let bytes = match value.as_str() {
         Some(text) => parse_python_float(text).map_err(failure)?,
-        None => f64::try_from(value).map_err(|_| failure("the size must be a number"))?,
+        None => f64::try_from(value.clone()).map_err(|_| {
+            let found = show::type_name(&value);
+            failure(format!("float() argument must be a string or a real number, not '{found}'"))
+        })?,
     };
     let base: f64 = if binary { 1024.0 } else { 1000.0 };
     if bytes == 1.0 {

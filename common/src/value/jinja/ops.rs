@@ -18,6 +18,15 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_function("__pow", |state: &mut State, signs: &str, values: Rest<Value>| {
         chain(state, signs, &values)
     });
+    env.add_function("__neg", |value: Value| signed("-", &value));
+    env.add_function("__pos", |value: Value| signed("+", &value));
+    env.add_function("__iter", |value: Value| match value.kind() {
+        ValueKind::None | ValueKind::Bool | ValueKind::Number => {
+            Err(failure(format!("'{}' object is not iterable", show::type_name(&value))))
+        }
+        _ => Ok(value),
+    });
+    env.add_function("__no_items", || Err::<Value, _>(failure("no items for cycling given")));
     env.add_function("__keep", mutable::keep);
     env.add_function("__put", mutable::put);
     env.add_function("__list", |state: &mut State, value: Value| {
@@ -95,7 +104,9 @@ impl Number {
 
 pub(super) fn operate(state: &mut State, sign: &str, left: &Value, right: &Value) -> Result<Value, Error> {
     for value in [left, right] {
-        if value.is_undefined() {
+        // `'%s' % missing` is a matter of the conversion.
+        let formatted = sign == "%" && left.as_str().is_some();
+        if value.is_undefined() && !formatted {
             return Err(undefined(value));
         }
     }
@@ -112,6 +123,19 @@ pub(super) fn operate(state: &mut State, sign: &str, left: &Value, right: &Value
             },
             _ => Err(unsupported(sign, left, right)),
         },
+    }
+}
+
+/// A sign in front of a value.
+fn signed(sign: &str, value: &Value) -> Result<Value, Error> {
+    if value.is_undefined() {
+        return Err(undefined(value));
+    }
+    match Number::of(value) {
+        Some(Number::Whole(number)) if sign == "-" => Ok(whole_value(number.saturating_neg())),
+        Some(Number::Whole(number)) => Ok(whole_value(number)),
+        Some(Number::Fraction(number)) => Ok(Value::from(if sign == "-" { -number } else { number })),
+        None => Err(failure(format!("bad operand type for unary {sign}: '{}'", show::type_name(value)))),
     }
 }
 
@@ -239,7 +263,9 @@ fn unsupported(sign: &str, left: &Value, right: &Value) -> Error {
     let (left_type, right_type) = (show::type_name(left), show::type_name(right));
     let other = if left.as_str().is_some() || left.as_object().is_some() { right_type } else { left_type };
     match sign {
-        "*" if other != "int" && [left, right].iter().any(|v| v.as_str().is_some()) => {
+        "*" if other != "int"
+            && [left, right].iter().any(|v| v.as_str().is_some() || v.kind() == ValueKind::Seq) =>
+        {
             failure(format!("can't multiply sequence by non-int of type '{other}'"))
         }
         "**" => {

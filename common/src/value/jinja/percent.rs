@@ -5,7 +5,7 @@ use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Error, State};
 
 use super::budget::charge;
-use super::ops::{failure, whole_value};
+use super::ops::{failure, undefined, whole_value};
 use super::{sequences, show};
 
 /// The operator: a tuple gives one value for each conversion, a mapping gives values by name, anything else is one.
@@ -32,6 +32,9 @@ pub(super) fn filter(
 ) -> Result<String, Error> {
     let text = super::arguments::text_of(state, &text)?;
     let by_name = named.args().next().is_some();
+    if by_name && !args.0.is_empty() {
+        return Err(failure("can't handle positional and keyword arguments at the same time"));
+    }
     let mapping = Value::from(named);
     format(state, &text, &args.0, by_name.then_some(&mapping))
 }
@@ -66,7 +69,9 @@ fn format(
                 values.next().cloned().ok_or_else(|| failure("not enough arguments for format string"))?
             }
         };
-        out.push_str(&spec.apply(value)?);
+        super::arguments::given(state, &value)?;
+        let index = text[..text.len() - rest.len()].chars().count() - 1;
+        out.push_str(&spec.apply(value, index)?);
         charge(state, out.len().min(1024))?;
     }
     out.push_str(rest);
@@ -107,12 +112,16 @@ impl<'s> Spec<'s> {
         Ok(Self { key, options, conversion, length: text.len() - tail.len() + conversion.len_utf8() })
     }
 
-    fn apply(&self, value: Value) -> Result<String, Error> {
+    fn apply(&self, value: Value, index: usize) -> Result<String, Error> {
+        if value.is_undefined() && !matches!(self.conversion, 's' | 'r' | 'a') {
+            return Err(undefined(&value));
+        }
         let found = show::type_name(&value);
         let numeric = matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
         let (conversion, value) = match self.conversion {
             's' => ('s', Value::from(show::text(&value))),
-            'r' | 'a' => ('s', Value::from(show::repr(&value))),
+            'r' => ('s', Value::from(show::repr(&value))),
+            'a' => ('s', Value::from(ascii(&show::repr(&value)))),
             'd' | 'i' | 'u' if numeric => ('d', whole(&value)),
             'd' | 'i' | 'u' => {
                 let conversion = self.conversion;
@@ -134,12 +143,23 @@ impl<'s> Spec<'s> {
             other => {
                 let code = u32::from(other);
                 return Err(failure(format!(
-                    "unsupported format character '{other}' ({code:#x}) at index 0"
+                    "unsupported format character '{other}' ({code:#x}) at index {index}"
                 )));
             }
         };
         printf(FormatStyle::Printf, &format!("%{}{conversion}", self.options), &[value])
     }
+}
+
+/// The text with escapes for what is not ASCII.
+fn ascii(text: &str) -> String {
+    let escape = |c: char| match u32::from(c) {
+        code @ 0..0x80 => char::from_u32(code).into_iter().collect(),
+        code @ 0x80..0x100 => format!("\\x{code:02x}"),
+        code @ 0x100..0x10000 => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    };
+    text.chars().map(escape).collect()
 }
 
 /// The whole number, the fraction cut off.

@@ -25,9 +25,25 @@ pub(super) fn add(env: &mut Environment<'static>) {
         Ok::<_, Error>(Value::from(items))
     });
     // A run that is repeated must find the same text again, so that the choice cannot be left to chance.
-    env.add_filter("random", |value: Value| {
+    env.add_filter("random", |state: &State, value: Value| {
+        given(state, &value)?;
+        if matches!(value.kind(), ValueKind::None | ValueKind::Bool | ValueKind::Number) {
+            return Err(failure(format!("object of type '{}' has no len()", show::type_name(&value))));
+        }
         items(&value).map(|items| items.into_iter().next().unwrap_or_default())
     });
+    env.add_filter("first", |state: &State, value: Value| {
+        given(state, &value)?;
+        items(&value).map(|items| items.into_iter().next().unwrap_or_default())
+    });
+    env.add_filter("last", |state: &State, value: Value| {
+        given(state, &value)?;
+        if matches!(value.kind(), ValueKind::None | ValueKind::Bool | ValueKind::Number) {
+            return Err(failure(format!("'{}' object is not reversible", show::type_name(&value))));
+        }
+        items(&value).map(|items| items.into_iter().next_back().unwrap_or_default())
+    });
+    env.add_filter("reverse", reverse);
     env.add_filter("sum", sum);
     env.add_filter("slice", slice);
     env.add_filter("batch", batch);
@@ -42,6 +58,38 @@ pub(super) fn add(env: &mut Environment<'static>) {
             pairs.map(|(key, item)| Value::from(Tuple::from([key, item]))).collect::<Vec<_>>().into(),
         )
     });
+}
+
+/// A text backwards as text, anything else as the list of its items.
+fn reverse(state: &mut State, value: Value) -> Result<Value, Error> {
+    given(state, &value)?;
+    if let Some(text) = value.as_str() {
+        return Ok(Value::from(text.chars().rev().collect::<String>()));
+    }
+    let mut items = items(&value).map_err(|_| failure("argument must be iterable"))?;
+    charge(state, items.len() * size_of::<Value>())?;
+    items.reverse();
+    Ok(Value::from(items))
+}
+
+/// The pairs of an object.
+///
+/// # Errors
+/// Python's message for everything else.
+pub(super) fn pairs_of(value: &Value) -> Result<Vec<(Value, Value)>, Error> {
+    if value.is_undefined() {
+        return Err(undefined(value));
+    }
+    let pairs = value.as_object().filter(|_| value.kind() == ValueKind::Map).and_then(|o| o.try_iter_pairs());
+    let none = || failure(format!("'{}' object has no attribute 'items'", show::type_name(value)));
+    pairs.map(Iterator::collect).ok_or_else(none)
+}
+
+/// The failure of an item that lacks an attribute.
+pub(super) fn no_attribute(item: &Value, name: &Value) -> Error {
+    let owner = show::type_name(item);
+    let owner = if item.is_none() { "None".into() } else { format!("{owner} object") };
+    failure(format!("'{owner}' has no attribute '{}'", show::text(name)))
 }
 
 /// The items that a `for` would see.
@@ -72,10 +120,13 @@ pub(super) fn like(value: &Value, items: Vec<Value>) -> Value {
 pub(super) fn attribute(item: &Value, path: &Value) -> Result<Value, Error> {
     let Some(path) = path.as_str() else { return item.get_item(path) };
     let mut at = item.clone();
+    let mut behind: Option<(Value, &str)> = None;
     for part in path.split('.') {
         if at.is_undefined() {
-            return Err(undefined(&at));
+            return Err(behind
+                .map_or_else(|| undefined(&at), |(owner, name)| no_attribute(&owner, &Value::from(name))));
         }
+        behind = Some((at.clone(), part));
         at = match part.parse::<i64>() {
             Ok(index) => at.get_item(&Value::from(index))?,
             Err(_) => at.get_attr(part)?,
@@ -94,9 +145,16 @@ fn sum(
     let path: Option<Value> = path.or(options.get("attribute")?);
     let mut total = start.or(options.get("start")?).unwrap_or_else(|| Value::from(0));
     options.assert_all_used()?;
+    given(state, &value)?;
     for item in items(&value)? {
         let item = match &path {
-            Some(path) if !path.is_none() => attribute(&item, path)?,
+            Some(path) if !path.is_none() => {
+                let found = attribute(&item, path)?;
+                if found.is_undefined() {
+                    return Err(no_attribute(&item, path));
+                }
+                found
+            }
             Some(_) | None => item,
         };
         total = super::ops::operate(state, "+", &total, &item)?;
@@ -105,6 +163,7 @@ fn sum(
 }
 
 fn slice(state: &mut State, value: Value, count: i64, fill: Option<Value>) -> Result<Value, Error> {
+    given(state, &value)?;
     let (items, count) = (items(&value)?, width(count)?);
     if count == 0 {
         return Err(failure("integer division or modulo by zero"));
@@ -117,13 +176,14 @@ fn slice(state: &mut State, value: Value, count: i64, fill: Option<Value>) -> Re
         let (head, tail) = rest.split_at(each + usize::from(at < more));
         rest = tail;
         let mut slice = head.to_vec();
-        slice.extend(fill.clone().filter(|fill| !fill.is_none() && at >= more && more > 0));
+        slice.extend(fill.clone().filter(|fill| !fill.is_none() && at >= more));
         slices.push(Value::from(slice));
     }
     Ok(Value::from(slices))
 }
 
 fn batch(state: &mut State, value: Value, count: i64, fill: Option<Value>) -> Result<Value, Error> {
+    given(state, &value)?;
     let (items, count) = (items(&value)?, width(count)?);
     if count == 0 {
         return Err(failure("a batch cannot be empty"));

@@ -55,7 +55,8 @@ fn repr_into(out: &mut String, value: &Value, depth: usize) {
             out.push_str(&f64::try_from(value.clone()).map_or_else(|_| value.to_string(), float_repr));
         }
         ValueKind::Seq | ValueKind::Iterable => {
-            let (open, close) = if value.is_tuple() { ('(', ')') } else { ('[', ']') };
+            let tuple = value.is_tuple() || super::sorting::is_group(value);
+            let (open, close) = if tuple { ('(', ')') } else { ('[', ']') };
             out.push(open);
             let mut count = 0;
             for item in value.try_iter().into_iter().flatten() {
@@ -107,7 +108,17 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 }
 
 /// The test `sequence`: what has a length and items, texts and mappings included.
-pub(super) fn is_sequence(value: &Value) -> bool {
+pub(super) fn is_sequence(state: &State, value: &Value) -> Result<bool, Error> {
+    super::arguments::given(state, value)?;
+    Ok(value.is_undefined() || has_items(value))
+}
+
+/// The test `iterable`.
+pub(super) fn is_iterable(state: &State, value: &Value) -> Result<bool, Error> {
+    is_sequence(state, value)
+}
+
+fn has_items(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map)
         && !matches!(type_name(value), "Macro" | "Namespace")
 }

@@ -7,9 +7,9 @@ use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Tuple, Valu
 use minijinja::{Environment, Error, State};
 
 use super::arguments::{Arguments, given};
+use super::compare::{comparable, ordered};
 use super::ops::failure;
-use super::sequences::{attribute, items};
-use super::show;
+use super::sequences::{attribute, items, no_attribute, pairs_of};
 
 /// Adds them.
 pub(super) fn add(env: &mut Environment<'static>) {
@@ -17,6 +17,12 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("unique", unique);
     env.add_filter("dictsort", dictsort);
     env.add_filter("groupby", groupby);
+    env.add_filter("min", |state: &mut State, value: Value, args: Rest<Value>, named: Kwargs| {
+        extreme(state, "<", &value, args, named)
+    });
+    env.add_filter("max", |state: &mut State, value: Value, args: Rest<Value>, named: Kwargs| {
+        extreme(state, ">", &value, args, named)
+    });
 }
 
 fn sort(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
@@ -28,7 +34,11 @@ fn sort(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
     args.finish()?;
     let mut keyed = Vec::new();
     for item in items(&value)? {
-        keyed.push((sort_key(&item, path.as_ref(), case_sensitive)?, item));
+        let key = sort_key(&item, path.as_ref(), case_sensitive)?;
+        if let (Some(path), Some(lacking)) = (&path, key.iter().find(|key| key.is_undefined())) {
+            given(state, lacking).map_err(|_| no_attribute(&item, path))?;
+        }
+        keyed.push((key, item));
     }
     in_order(&mut keyed, backwards)?;
     Ok(keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>().into())
@@ -53,29 +63,44 @@ fn fold(value: Value, case_sensitive: bool) -> Value {
 /// Sorts by the keys, equal ones as they stand. Keys of different kinds have no order, as in Python.
 fn in_order<T>(keyed: &mut [(Vec<Value>, T)], backwards: bool) -> Result<(), Error> {
     for pair in keyed.windows(2) {
-        for (left, right) in pair[0].0.iter().zip(&pair[1].0) {
-            comparable(left, right)?;
+        let differing = pair[0].0.iter().zip(&pair[1].0).find(|(left, right)| left != right);
+        if let Some((left, right)) = differing {
+            comparable("<", right, left)?;
         }
     }
     keyed.sort_by(|(a, _), (b, _)| if backwards { b.cmp(a) } else { a.cmp(b) });
     Ok(())
 }
 
-fn comparable(left: &Value, right: &Value) -> Result<(), Error> {
-    let class = |value: &Value| match value.kind() {
-        ValueKind::Bool | ValueKind::Number => 1,
-        ValueKind::String => 2,
-        ValueKind::Seq | ValueKind::Iterable => 3,
-        _ => 0,
-    };
-    if left.is_undefined() || right.is_undefined() {
-        return Err(super::ops::undefined(if right.is_undefined() { right } else { left }));
+/// The first item that stands so to all others; undefined when there is none.
+fn extreme(
+    state: &mut State,
+    sign: &str,
+    value: &Value,
+    args: Rest<Value>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    given(state, value)?;
+    let mut args = Arguments::of(args, named);
+    let case_sensitive = args.flag("case_sensitive", false)?;
+    let path = args.next("attribute")?;
+    args.finish()?;
+    let mut best: Option<(Value, Value)> = None;
+    for item in items(value)? {
+        let key = match &path {
+            Some(path) => attribute(&item, path)?,
+            None => item.clone(),
+        };
+        let key = fold(key, case_sensitive);
+        let better = match &best {
+            Some((known, _)) => ordered(sign, &key, known)?,
+            None => true,
+        };
+        if better {
+            best = Some((key, item));
+        }
     }
-    if class(left) != class(right) || class(left) == 0 {
-        let (left, right) = (show::type_name(left), show::type_name(right));
-        return Err(failure(format!("'<' not supported between instances of '{right}' and '{left}'")));
-    }
-    Ok(())
+    Ok(best.map(|(_, item)| item).unwrap_or_default())
 }
 
 fn unique(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
@@ -91,6 +116,8 @@ fn unique(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> 
             Some(path) => attribute(&item, path)?,
             None => item.clone(),
         };
+        // A bool is a number to Python.
+        let key = if key.kind() == ValueKind::Bool { Value::from(i64::from(key.is_true())) } else { key };
         if seen.insert(fold(key, case_sensitive)) {
             kept.push(item);
         }
@@ -108,10 +135,9 @@ fn dictsort(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -
     if !matches!(by.as_str(), "key" | "value") {
         return Err(failure("You can only sort by either \"key\" or \"value\""));
     }
-    let pairs = value.as_object().and_then(|object| object.try_iter_pairs());
+    let pairs = pairs_of(&value)?;
     let mut keyed: Vec<_> = pairs
         .into_iter()
-        .flatten()
         .map(|(key, item)| {
             let sort_by = if by == "key" { key.clone() } else { item.clone() };
             (vec![fold(sort_by, case_sensitive)], Value::from(Tuple::from([key, item])))
@@ -131,7 +157,11 @@ fn groupby(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) ->
     let mut keyed = Vec::new();
     for item in items(&value)? {
         let found = attribute(&item, &path)?;
-        let key = if found.is_undefined() { default.clone().unwrap_or(found) } else { found };
+        let key = match default.clone() {
+            Some(default) if found.is_undefined() => default,
+            None if found.is_undefined() => return Err(no_attribute(&item, &path)),
+            Some(_) | None => found,
+        };
         keyed.push((vec![fold(key.clone(), case_sensitive)], (key, item)));
     }
     in_order(&mut keyed, false)?;
@@ -164,4 +194,9 @@ impl Object for Group {
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         Enumerator::Seq(2)
     }
+}
+
+/// Whether the value is a group, which prints as the tuple that it is in Jinja2.
+pub(super) fn is_group(value: &Value) -> bool {
+    value.downcast_object_ref::<Group>().is_some()
 }
