@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use calamine::{Data, Range, Reader, open_workbook_auto_from_rs};
+use calamine::{Data, Range, Reader, Sheets, Xls, Xlsx};
 
 use crate::package::Package;
 use crate::{ExtractError, Limits, csv};
@@ -14,10 +14,13 @@ const ARCHIVE: &[u8] = b"PK";
 
 /// The sheets, one behind the other. A sheet that is broken is left out.
 pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractError> {
-    if bytes.starts_with(ARCHIVE) {
+    let source = Cursor::new(bytes);
+    let mut book = if bytes.starts_with(ARCHIVE) {
         Package::open(bytes, limits)?.weigh()?;
-    }
-    let mut book = open_workbook_auto_from_rs(Cursor::new(bytes)).map_err(ExtractError::broken)?;
+        Sheets::Xlsx(Xlsx::new(source).map_err(ExtractError::broken)?)
+    } else {
+        Sheets::Xls(Xls::new(source).map_err(ExtractError::broken)?)
+    };
     let mut out = String::new();
     for name in book.sheet_names() {
         let Ok(range) = book.worksheet_range(&name) else { continue };

@@ -90,7 +90,7 @@ fn yaml_is_written_as_pyyaml_writes_it() {
         );
     }
     let bomb: String =
-        (1..12).map(|n| format!("a{n}: &a{n} [{}]\n", [format!("*a{}", n - 1); 9].join(", "))).collect();
+        (1..12).map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", "))).collect();
     let error = extract(Format::Yaml, format!("a0: &a0 x\n{bomb}").as_bytes(), LIMITS).expect_err("a bomb");
     assert!(error.to_string().contains("values"), "{error}");
 }
