@@ -12,6 +12,7 @@ use toml::{Table, Value};
 use crate::limits;
 
 pub use crate::nodes::code::CodeConfig;
+pub use crate::nodes::document_extractor::DocumentsConfig;
 
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,8 @@ pub struct Config {
     pub files: FilesConfig,
     /// Code nodes, read by the worker.
     pub code: CodeConfig,
+    /// Document extractors, read by the worker.
+    pub documents: DocumentsConfig,
     /// What new runs get unless they say otherwise.
     pub run: RunConfig,
     /// Where Tidemill and bare graphon, or versions of Dify, differ.
@@ -446,7 +449,7 @@ pub enum LogFormat {
 }
 
 /// Other names of settings in the environment: ours that are short, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 32] = [
+const ENVIRONMENT_ALIASES: [(&str, &str); 34] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
     ("TIDEMILL_LOG", "log.level"),
@@ -479,6 +482,8 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 32] = [
     ("CODE_MAX_STRING_ARRAY_LENGTH", "code.string_array_max"),
     ("CODE_MAX_OBJECT_ARRAY_LENGTH", "code.object_array_max"),
     ("CODE_MAX_NUMBER_ARRAY_LENGTH", "code.number_array_max"),
+    ("UNSTRUCTURED_API_URL", "documents.unstructured_url"),
+    ("UNSTRUCTURED_API_KEY", "documents.unstructured_key"),
 ];
 
 /// Variables with our prefix that are no settings of a section.
@@ -557,6 +562,12 @@ impl Config {
         }
         if self.code.timeout_ms == 0 || self.code.memory_bytes_max < 64 << 20 {
             return wrong("code.timeout_ms, code.memory_bytes_max", "at least 1 ms and 64 MiB".into());
+        }
+        if self.documents.timeout_ms == 0 || self.documents.memory_bytes_max < 64 << 20 {
+            return wrong(
+                "documents.timeout_ms, documents.memory_bytes_max",
+                "at least 1 ms and 64 MiB".into(),
+            );
         }
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());

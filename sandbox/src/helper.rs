@@ -1,5 +1,5 @@
 //! The program that hosts the sandbox, started anew as a helper: `PROGRAM __sandbox KIND SETTINGS`. It confines itself and
-//! then serves executions, until the descriptor that it is led by ends.
+//! then serves executions, until the descriptor that it is led by ends; one of kind `document` reads one document.
 //!
 //! A program that is to host the sandbox calls [`run_if_asked`] first thing in its `main`, while it has one thread.
 
@@ -46,6 +46,7 @@ fn serve(kind: &str, settings: &str) -> Result<(), String> {
     match kind {
         "python" => crate::python::helper::become_server(settings),
         "javascript" => crate::javascript::helper::serve(settings),
+        "document" => crate::documents::helper::serve(settings),
         other => Err(format!("there is no helper of kind {other:?}")),
     }
 }

@@ -5,6 +5,8 @@
 //! starts itself anew as a helper ([`helper`]). For Python ([`python`]) the helper becomes an interpreter that has its
 //! modules loaded and forks a child for each execution; for JavaScript ([`javascript`]) it is QuickJS, with a new context for
 //! each. Confinement needs Linux; elsewhere the built-in sandbox refuses, and says so.
+//!
+//! Documents that take a parser of others to read ([`documents`]) are read in such processes, too: one a document.
 #![warn(missing_docs)]
 // Some modules named above are private; the text is for readers of the code.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -16,6 +18,7 @@ mod builtin;
 mod builtin;
 #[cfg(target_os = "linux")]
 mod confine;
+pub mod documents;
 #[cfg(target_os = "linux")]
 mod frame;
 pub mod helper;

@@ -18,6 +18,7 @@ use crate::http::Http;
 use crate::lanes::Lanes;
 use crate::lists::Lists;
 use crate::nodes::code::CodeNodes;
+use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::Providers;
 use crate::takeover::HandedBack;
 use crate::vital::Vital;
@@ -67,6 +68,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) outside: Outside,
     pub(crate) code: CodeNodes,
+    pub(crate) documents: DocumentNodes,
     pub(crate) graphs: Graphs,
     pub(crate) lists: Lists,
     pub(crate) held: Arc<Held>,
@@ -106,6 +108,7 @@ impl Core {
             settings,
             outside,
             code: CodeNodes::new(&config.code),
+            documents: DocumentNodes::new(config),
             held,
         }
     }

@@ -194,9 +194,11 @@ async fn outside(
 ) -> NodeResult {
     let mut on_delta = |text: &str| progress.lock().push(text);
     let Outside { providers, http, files } = &hand.core.outside;
-    let (code, on_delta) = (&hand.core.code, &mut on_delta);
+    let (code, documents, on_delta) = (&hand.core.code, &hand.core.documents, &mut on_delta);
     let files = &**files;
-    executor.run(Attempt { node, variables, options, providers, http, files, code, name, on_delta }).await
+    let attempt =
+        Attempt { node, variables, options, providers, http, files, code, documents, name, on_delta };
+    executor.run(attempt).await
 }
 
 /// Evaluates a pure node on a thread where it may take long.

@@ -10,6 +10,7 @@ use tidemill_common::value::Variables;
 use crate::http::Http;
 use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
+use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::{DeltaSink, Providers};
 
 /// All that an execution may touch.
@@ -30,6 +31,8 @@ pub struct Attempt<'a> {
     pub name: AttemptName,
     /// What runs code.
     pub code: &'a CodeNodes,
+    /// What reads documents.
+    pub documents: &'a DocumentNodes,
     /// Takes the pieces of what the node streams.
     pub on_delta: DeltaSink<'a>,
 }

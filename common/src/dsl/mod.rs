@@ -23,7 +23,7 @@ use serde_json::Value as Json;
 pub use diagnostic::{Diagnostic, Problems, Severity};
 pub use document::hash_of;
 pub use document::{Document, DocumentEdge, DocumentNode};
-pub use read::ParseLimits;
+pub use read::{ParseLimits, resolve_plain};
 pub use render::render_for_people;
 pub use seal::{SealError, SealingKey};
 

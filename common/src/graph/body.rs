@@ -61,6 +61,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::ListOperator(_)
+        | NodeData::DocumentExtractor(_)
         | NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

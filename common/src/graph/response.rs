@@ -68,6 +68,8 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::ListOperator(_)
+        | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)
@@ -148,6 +150,8 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::ListOperator(_)
+        | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

@@ -49,11 +49,13 @@ pub fn evaluate(
         NodeData::TemplateTransform(data) => data.evaluate(variables, limits),
         NodeData::VariableAggregator(data) => Ok(data.evaluate(variables)),
         NodeData::Assigner(data) => Ok(data.evaluate(variables)),
+        NodeData::ListOperator(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::Loop(_)
         | NodeData::Unsupported(_) => {
@@ -90,6 +92,8 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::Llm(_)
             | NodeData::HttpRequest(_)
             | NodeData::Code(_)
+            | NodeData::ListOperator(_)
+            | NodeData::DocumentExtractor(_)
             | NodeData::HumanInput(_)
             | NodeData::IterationStart
             | NodeData::LoopStart

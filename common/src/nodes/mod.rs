@@ -8,6 +8,7 @@ pub mod assigner;
 pub mod code;
 pub mod condition;
 pub mod default_value;
+pub mod document_extractor;
 pub mod end;
 pub mod evaluate;
 pub mod fields;
@@ -15,6 +16,7 @@ pub mod http_request;
 pub mod human_input;
 pub mod if_else;
 pub mod iteration;
+pub mod list_operator;
 pub mod llm;
 pub mod loop_;
 mod parse;
@@ -101,7 +103,7 @@ node_types! {
     /// fields from text
     ParameterExtractor "parameter-extractor" Executable    false false false;
     /// text from files
-    DocumentExtractor "document-extractor" Executable      false false false;
+    DocumentExtractor "document-extractor" Executable      false false true;
     /// passages for a question
     KnowledgeRetrieval "knowledge-retrieval" Executable    false false false;
     /// documents into a knowledge base
@@ -111,7 +113,7 @@ node_types! {
     /// write a variable
     Assigner "assigner" Executable                         true  false true;
     /// filter, sort, slice
-    ListOperator "list-operator" Executable                true  false false;
+    ListOperator "list-operator" Executable                true  false true;
     /// wait for a form
     HumanInput "human-input" Branch                        true  false true;
     /// a body per item
@@ -176,6 +178,10 @@ pub enum NodeData {
     HttpRequest(Box<http_request::HttpRequestData>),
     /// See [`code`].
     Code(Box<code::CodeData>),
+    /// See [`list_operator`].
+    ListOperator(Box<list_operator::ListOperatorData>),
+    /// See [`document_extractor`].
+    DocumentExtractor(document_extractor::DocumentExtractorData),
     /// See [`iteration`].
     Iteration(iteration::IterationData),
     /// Where the body of an iteration begins: does nothing.

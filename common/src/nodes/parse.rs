@@ -1,7 +1,10 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
 use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
-use super::{answer, assigner, end, if_else, llm, start, template_transform, variable_aggregator};
+use super::{
+    answer, assigner, document_extractor, end, if_else, list_operator, llm, start, template_transform,
+    variable_aggregator,
+};
 use crate::dsl::Problems;
 use crate::value::JsonMap;
 
@@ -34,6 +37,14 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Code => {
             return code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data)));
         }
+        NodeKind::ListOperator => {
+            return list_operator::ListOperatorData::parse(data, problems)
+                .map(|data| NodeData::ListOperator(Box::new(data)));
+        }
+        NodeKind::DocumentExtractor => {
+            return document_extractor::DocumentExtractorData::parse(data, problems)
+                .map(NodeData::DocumentExtractor);
+        }
         NodeKind::Iteration => {
             return iteration::IterationData::parse(data, problems).map(NodeData::Iteration);
         }
@@ -50,11 +61,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
-        | NodeKind::DocumentExtractor
         | NodeKind::KnowledgeRetrieval
         | NodeKind::KnowledgeIndex
         | NodeKind::Agent
-        | NodeKind::ListOperator
         | NodeKind::Datasource
         | NodeKind::TriggerWebhook
         | NodeKind::TriggerSchedule
@@ -80,6 +89,8 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Llm(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),
         NodeData::Code(data) => data.mentions(&mut mentions),
+        NodeData::ListOperator(data) => data.mentions(&mut mentions),
+        NodeData::DocumentExtractor(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),

@@ -26,7 +26,7 @@ pub(crate) struct Settings {
 /// Serves until its input ends.
 pub(crate) fn serve(settings: &str) -> Result<(), String> {
     let settings: Settings = serde_json::from_str(settings).map_err(|error| format!("settings: {error}"))?;
-    let filter = filter::javascript().map_err(|error| format!("the filter of system calls: {error}"))?;
+    let filter = filter::computing().map_err(|error| format!("the filter of system calls: {error}"))?;
     let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let limits = Limits {
         time: Duration::from_millis(settings.timeout_ms),

@@ -37,6 +37,8 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::ListOperator(_)
+        | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

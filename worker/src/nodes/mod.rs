@@ -2,6 +2,7 @@
 //! The table says which code executes which kind.
 
 pub mod code;
+pub mod document_extractor;
 pub mod http_request;
 pub mod llm;
 
@@ -23,6 +24,8 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Llm, Executor::Outside(&Llm)),
     (NodeKind::HttpRequest, Executor::Outside(&HttpRequest)),
     (NodeKind::Code, Executor::Outside(&Code)),
+    (NodeKind::ListOperator, Executor::Pure),
+    (NodeKind::DocumentExtractor, Executor::Outside(&DocumentExtractor)),
     (NodeKind::Iteration, Executor::Pure),
     (NodeKind::IterationStart, Executor::Pure),
     (NodeKind::Loop, Executor::Pure),
@@ -71,6 +74,20 @@ impl NodeExecutor for Code {
         let Attempt { node, variables, code, .. } = attempt;
         let NodeData::Code(data) = &node.data else { return mistaken(node.kind) };
         code.run(data, variables).await
+    }
+}
+
+struct DocumentExtractor;
+
+#[async_trait::async_trait]
+impl NodeExecutor for DocumentExtractor {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, http, files, documents, .. } = attempt;
+        let NodeData::DocumentExtractor(data) = &node.data else { return mistaken(node.kind) };
+        documents.run(data, variables, http, files).await
     }
 }
 

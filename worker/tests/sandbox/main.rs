@@ -2,6 +2,7 @@
 //! helpers are the worker's own program, confined as in production; the settings are the defaults unless a test says so.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod documents;
 mod hostile;
 mod javascript;
 mod nodes;

@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 use super::{Diagnostic, Problems};
 use crate::limits;
 
+pub use scalar::resolve_plain;
 pub(crate) use tree::Tree;
 
 /// The code of every text that cannot be read.

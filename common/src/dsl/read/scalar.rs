@@ -4,7 +4,7 @@
 use serde_json::{Number, Value as Json};
 
 /// The value of an unquoted scalar. Timestamps stay text, and so do infinities, which JSON has no number for.
-pub(super) fn resolve_plain(text: &str) -> Json {
+pub fn resolve_plain(text: &str) -> Json {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Json::Null,
         "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Json::Bool(true),

@@ -66,6 +66,8 @@ pub async fn parameters(
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::ListOperator(_)
+        | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
         | NodeData::Loop(_)

@@ -2,7 +2,7 @@
 //! [`crate::http`]'s.
 
 mod files;
-mod send;
+pub(in crate::nodes) mod send;
 mod text;
 
 use serde_json::{Value as Json, json};

@@ -1,0 +1,20 @@
+//! Java's properties: one `key: value` a line.
+
+/// The lines, with comments and blank ones where they are.
+pub(crate) fn extract(text: &str) -> String {
+    let mut out: Vec<String> = Vec::new();
+    let breaks = ['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}'];
+    // `\r\n` is one break; a break at the end begins no line.
+    let text = text.replace("\r\n", "\n");
+    let text = text.strip_suffix(breaks).unwrap_or(&text);
+    for line in text.split(breaks) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(['#', '!']) {
+            out.push(line.to_owned());
+            continue;
+        }
+        let (key, value) = line.split_once('=').or_else(|| line.split_once(':')).unwrap_or((line, ""));
+        out.push(format!("{}: {}", key.trim(), value.trim()));
+    }
+    out.join("\n")
+}

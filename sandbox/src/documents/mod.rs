@@ -1,0 +1,111 @@
+//! Reads documents. Simple texts are read where they are; what takes a parser of others (PDF, tables, archives, mails) is
+//! read in a process of its own, which is confined, has one document to read, and may end badly without harm.
+
+#[cfg(target_os = "linux")]
+pub(crate) mod helper;
+#[cfg(target_os = "linux")]
+mod process;
+
+use std::time::Duration;
+
+use tidemill_common::nodes::code::CodeConfig;
+use tidemill_common::nodes::document_extractor::{DocumentsConfig, Format};
+use tidemill_documents::{ExtractError, Limits, extract};
+use tokio::sync::Semaphore;
+
+use crate::helper::Host;
+
+/// Why a document was not read. The text is what a workflow sees behind the name of the format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    /// It cannot be read, or is too large.
+    #[error("{0}")]
+    Document(String),
+    /// Reading it took too much memory.
+    #[error("reading it takes more than {0} bytes of memory (documents.memory_bytes_max)")]
+    Memory(u64),
+    /// Reading it took too long.
+    #[error("reading it takes longer than {0} ms (documents.timeout_ms)")]
+    Time(u64),
+    /// Its parser ended without a word.
+    #[error("its parser broke: {0}")]
+    Parser(String),
+    /// Documents of this kind are not read here.
+    #[error("documents of this type are not read here: {0}")]
+    Refused(String),
+}
+
+impl From<ExtractError> for DocumentError {
+    fn from(error: ExtractError) -> Self {
+        Self::Document(error.to_string())
+    }
+}
+
+/// Reads documents, as many at once as the settings allow.
+#[derive(Debug)]
+pub struct DocumentReader {
+    permits: Semaphore,
+    limits: Limits,
+    timeout: Duration,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    apart: Apart,
+}
+
+/// What a process for one document is made from.
+#[derive(Debug)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(crate) struct Apart {
+    pub(crate) host: Option<Host>,
+    pub(crate) memory_bytes: u64,
+    /// Who it becomes when it is root: user, group.
+    pub(crate) user: (u32, u32),
+    pub(crate) allow_weaker: bool,
+}
+
+impl DocumentReader {
+    /// A reader by these settings; what confines it is said in those of code. Nothing is started before it is needed.
+    pub fn new(config: &DocumentsConfig, code: &CodeConfig, host: Option<Host>) -> Self {
+        let at_once = match config.concurrency {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            some => some,
+        };
+        Self {
+            permits: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)),
+            // Unpacked bytes become trees and texts, which take some times as much.
+            limits: Limits { unpacked_bytes: config.memory_bytes_max / 4, text_bytes: config.text_bytes_max },
+            timeout: Duration::from_millis(config.timeout_ms),
+            apart: Apart {
+                host,
+                memory_bytes: config.memory_bytes_max,
+                user: (code.sandbox_uid, code.sandbox_gid),
+                allow_weaker: code.allow_weaker_sandbox,
+            },
+        }
+    }
+
+    /// The text of a document. Dropping the future ends the work on it, unless it is a simple text.
+    ///
+    /// # Errors
+    /// [`DocumentError`].
+    pub async fn read(&self, format: Format, bytes: Vec<u8>) -> Result<String, DocumentError> {
+        // Never closed, so that a permit always comes.
+        let _permit = self.permits.acquire().await;
+        if !format.is_plain() {
+            return self.read_apart(format, &bytes).await;
+        }
+        let limits = self.limits;
+        let read = tokio::task::spawn_blocking(move || extract(format, &bytes, limits)).await;
+        Ok(read.map_err(|error| DocumentError::Parser(error.to_string()))??)
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn read_apart(&self, format: Format, bytes: &[u8]) -> Result<String, DocumentError> {
+        process::read(&self.apart, format, bytes, self.limits, self.timeout).await
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    async fn read_apart(&self, _: Format, _: &[u8]) -> Result<String, DocumentError> {
+        let _ = self.timeout;
+        Err(DocumentError::Refused("the sandbox needs Linux".into()))
+    }
+}

@@ -1,0 +1,39 @@
+//! The bytes of a file: from its URL through the guarded client, or from where this system keeps files.
+
+use serde_json::Value as Json;
+use tidemill_common::files::Files;
+
+use crate::http::Http;
+use crate::http::read::{Largest, ReadError, read};
+use crate::nodes::http_request::send;
+
+/// The content of a file, if it has at most `max` bytes. The error is what the node fails with.
+pub(super) async fn fetch(file: &Json, max: u64, http: &Http, files: &dyn Files) -> Result<Vec<u8>, String> {
+    let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+    if text("transfer_method") == Some("remote_url") {
+        let url = text("remote_url").ok_or("Missing URL for remote file")?;
+        return download(url, max, http).await.map_err(failed);
+    }
+    let reference = text("reference").or_else(|| text("related_id"));
+    let reference = reference.ok_or_else(|| failed("it has neither a URL nor a reference"))?;
+    files.read(reference, max).await.map(Into::into).map_err(failed)
+}
+
+async fn download(url: &str, max: u64, http: &Http) -> Result<Vec<u8>, String> {
+    let mut answer = send::get(url, http).await.map_err(|failure| failure.message)?;
+    let status = answer.response.status();
+    if !status.is_success() {
+        return Err(format!("the server of '{url}' answered with status {}", status.as_u16()));
+    }
+    match read(&mut answer, Largest { text: max, file: max }).await {
+        Ok((_, bytes)) => Ok(bytes),
+        Err(ReadError::TooLarge { .. }) => {
+            Err(format!("it has more than {max} bytes (documents.file_bytes_max)"))
+        }
+        Err(ReadError::Call(error)) => Err(error.to_string()),
+    }
+}
+
+fn failed(reason: impl std::fmt::Display) -> String {
+    format!("Error downloading file: {reason}")
+}
