@@ -37,7 +37,11 @@ pub(super) async fn read(
         (Some((&READ, text)), Some(0)) => String::from_utf8(text.to_vec())
             .map_err(|_| DocumentError::Parser("its text is not UTF-8".into())),
         (Some((&WRONG, reason)), Some(0)) => {
-            Err(DocumentError::Document(String::from_utf8_lossy(reason).into_owned()))
+            match String::from_utf8_lossy(reason).into_owned() {
+                // Some readers get over an allocation that fails, and say so.
+                reason if reason == "out of memory" => Err(DocumentError::Memory(apart.memory_bytes)),
+                reason => Err(DocumentError::Document(reason)),
+            }
         }
         (Some((&PANICKED, _)), Some(0)) => Err(DocumentError::Parser(last_line(&complaints))),
         (_, _) => Err(ended_badly(apart, status, &complaints, timeout)),
@@ -121,7 +125,7 @@ fn millis(timeout: Duration) -> u64 {
 
 /// The reason that a process gave last.
 fn last_line(complaints: &str) -> String {
-    let said =
+    let mut said =
         complaints.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("note:"));
-    said.last().unwrap_or("it said nothing").to_owned()
+    said.next_back().unwrap_or("it said nothing").to_owned()
 }

@@ -37,7 +37,7 @@ impl Order {
 
     /// Sorts; items that are equal keep their order, also downwards.
     pub(super) fn sort(&self, kind: ItemKind, items: &mut [Json]) -> Result<(), Mistake> {
-        let compare: Box<dyn Fn(&Json, &Json) -> Ordering> = match kind {
+        let compare: Compare = match kind {
             // UTF-8 sorts as its code points do.
             ItemKind::Text => Box::new(|a, b| a.as_str().cmp(&b.as_str())),
             ItemKind::Number => Box::new(numbers),
@@ -57,6 +57,9 @@ impl Order {
         Ok(())
     }
 }
+
+/// How two items follow each other.
+type Compare = Box<dyn Fn(&Json, &Json) -> Ordering>;
 
 /// Whole numbers exactly, others as far as a float tells them apart.
 fn numbers(a: &Json, b: &Json) -> Ordering {
