@@ -26,8 +26,8 @@ async fn next(follower: &mut Follower) -> String {
         Some(News::Reset) => "reset".into(),
         Some(News::Silence) => "silence".into(),
         Some(News::Entry(entry)) => {
-            let seqs: Vec<String> = entry.records.iter().map(|r| r.seq.to_string()).collect();
-            let told = format!("{} {}", entry.id, seqs.join(","));
+            let seqs: Vec<String> = entry.events.events().map(|(event, _)| event.seq.to_string()).collect();
+            let told = format!("{} {}", entry.events.id, seqs.join(","));
             if entry.is_old { format!("({told})") } else { told }
         }
     }
