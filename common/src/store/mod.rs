@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use following::Following;
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
+pub use following::Following;
 
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};

@@ -38,10 +38,7 @@ impl EventEntry {
     ///
     /// # Errors
     /// A value that is not the JSON of an event, or no event at all.
-    pub fn read(
-        id: EntryId,
-        fields: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Self, WireError> {
+    pub fn read(id: EntryId, fields: impl IntoIterator<Item = (String, String)>) -> Result<Self, WireError> {
         let events: Vec<StoredEvent> = fields.into_iter().map(StoredEvent::read).collect::<Result<_, _>>()?;
         if events.is_empty() {
             return Err(WireError::malformed("an entry of events", "it has none"));

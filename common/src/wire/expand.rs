@@ -324,11 +324,23 @@ workflow:
     fn a_piece_of_text_is_told_the_same_whichever_way() {
         let (graph, run) = (graph(), RunId::new(1, 2, crate::ids::ShardId(3)));
         for (text, is_written) in [
-            (r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"b \"\u00e9\\n\n"}"#, true),
-            (r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"","is_final":true}"#, true),
-            (r#"{"seq":3,"ts":17,"id":"e","node_id":"eachstart","frame":"each#2","selector":["start","a"],"chunk":"b"}"#, true),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"b \"\u00e9\\n\n"}"#,
+                true,
+            ),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"","is_final":true}"#,
+                true,
+            ),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"eachstart","frame":"each#2","selector":["start","a"],"chunk":"b"}"#,
+                true,
+            ),
             (r#"{"seq":3,"ts":17,"node_id":"gone","chunk":"b"}"#, true),
-            (r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":[],"chunk":{"$":"blob"},"from":7}"#, false),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":[],"chunk":{"$":"blob"},"from":7}"#,
+                false,
+            ),
             (r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":[]}"#, false),
         ] {
             let fields = [(kind::NODE_RUN_STREAM_CHUNK.to_string(), text.replace('\n', ""))];

@@ -264,8 +264,13 @@ impl Follower {
     async fn look(&mut self) -> Look {
         // Without a hint another look would find nothing: whatever was written since then has brought one, or is found
         // after the wait like every hint that got lost. It would double what a follower costs.
-        let is_due = !self.has_seen_end || self.looked_at.elapsed() >= LOOK_EVERY;
-        if !self.is_caught_up || is_due {
+        if !self.has_seen_end {
+            return self.read().await;
+        }
+        if !self.is_caught_up {
+            return Look::Nothing;
+        }
+        if self.looked_at.elapsed() >= LOOK_EVERY {
             return self.read().await;
         }
         let page = match self.following.take() {

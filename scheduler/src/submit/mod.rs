@@ -2,8 +2,8 @@
 //! id, head, and the one call that creates it. Read [`Submitter::submit`]; the rest are its words.
 
 pub mod apart;
-pub mod commands;
 mod clock;
+pub mod commands;
 mod conversation;
 pub(crate) mod files;
 mod import;

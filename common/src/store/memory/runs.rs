@@ -13,8 +13,8 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun, PauseAnswer,
-    PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun,
+    PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;

@@ -304,7 +304,8 @@ mod tests {
     #[test]
     fn a_page_that_is_too_large_to_keep_is_a_hint_alone() {
         let of = |bytes: usize| {
-            let fields = [("tick".to_string(), format!("{{\"seq\":1,\"ts\":0,\"x\":\"{}\"}}", "x".repeat(bytes)))];
+            let fields =
+                [("tick".to_string(), format!("{{\"seq\":1,\"ts\":0,\"x\":\"{}\"}}", "x".repeat(bytes)))];
             page(EntryId::ZERO, vec![(EntryId::new(1, 0), fields.to_vec())]).unwrap()
         };
         assert!(tick(of(10)).is_some());

@@ -14,9 +14,8 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun, PauseAnswer,
-    PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
-    unreadable_events,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun,
+    PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;

@@ -1,6 +1,7 @@
 //! Runs in memory, only as far as the API looks: nobody executes them, tests put events there by hand.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -8,9 +9,10 @@ use serde_json::Value as Json;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
+use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun, PauseAnswer,
-    PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun,
+    PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -20,6 +22,10 @@ use tokio::sync::Notify;
 pub(crate) struct Fake {
     inner: Mutex<Inner>,
     news: Notify,
+    /// Of all runs; tests tick it by hand.
+    pub(crate) followed: Arc<Followed>,
+    /// How often events were read.
+    pub(crate) reads: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -162,9 +168,10 @@ impl Runs for Fake {
     }
     fn follow(&self, _run: RunId) -> Following {
         // Nothing ever comes by itself here; whoever follows looks once a second.
-        Following::new(Arc::default(), None)
+        Following::new(self.followed.clone(), None)
     }
     async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let inner = self.lock();
         let entries = inner.events.get(&run).into_iter().flatten();
         Ok(entries.filter(|entry| entry.id > after).take(count).cloned().collect())
