@@ -8,6 +8,8 @@
 pub mod contract;
 mod dead;
 #[cfg(feature = "runtime")]
+pub mod following;
+#[cfg(feature = "runtime")]
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
@@ -19,14 +21,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
+pub use following::Following;
 
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use crate::machine::run::RunStatus;
-use crate::wire::VERSION;
 use crate::wire::commit::RunWrite;
+use crate::wire::entry::EventEntry;
 use crate::wire::event::EventRecord;
 use crate::wire::state::AtRest;
+use crate::wire::{VERSION, WireError};
 
 /// What can go wrong with the store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -251,6 +255,11 @@ pub enum Reserved {
     Other,
 }
 
+/// The error for an entry of events that is none.
+pub(crate) fn unreadable_events(error: WireError) -> StoreError {
+    StoreError::Unexpected { doing: "reading events", reason: error.to_string() }
+}
+
 /// For whoever submits, asks and follows.
 #[async_trait]
 pub trait Runs: Send + Sync {
@@ -285,11 +294,19 @@ pub trait Runs: Send + Sync {
     async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError>;
     /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
-    /// Events of a run behind an entry, oldest first, of at most `count` entries.
-    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError>;
-    /// A receiver that changes when the run may have new events. A hint only: look once a second in any case. Take it
+    /// At most `count` entries of a run's events behind an entry, oldest first.
+    async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError>;
+    /// The events of [`Self::entries`].
+    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let mut events = Vec::new();
+        for entry in self.entries(run, after, count).await? {
+            events.extend(entry.records().map_err(unreadable_events)?);
+        }
+        Ok(events)
+    }
+    /// Tells when the run may have new events, and often which. Hints only: look once a second in any case. Take it
     /// before the first look, so that nothing falls between the two.
-    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64>;
+    fn follow(&self, run: RunId) -> Following;
     /// A graph document.
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
     /// The JSON text of a blob.

@@ -173,7 +173,9 @@ async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
     let end = async {
         while let Some(news) = follower.next().await {
             let News::Entry(entry) = news else { continue };
-            let pause = entry.records.into_iter().find(|event| event.kind == kind::GRAPH_RUN_PAUSED);
+            let mut events = entry.events.events();
+            let pause = events.find(|(event, _)| event.kind == kind::GRAPH_RUN_PAUSED);
+            let pause = pause.and_then(|(event, is_last)| event.record(entry.events.id, is_last).ok());
             if pause.is_some() && is_paused(state, run).await {
                 return pause;
             }
