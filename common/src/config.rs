@@ -378,6 +378,8 @@ pub struct CompatConfig {
     pub loop_next_after_last: bool,
     /// Whether an `error` event ends a stream of `/v1`; Dify keeps it open until it is idle.
     pub error_event_closes_stream: bool,
+    /// Whether a secret that an output names stands in the run's outputs as it is (Dify), or masked.
+    pub secrets_in_outputs: bool,
 }
 impl Default for CompatConfig {
     fn default() -> Self {
@@ -388,6 +390,7 @@ impl Default for CompatConfig {
             iteration_failures_count: true,
             loop_next_after_last: false,
             error_event_closes_stream: true,
+            secrets_in_outputs: false,
         }
     }
 }

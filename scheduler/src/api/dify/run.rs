@@ -93,7 +93,7 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
         return Err(ApiError::unavailable(message));
     }
     let (render, _) = renderer(state, &record).await?;
-    render.named(&mut record.outputs).await?;
+    render.outputs(&mut record.outputs).await?;
     let data = json!({
         "id": id,
         "workflow_id": record.version,

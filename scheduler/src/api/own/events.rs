@@ -48,7 +48,7 @@ pub async fn follow(
     let known = state.graphs.of_run(&*state.store, run.shard(), &hash).await?;
     let telling = Telling {
         follower,
-        render: Renderer::new(state.store.clone(), run.shard(), known.graph.clone()),
+        render: Renderer::new(state.store.clone(), run.shard(), known.graph.clone(), &state.config.compat),
         graph: known.graph.clone(),
         run,
         follows,
