@@ -1,4 +1,5 @@
 //! Files in a bucket, against a server that speaks S3: s3s, which checks every signature, over a folder.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::path::Path;
 

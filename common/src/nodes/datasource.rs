@@ -61,7 +61,7 @@ impl DatasourceData {
             read.into_iter().collect::<Option<Vec<_>>>()
         });
         named.into_iter().collect::<Option<Vec<String>>>()?;
-        (name?, plugin?, configurations?);
+        name.and(plugin).and(configurations)?;
         Some(Self { parameters: parameters?.unwrap_or_default() })
     }
 
