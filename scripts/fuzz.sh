@@ -24,5 +24,5 @@ for target in ${ONLY:-$("$cargo" fuzz list)}; do
     echo "fuzz: $target for $seconds s"
     # Without a sanitizer, which would need another toolchain: there is no unsafe code of ours to watch.
     "$cargo" fuzz run --sanitizer none --target-dir "$build" "$target" "$corpus" -- \
-        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 -print_final_stats=0 -verbosity=0
+        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 -print_final_stats=1 -verbosity=0
 done

@@ -10,7 +10,11 @@ use tidemill_common::wire::value::{named_from_json, stored_from_json};
 fuzz_target!(|text: &str| {
     if let Ok(value) = pyjson::loads(text) {
         let written = json_line(&value);
-        assert_eq!(pyjson::loads(&written).as_ref(), Ok(&value), "what is written is read as the same: {written}");
+        assert_eq!(
+            pyjson::loads(&written).as_ref(),
+            Ok(&value),
+            "what is written is read as the same: {written}"
+        );
         repr(&value);
         let segment = Segment::restore_files(value);
         (segment.text(), segment.markdown(), segment.log());

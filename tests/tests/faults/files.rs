@@ -1,7 +1,7 @@
 //! Files that nodes make go when their run goes: also when a worker dies between noting a file and handing in what names
 //! it, and when a scheduler dies over removing them.
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tidemill_common::crash::{PLACES, Place, Program};
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::outside::Outside;
@@ -13,7 +13,7 @@ use super::QUICK;
 use super::crash_points::{Armed, END_MAX, FIRED_MAX, start};
 
 /// Fetches what is a file.
-fn workflow(outside: &Outside) -> Json {
+fn workflow(outside: &Outside) -> String {
     let url = format!("{}/file", outside.base_url);
     json!({
         "nodes": [
@@ -26,6 +26,7 @@ fn workflow(outside: &Outside) -> Json {
         ],
         "edges": [{"source": "start", "target": "fetch"}, {"source": "fetch", "target": "end"}],
     })
+    .to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,7 +101,7 @@ async fn a_run_goes_while_the_place_for_its_files_is_away_and_they_follow() {
     let mut settings = QUICK.to_vec();
     settings.extend([
         ("scheduler.shards", "1"),
-        ("scheduler.retention_seconds", "2"),
+        ("scheduler.retention_seconds", "5"),
         ("http.allow", "127.0.0.1"),
         ("files.url", "place"),
     ]);
