@@ -66,6 +66,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => None,
     }
 }

@@ -76,6 +76,8 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
 }
@@ -158,6 +160,8 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => HashSet::new(),
     }
 }

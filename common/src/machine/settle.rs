@@ -160,8 +160,9 @@ fn go_on(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: 
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
     for (name, value) in &end.record.outputs {
-        // What the start node shows of other namespaces is for the record; it is in the pool already.
-        if spec.kind.spec().execution == ExecutionType::Root {
+        // What the start node shows of other namespaces is for the record; it is in the pool already. A datasource makes
+        // values of its own of what the caller said.
+        if spec.kind.spec().execution == ExecutionType::Root && spec.kind != NodeKind::Datasource {
             continue;
         }
         variables::write(cx, frame, spec.id.as_str(), name, value.clone());

@@ -51,6 +51,8 @@ pub fn evaluate(
         NodeData::Assigner(data) => Ok(data.evaluate(variables)),
         NodeData::ListOperator(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
+        NodeData::Datasource(data) => Ok(data.evaluate(variables)),
+        NodeData::KnowledgeIndex(data) => Ok(data.evaluate(variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
         | NodeData::HttpRequest(_)
@@ -98,6 +100,8 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::IterationStart
             | NodeData::LoopStart
             | NodeData::LoopEnd
+            | NodeData::Datasource(_)
+            | NodeData::KnowledgeIndex(_)
             | NodeData::Unsupported(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

@@ -1,6 +1,8 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
-use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
+use super::{
+    NodeData, NodeKind, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
+};
 use super::{
     answer, assigner, document_extractor, end, if_else, list_operator, llm, start, template_transform,
     variable_aggregator,
@@ -58,13 +60,17 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return human_input::HumanInputData::parse(data, problems)
                 .map(|data| NodeData::HumanInput(Box::new(data)));
         }
+        NodeKind::Datasource => {
+            return datasource::DatasourceData::parse(data, problems).map(NodeData::Datasource);
+        }
+        NodeKind::KnowledgeIndex => {
+            return knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex);
+        }
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
         | NodeKind::KnowledgeRetrieval
-        | NodeKind::KnowledgeIndex
         | NodeKind::Agent
-        | NodeKind::Datasource
         | NodeKind::TriggerWebhook
         | NodeKind::TriggerSchedule
         | NodeKind::TriggerPlugin => |_: &JsonMap, _: &mut Problems| {},
@@ -94,6 +100,8 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
+        NodeData::Datasource(data) => data.mentions(&mut mentions),
+        NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd | NodeData::Unsupported(_) => {}
     }
     mentions

@@ -485,6 +485,10 @@ pub trait Shards: Send + Sync {
         ended_before: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError>;
+    /// Some of the removed runs whose files are still to be removed, any ones, at most `count`.
+    async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError>;
+    /// The files of a removed run are gone.
+    async fn files_gone(&self, run: RunId) -> Result<(), StoreError>;
     /// Gives the blobs of runs that ended up to a moment the time that their run's other keys have, at most those of
     /// `count` runs; answers of how many. Goes on where it was the last time.
     async fn expire_blobs(
@@ -621,6 +625,9 @@ pub trait Jobs: Send + Sync {
         consumer: &str,
         idle: Duration,
     ) -> Result<(), StoreError>;
+    /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
+    /// [`Shards::files_left`] tells it.
+    async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;
     /// What had better be looked at, as it is told; ends with the connection.
     async fn hints(&self) -> Result<Box<dyn Hints>, StoreError>;
     /// Ends the present wait of a [`JobReader`], if it waits. Nothing is lost by it; a store may leave it at that.

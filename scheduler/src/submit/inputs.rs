@@ -45,6 +45,8 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;

@@ -29,6 +29,10 @@ pub(super) struct Shard {
     pub(super) blobs: HashMap<BlobId, Blob>,
     pub(super) graphs: HashMap<String, GraphDocument>,
     pub(super) conversations: HashMap<String, Conversation>,
+    /// Runs with files.
+    pub(super) files: BTreeSet<RunId>,
+    /// Removed runs whose files are left.
+    pub(super) files_left: BTreeSet<RunId>,
 }
 
 /// What a conversation keeps.
@@ -197,6 +201,9 @@ impl Shard {
     /// Removes a run and all that is its own.
     pub(super) fn remove_run(&mut self, id: RunId) {
         let Some(run) = self.runs.remove(&id) else { return };
+        if self.files.remove(&id) {
+            self.files_left.insert(id);
+        }
         for blob in run.blobs.keys() {
             self.blobs.remove(blob);
         }

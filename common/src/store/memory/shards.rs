@@ -232,6 +232,15 @@ impl Shards for MemoryStore {
         Ok(due.len())
     }
 
+    async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError> {
+        Ok(self.inner.lock().shard(shard).files_left.iter().take(count).copied().collect())
+    }
+
+    async fn files_gone(&self, run: RunId) -> Result<(), StoreError> {
+        self.inner.lock().shard(run.shard()).files_left.remove(&run);
+        Ok(())
+    }
+
     async fn expire_blobs(
         &self,
         shard: ShardId,

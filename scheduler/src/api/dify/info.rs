@@ -74,6 +74,8 @@ pub async fn parameters(
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({
