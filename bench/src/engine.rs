@@ -201,6 +201,7 @@ impl Engine {
         let head = RunHead {
             graph: self.graph.hash.clone(),
             app: None,
+            root: None,
             user: "bench".into(),
             inputs,
             sys: Vec::new(),

@@ -66,6 +66,9 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
         | NodeData::Unsupported(_) => None,
     }
 }

@@ -1,5 +1,8 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
+use super::trigger_plugin::TriggerPluginData;
+use super::trigger_schedule::TriggerScheduleData;
+use super::trigger_webhook::TriggerWebhookData;
 use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
 use super::{
     answer, assigner, document_extractor, end, if_else, list_operator, llm, start, template_transform,
@@ -58,16 +61,25 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return human_input::HumanInputData::parse(data, problems)
                 .map(|data| NodeData::HumanInput(Box::new(data)));
         }
+        NodeKind::TriggerWebhook => {
+            return TriggerWebhookData::parse(data, problems)
+                .map(|data| NodeData::TriggerWebhook(Box::new(data)));
+        }
+        NodeKind::TriggerSchedule => {
+            return TriggerScheduleData::parse(data, problems)
+                .map(|data| NodeData::TriggerSchedule(Box::new(data)));
+        }
+        NodeKind::TriggerPlugin => {
+            return TriggerPluginData::parse(data, problems)
+                .map(|data| NodeData::TriggerPlugin(Box::new(data)));
+        }
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
         | NodeKind::KnowledgeRetrieval
         | NodeKind::KnowledgeIndex
         | NodeKind::Agent
-        | NodeKind::Datasource
-        | NodeKind::TriggerWebhook
-        | NodeKind::TriggerSchedule
-        | NodeKind::TriggerPlugin => |_: &JsonMap, _: &mut Problems| {},
+        | NodeKind::Datasource => |_: &JsonMap, _: &mut Problems| {},
     };
     check(data, problems);
     Some(NodeData::Unsupported(data.clone()))
@@ -94,7 +106,10 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
-        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd | NodeData::Unsupported(_) => {}
+        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd | NodeData::TriggerWebhook(_)
+ | NodeData::TriggerSchedule(_)
+ | NodeData::TriggerPlugin(_)
+ | NodeData::Unsupported(_) => {}
     }
     mentions
 }

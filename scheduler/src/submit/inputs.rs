@@ -45,6 +45,9 @@ fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
         | NodeData::Unsupported(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;

@@ -74,6 +74,9 @@ pub async fn parameters(
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({
