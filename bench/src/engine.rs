@@ -220,6 +220,7 @@ impl Engine {
             queues: Vec::new(),
             blobs,
             created_at: head.created_at,
+            schedule: None,
         })
     }
 

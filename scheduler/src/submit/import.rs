@@ -105,10 +105,12 @@ impl Submitter {
             queues: known.graph.queues(),
             blobs,
             created_at,
+            schedule: None,
         };
         let is_new = match self.store.create_run(&new).await? {
             Created::Created => true,
             Created::Exists => false,
+            Created::Passed => return Err(SubmitError::Passed),
             Created::Busy => return Err(SubmitError::Busy),
             Created::QueueFull => return Err(SubmitError::QueueFull),
             Created::BlobMissing => return Err(SubmitError::BlobGone),

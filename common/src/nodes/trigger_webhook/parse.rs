@@ -10,7 +10,7 @@ use crate::value::JsonMap;
 
 const METHODS: [&str; 6] = ["get", "post", "put", "patch", "delete", "head"];
 /// Characters of the last part of a URL.
-pub const ID_CHARS: usize = 24;
+const ID_CHARS: usize = 24;
 /// Answers tell that the request was taken, which other statuses would deny.
 const STATUSES: std::ops::RangeInclusive<i64> = 200..=399;
 

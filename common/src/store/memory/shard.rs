@@ -28,6 +28,8 @@ pub(super) struct Shard {
     pub(super) blobs: HashMap<BlobId, Blob>,
     pub(super) graphs: HashMap<String, GraphDocument>,
     pub(super) conversations: HashMap<String, Conversation>,
+    /// When each schedule is due.
+    pub(super) schedules: BTreeMap<String, Timestamp>,
 }
 
 /// What a conversation keeps.
