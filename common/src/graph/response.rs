@@ -254,8 +254,9 @@ nodes:
 edges: [{source: s, target: a}, {source: a, target: b}]
 ";
         let graph = import(text.as_bytes()).graph.unwrap();
-        let reached =
-            |at: usize, taken: &[u32]| graph.responses[at].is_reached(&graph, graph.root, |edge| taken.contains(&edge.0));
+        let reached = |at: usize, taken: &[u32]| {
+            graph.responses[at].is_reached(&graph, graph.root, |edge| taken.contains(&edge.0))
+        };
         assert!(reached(0, &[]) && !reached(1, &[0]) && reached(1, &[1]));
     }
 }

@@ -106,10 +106,13 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
-        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd | NodeData::TriggerWebhook(_)
- | NodeData::TriggerSchedule(_)
- | NodeData::TriggerPlugin(_)
- | NodeData::Unsupported(_) => {}
+        NodeData::IterationStart
+        | NodeData::LoopStart
+        | NodeData::LoopEnd
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
+        | NodeData::Unsupported(_) => {}
     }
     mentions
 }

@@ -3,9 +3,9 @@
 
 use serde_json::{Value as Json, json};
 
+use super::NodeResult;
 use super::fields::{INVALID_NODE_DATA, mapping, required, text};
 use super::trigger::{own, system};
-use super::NodeResult;
 use crate::dsl::Problems;
 use crate::value::{JsonMap, Variables};
 

@@ -42,11 +42,7 @@ impl FromRequest<ApiState> for Body {
 ///
 /// # Errors
 /// 413, 408, and 400 for one that broke off.
-pub async fn read(
-    mut body: axum::body::Body,
-    max: usize,
-    setting: &'static str,
-) -> Result<Bytes, ApiError> {
+pub async fn read(mut body: axum::body::Body, max: usize, setting: &'static str) -> Result<Bytes, ApiError> {
     let reading = Limited::new(&mut body, max).collect();
     match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),

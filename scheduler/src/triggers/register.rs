@@ -130,7 +130,8 @@ async fn webhook_id(
 
 /// An id that nobody can guess: whoever knows it can call the webhook.
 fn fresh() -> String {
-    let random = Sha256::digest([*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat());
+    let random =
+        Sha256::digest([*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat());
     hex(&random)
 }
 
@@ -233,7 +234,11 @@ mod tests {
         assert_eq!(same.changes.unchanged, [first.triggers[0].1.clone()]);
         assert_eq!(apps.publish("a", &plan("5 * * * *")).await.changes.unchanged, [""; 0]);
         let gone = apps.publish("a", &graph(&hook(""))).await;
-        assert_eq!(gone.changes.removed, [first.triggers[0].1.clone()], "the node is a trigger of another kind");
+        assert_eq!(
+            gone.changes.removed,
+            [first.triggers[0].1.clone()],
+            "the node is a trigger of another kind"
+        );
         assert_eq!(apps.0.due_schedules(&[]).await.unwrap().1, []);
     }
 }

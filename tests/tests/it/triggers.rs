@@ -14,7 +14,8 @@ const DAY: f64 = 24.0 * 3600.0;
 /// A workflow of nodes that could begin it, each with an edge to the end, and what the end puts out: name and selector.
 fn flow(roots: &[(&str, Json)], outputs: &[(&str, &str, &str)], variables: Json) -> Json {
     let mut nodes: Vec<Json> = roots.iter().map(|(id, data)| json!({"id": id, "data": data})).collect();
-    let output = |(name, node, value): &(&str, &str, &str)| json!({"variable": name, "value_selector": [node, value]});
+    let output =
+        |(name, node, value): &(&str, &str, &str)| json!({"variable": name, "value_selector": [node, value]});
     let outputs: Vec<Json> = outputs.iter().map(output).collect();
     nodes.push(json!({"id": "end", "data": {"type": "end", "outputs": outputs}}));
     let edges: Vec<Json> = roots.iter().map(|(id, _)| json!({"source": id, "target": "end"})).collect();
@@ -85,9 +86,21 @@ async fn a_request_of_each_kind_begins_a_run_with_what_it_brings() {
     let number = json!([{"name": "n", "type": "number", "required": true}]);
     let cases = [
         ("application/json", number.clone(), &["n"][..], "application/json", r#"{"n": 7, "more": [1]}"#),
-        ("application/x-www-form-urlencoded", number, &["n"], "application/x-www-form-urlencoded; charset=utf-8", "n=7&x=%20"),
+        (
+            "application/x-www-form-urlencoded",
+            number,
+            &["n"],
+            "application/x-www-form-urlencoded; charset=utf-8",
+            "n=7&x=%20",
+        ),
         ("text/plain", json!([{"name": "note"}]), &["note"], "text/plain", "hello"),
-        ("application/octet-stream", json!([{"name": "blob", "type": "file"}]), &["blob"], "application/octet-stream", "bytes"),
+        (
+            "application/octet-stream",
+            json!([{"name": "blob", "type": "file"}]),
+            &["blob"],
+            "application/octet-stream",
+            "bytes",
+        ),
         (
             "multipart/form-data",
             json!([{"name": "n", "type": "number"}, {"name": "photo", "type": "file", "required": true}]),
@@ -108,8 +121,15 @@ async fn a_request_of_each_kind_begins_a_run_with_what_it_brings() {
         match ty {
             "text/plain" => assert_eq!(outputs, &json!({"note": "hello"})),
             "application/octet-stream" => {
-                assert_eq!((&outputs["blob"]["size"], &outputs["blob"]["extension"]), (&json!(5), &json!(".bin")));
-                assert!(outputs["blob"]["reference"].as_str().is_some_and(|r| r.contains(run["id"].as_str().unwrap())));
+                assert_eq!(
+                    (&outputs["blob"]["size"], &outputs["blob"]["extension"]),
+                    (&json!(5), &json!(".bin"))
+                );
+                assert!(
+                    outputs["blob"]["reference"]
+                        .as_str()
+                        .is_some_and(|r| r.contains(run["id"].as_str().unwrap()))
+                );
             }
             "multipart/form-data" => {
                 assert_eq!((&outputs["n"], &outputs["photo"]["filename"]), (&json!(7), &json!("a.png")));
@@ -118,7 +138,12 @@ async fn a_request_of_each_kind_begins_a_run_with_what_it_brings() {
             _ => assert_eq!(outputs, &json!({"n": 7}), "{ty}"),
         }
         let refused = call(client, Method::GET, &path, header, Vec::new()).await;
-        assert_eq!((refused.status, &refused.body["error"]), (400, &json!("Bad Request")), "{}", refused.text);
+        assert_eq!(
+            (refused.status, &refused.body["error"]),
+            (400, &json!("Bad Request")),
+            "{}",
+            refused.text
+        );
         assert_eq!(refused.body["message"], "HTTP method mismatch. Expected POST, got GET");
         let large = call(client, Method::POST, &path, header, vec![b'x'; 3000]).await;
         assert_eq!(large.status, 413, "{ty}: {}", large.text);
@@ -128,7 +153,8 @@ async fn a_request_of_each_kind_begins_a_run_with_what_it_brings() {
         let shown = trigger(client, id).await;
         assert_eq!((&shown["run"], &shown["path"]), (&run["id"], &json!(path)));
     }
-    let unknown = call(client, Method::POST, "/triggers/webhook/abcdefghijklmnopqrstuvwx", "text/plain", vec![]).await;
+    let unknown =
+        call(client, Method::POST, "/triggers/webhook/abcdefghijklmnopqrstuvwx", "text/plain", vec![]).await;
     assert_eq!(unknown.status, 404);
 }
 
@@ -177,7 +203,8 @@ async fn a_secret_is_asked_for_and_goes_nowhere() {
     let (app, triggers) = publish(client, &workflow, None).await;
     let path = path_of(&triggers);
     let ask = async |header: &str, value: &str| {
-        let request = client.with_key(None).request(Method::POST, &path).header("content-type", "application/json");
+        let request =
+            client.with_key(None).request(Method::POST, &path).header("content-type", "application/json");
         client.send(request.header(header, value).body("{}")).await.status
     };
     for (header, value, status) in [
@@ -305,7 +332,9 @@ async fn of_several_triggers_the_one_that_fired_begins_the_run() {
     let workflow = flow(&roots, &[("who", "hook", "who"), ("note", "plan", "note")], json!([]));
     let (app, triggers) = publish(client, &workflow, None).await;
     assert_eq!(triggers.len(), 2);
-    let answer = call(client, Method::POST, &path_of(&triggers), "application/json", br#"{"who": "Ada"}"#.into()).await;
+    let answer =
+        call(client, Method::POST, &path_of(&triggers), "application/json", br#"{"who": "Ada"}"#.into())
+            .await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     let by_hook = only_run(client, &app).await;
     let by_hand = json!({"app": app, "inputs": {"who": "Eve"}});

@@ -243,7 +243,8 @@ fn trigger(id: &str, data: &str) -> String {
 #[test]
 fn several_triggers_may_begin_a_workflow_within_the_rules_of_dify() {
     let hook = |id: &str| trigger(id, r#""type": "trigger-webhook""#);
-    let plan = |id: &str| trigger(id, r#""type": "trigger-schedule", "mode": "cron", "cron_expression": "@daily""#);
+    let plan =
+        |id: &str| trigger(id, r#""type": "trigger-schedule", "mode": "cron", "cron_expression": "@daily""#);
     let start = trigger("s", r#""type": "start", "variables": []"#);
     let found = |nodes: &[String]| {
         let text = format!(r#"{{"nodes": [{}], "edges": []}}"#, nodes.join(","));
@@ -268,7 +269,8 @@ fn the_secret_of_a_webhook_is_a_secret_of_the_workflow() {
         let problems = crate::graph::import(text.as_bytes()).diagnostics;
         problems.into_iter().filter(|p| p.is_error()).map(|p| p.message).collect::<Vec<_>>()
     };
-    let variable = |ty: &str, value: &str| format!(r#"{{"name": "KEY", "value_type": "{ty}", "value": "{value}"}}"#);
+    let variable =
+        |ty: &str, value: &str| format!(r#"{{"name": "KEY", "value_type": "{ty}", "value": "{value}"}}"#);
     assert_eq!(found(&variable("secret", "hunter2")), [""; 0]);
     for (variables, said) in [
         (String::new(), "is no environment variable"),

@@ -10,10 +10,7 @@ const WEBHOOKS_MAX: usize = 5;
 /// Whether a node is a trigger; of an unknown type it is none.
 pub(super) fn is_trigger(draft: &Draft<'_>, at: usize) -> bool {
     let kind = draft.nodes[at].kind;
-    matches!(
-        kind,
-        Some(NodeKind::TriggerWebhook | NodeKind::TriggerSchedule | NodeKind::TriggerPlugin)
-    )
+    matches!(kind, Some(NodeKind::TriggerWebhook | NodeKind::TriggerSchedule | NodeKind::TriggerPlugin))
 }
 
 /// Reports triggers that stand beside a start node, in the words of Dify, which refuses to publish such a workflow.
@@ -56,7 +53,9 @@ pub(super) fn secrets_are_secret(draft: &Draft<'_>, report: &mut Report<'_>) {
         let variable = draft.document.environment.iter().find(|variable| *variable.name == **name);
         let wrong = match variable {
             None => "is no environment variable of the workflow",
-            Some(variable) if variable.value.ty != SegmentType::Secret => "is no secret: its type must be secret",
+            Some(variable) if variable.value.ty != SegmentType::Secret => {
+                "is no secret: its type must be secret"
+            }
             Some(variable) if variable.value.is_falsy() => "is empty: exports leave secrets out",
             Some(_) => continue,
         };

@@ -22,14 +22,21 @@ edges:
 "#;
 
 fn played(root: Option<&str>) -> Play {
-    let mut play = Play::headed(TWO, json!({"who": "Ada"}), |head: &mut RunHead| head.root = root.map(Into::into));
+    let mut play =
+        Play::headed(TWO, json!({"who": "Ada"}), |head: &mut RunHead| head.root = root.map(Into::into));
     play.start();
     play
 }
 
 fn statuses(play: &Play) -> Vec<(&str, NodeStatus)> {
     let root = &play.run.frames[&crate::ids::FramePath::root()];
-    play.run.graph.nodes.iter().zip(&root.nodes).map(|(node, state)| (node.id.as_str(), state.status)).collect()
+    play.run
+        .graph
+        .nodes
+        .iter()
+        .zip(&root.nodes)
+        .map(|(node, state)| (node.id.as_str(), state.status))
+        .collect()
 }
 
 #[test]
@@ -37,8 +44,16 @@ fn the_one_that_fired_begins_and_the_others_are_skipped_in_silence() {
     let (done, skipped) = (NodeStatus::Succeeded, NodeStatus::Skipped);
     for (root, expected, out) in [
         (None, [("hook", done), ("plan", skipped), ("only", skipped), ("both", done), ("end", done)], "Ada"),
-        (Some("hook"), [("hook", done), ("plan", skipped), ("only", skipped), ("both", done), ("end", done)], "Ada"),
-        (Some("plan"), [("hook", skipped), ("plan", done), ("only", done), ("both", done), ("end", done)], ""),
+        (
+            Some("hook"),
+            [("hook", done), ("plan", skipped), ("only", skipped), ("both", done), ("end", done)],
+            "Ada",
+        ),
+        (
+            Some("plan"),
+            [("hook", skipped), ("plan", done), ("only", done), ("both", done), ("end", done)],
+            "None",
+        ),
     ] {
         let play = played(root);
         assert_eq!(play.run.status, RunStatus::Succeeded, "{root:?}");

@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::nodes::parse::tests::paths_of;
 use crate::nodes::condition::tests::Pool;
+use crate::nodes::parse::tests::paths_of;
 
 fn parsed(data: &Json) -> TriggerScheduleData {
     let mut problems = Problems::new();
@@ -60,7 +60,10 @@ fn what_says_no_time_is_refused_at_its_place() {
         (json!({"mode": "cron", "cron_expression": "61 * * * *"}), "cron_expression"),
         (json!({"mode": "cron", "cron_expression": "0 0 30 2 *"}), "cron_expression"),
         (json!({"mode": "cron", "cron_expression": "0 0 * * *", "timezone": "Mars/Olympus"}), "timezone"),
-        (json!({"mode": "cron", "cron_expression": "0 0 * * *", "tidemill": {"catch_up": "some"}}), "tidemill.catch_up"),
+        (
+            json!({"mode": "cron", "cron_expression": "0 0 * * *", "tidemill": {"catch_up": "some"}}),
+            "tidemill.catch_up",
+        ),
     ] {
         assert_eq!(paths_of(check, data.clone()), [path], "{data}");
     }
@@ -99,11 +102,21 @@ fn times_are_those_of_the_zone() {
         ("@annually", "UTC", "2026-01-01T00:00:00Z", vec!["2027-01-01T00:00:00Z"]),
         // Days that a month lacks are left out, the last is always there.
         ("0 0 31 * *", "UTC", "2026-01-31T00:00:00Z", vec!["2026-03-31T00:00:00Z", "2026-05-31T00:00:00Z"]),
-        ("0 0 30,L * *", "UTC", "2026-01-31T00:00:00Z", vec!["2026-02-28T00:00:00Z", "2026-03-30T00:00:00Z", "2026-03-31T00:00:00Z"]),
+        (
+            "0 0 30,L * *",
+            "UTC",
+            "2026-01-31T00:00:00Z",
+            vec!["2026-02-28T00:00:00Z", "2026-03-30T00:00:00Z", "2026-03-31T00:00:00Z"],
+        ),
         ("0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", vec!["2028-02-29T00:00:00Z"]),
         // A day of the month and one of the week: either.
         ("0 0 13 * 5", "UTC", "2026-03-01T00:00:00Z", vec!["2026-03-06T00:00:00Z", "2026-03-13T00:00:00Z"]),
-        ("*/20 23 * * 7", "UTC", "2026-01-01T00:00:00Z", vec!["2026-01-04T23:00:00Z", "2026-01-04T23:20:00Z"]),
+        (
+            "*/20 23 * * 7",
+            "UTC",
+            "2026-01-01T00:00:00Z",
+            vec!["2026-01-04T23:00:00Z", "2026-01-04T23:20:00Z"],
+        ),
     ] {
         assert_eq!(next(cron, zone, from, times.len()), times, "{cron} {zone}");
     }
@@ -136,15 +149,64 @@ fn what_is_done_about_missed_times_is_what_the_file_says() {
     for (now, catch_up, max, fire, next, dropped) in [
         // In time.
         ("2026-01-01T00:59:59Z", CatchUp::Last, 9, None, "2026-01-01T01:00:00Z", false),
-        ("2026-01-01T01:00:00Z", CatchUp::Last, 9, Some("2026-01-01T01:00:00Z"), "2026-01-01T02:00:00Z", false),
-        ("2026-01-01T01:00:01Z", CatchUp::None, 9, Some("2026-01-01T01:00:00Z"), "2026-01-01T02:00:00Z", false),
-        ("2026-01-01T01:00:01Z", CatchUp::All, 9, Some("2026-01-01T01:00:00Z"), "2026-01-01T02:00:00Z", false),
+        (
+            "2026-01-01T01:00:00Z",
+            CatchUp::Last,
+            9,
+            Some("2026-01-01T01:00:00Z"),
+            "2026-01-01T02:00:00Z",
+            false,
+        ),
+        (
+            "2026-01-01T01:00:01Z",
+            CatchUp::None,
+            9,
+            Some("2026-01-01T01:00:00Z"),
+            "2026-01-01T02:00:00Z",
+            false,
+        ),
+        (
+            "2026-01-01T01:00:01Z",
+            CatchUp::All,
+            9,
+            Some("2026-01-01T01:00:00Z"),
+            "2026-01-01T02:00:00Z",
+            false,
+        ),
         // Three hours late.
-        ("2026-01-01T04:20:00Z", CatchUp::Last, 9, Some("2026-01-01T04:00:00Z"), "2026-01-01T05:00:00Z", true),
+        (
+            "2026-01-01T04:20:00Z",
+            CatchUp::Last,
+            9,
+            Some("2026-01-01T04:00:00Z"),
+            "2026-01-01T05:00:00Z",
+            true,
+        ),
         ("2026-01-01T04:20:00Z", CatchUp::None, 9, None, "2026-01-01T05:00:00Z", true),
-        ("2026-01-01T04:00:30Z", CatchUp::None, 9, Some("2026-01-01T04:00:00Z"), "2026-01-01T05:00:00Z", true),
-        ("2026-01-01T04:20:00Z", CatchUp::All, 9, Some("2026-01-01T01:00:00Z"), "2026-01-01T02:00:00Z", false),
-        ("2026-01-01T04:20:00Z", CatchUp::All, 4, Some("2026-01-01T01:00:00Z"), "2026-01-01T02:00:00Z", false),
+        (
+            "2026-01-01T04:00:30Z",
+            CatchUp::None,
+            9,
+            Some("2026-01-01T04:00:00Z"),
+            "2026-01-01T05:00:00Z",
+            true,
+        ),
+        (
+            "2026-01-01T04:20:00Z",
+            CatchUp::All,
+            9,
+            Some("2026-01-01T01:00:00Z"),
+            "2026-01-01T02:00:00Z",
+            false,
+        ),
+        (
+            "2026-01-01T04:20:00Z",
+            CatchUp::All,
+            4,
+            Some("2026-01-01T01:00:00Z"),
+            "2026-01-01T02:00:00Z",
+            false,
+        ),
         ("2026-01-01T04:20:00Z", CatchUp::All, 2, Some("2026-01-01T03:00:00Z"), "2026-01-01T04:00:00Z", true),
         ("2026-01-01T04:20:00Z", CatchUp::All, 0, Some("2026-01-01T04:00:00Z"), "2026-01-01T05:00:00Z", true),
     ] {

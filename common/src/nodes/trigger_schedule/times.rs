@@ -67,8 +67,7 @@ impl Schedule {
     /// # Errors
     /// [`ScheduleError`].
     pub fn new(expression: &str, zone: &str) -> Result<Self, ScheduleError> {
-        let wrong =
-            |reason: String| ScheduleError::Expression { expression: expression.to_string(), reason };
+        let wrong = |reason: String| ScheduleError::Expression { expression: expression.to_string(), reason };
         let named = NAMED.iter().find(|(name, _)| name.eq_ignore_ascii_case(expression.trim()));
         let fields = named.map_or(expression.trim(), |(_, fields)| fields);
         let count = fields.split_whitespace().count();

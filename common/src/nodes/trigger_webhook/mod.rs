@@ -176,7 +176,11 @@ impl TriggerWebhookData {
         match self.content_type {
             ContentType::Text | ContentType::Binary => {
                 if let Some(first) = self.body.first() {
-                    set(&mut outputs, &first.name, Segment::restore_files(value(body, "raw").unwrap_or_default()));
+                    set(
+                        &mut outputs,
+                        &first.name,
+                        Segment::restore_files(value(body, "raw").unwrap_or_default()),
+                    );
                 }
             }
             ContentType::Json | ContentType::Multipart | ContentType::Form => {

@@ -26,7 +26,8 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<TriggerWe
     let content_type = match fields.given("content_type") {
         None => Some(ContentType::Json),
         Some(value) => {
-            let known = |name: &str| ContentType::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
+            let known =
+                |name: &str| ContentType::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
             let names = format!("one of {}", ContentType::ALL.map(ContentType::name).join(", "));
             value.as_str().and_then(known).or_else(|| refuse("content_type", &names, value, problems))
         }
@@ -56,7 +57,11 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<TriggerWe
         body: body?,
         status_code: status_code?,
         response_body: response_body?,
-        webhook_id: fields.given("webhook_id").and_then(Json::as_str).filter(|id| is_id(id)).map(str::to_string),
+        webhook_id: fields
+            .given("webhook_id")
+            .and_then(Json::as_str)
+            .filter(|id| is_id(id))
+            .map(str::to_string),
         secret: secret?,
     })
 }
@@ -86,7 +91,10 @@ fn parameter(item: &Json, types: &[ParameterType], problems: &mut Problems) -> O
         Some(value) => {
             let known = |name: &str| types.iter().copied().find(|ty| ty.name() == name);
             let names: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
-            value.as_str().and_then(known).or_else(|| refuse("type", &format!("one of {}", names.join(", ")), value, problems))
+            value
+                .as_str()
+                .and_then(known)
+                .or_else(|| refuse("type", &format!("one of {}", names.join(", ")), value, problems))
         }
     };
     let required = match item.get("required").filter(|value| !value.is_null()) {

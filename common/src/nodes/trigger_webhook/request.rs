@@ -85,7 +85,13 @@ impl TriggerWebhookData {
         }
         let query = converted(first_of_each(request.query), &self.params, "Required parameter missing")?;
         let body = self.body(request.body)?;
-        Ok(Accepted { method: self.method.to_uppercase(), headers, query, body, content_type: self.content_type })
+        Ok(Accepted {
+            method: self.method.to_uppercase(),
+            headers,
+            query,
+            body,
+            content_type: self.content_type,
+        })
     }
 
     fn body(&self, body: Body) -> Result<JsonMap, Refused> {
@@ -99,7 +105,8 @@ impl TriggerWebhookData {
                         return refuse(format!("{MISSING}: {}", param.name));
                     }
                 }
-                let others: Vec<Parameter> = self.body.iter().filter(|param| !is_file(param)).cloned().collect();
+                let others: Vec<Parameter> =
+                    self.body.iter().filter(|param| !is_file(param)).cloned().collect();
                 converted(first_of_each(fields), &others, MISSING)
             }
             Body::Text(text) => {
@@ -123,7 +130,9 @@ impl TriggerWebhookData {
     fn json(&self, text: &str) -> Result<JsonMap, Refused> {
         let body = match text.trim() {
             "" => Json::Object(JsonMap::new()),
-            text => serde_json::from_str(text).or_else(|error| refuse(format!("Invalid JSON body: {error}")))?,
+            text => {
+                serde_json::from_str(text).or_else(|error| refuse(format!("Invalid JSON body: {error}")))?
+            }
         };
         let Json::Object(body) = body else {
             // Nothing can be looked up in it; Dify's services expect a mapping.

@@ -58,7 +58,8 @@ fn a_wrong_configuration_is_reported_at_its_place() {
 
 #[test]
 fn an_id_of_the_file_counts_when_it_can_be_part_of_a_url() {
-    for (id, taken) in [("abcdefghijklmnopqrstuvwx", true), ("", false), ("abc/efghijklmnopqrstuvwx", false)] {
+    for (id, taken) in [("abcdefghijklmnopqrstuvwx", true), ("", false), ("abc/efghijklmnopqrstuvwx", false)]
+    {
         assert_eq!(webhook(json!({"webhook_id": id})).webhook_id.is_some(), taken, "{id:?}");
     }
 }
@@ -74,10 +75,15 @@ fn a_request_that_does_not_fit_is_refused_in_difys_words() {
     };
     let page = [("page", "1")];
     let order = json!({"order": {}});
-    let said = |query: &[(&str, &str)], body| data("application/json").accept(asked(query, body)).map_err(|r| r.0);
+    let said =
+        |query: &[(&str, &str)], body| data("application/json").accept(asked(query, body)).map_err(|r| r.0);
     for (query, body, message) in [
         (&[][..], json_body(order.clone()), "Required parameter missing: page"),
-        (&[("page", "x")], json_body(order.clone()), "Parameter 'page' validation failed: Cannot convert 'x' to number"),
+        (
+            &[("page", "x")],
+            json_body(order.clone()),
+            "Parameter 'page' validation failed: Cannot convert 'x' to number",
+        ),
         (
             &[("page", "1"), ("deep", "maybe")],
             json_body(order.clone()),
@@ -85,7 +91,11 @@ fn a_request_that_does_not_fit_is_refused_in_difys_words() {
         ),
         (&page, json_body(json!({})), "Required body parameter missing: order"),
         (&page, Body::Json(String::new()), "Required body parameter missing: order"),
-        (&page, json_body(json!({"order": 1})), "Parameter 'order' validation failed: Expected object, got int"),
+        (
+            &page,
+            json_body(json!({"order": 1})),
+            "Parameter 'order' validation failed: Expected object, got int",
+        ),
         (
             &page,
             json_body(json!({"order": {}, "tags": ["a", 1]})),
@@ -104,7 +114,8 @@ fn a_request_that_does_not_fit_is_refused_in_difys_words() {
     let without = Request { headers: Vec::new(), ..asked(&page, json_body(order)) };
     let refused = data("application/json").accept(without).unwrap_err();
     assert_eq!(refused.0, "Required header missing: X_Sig");
-    let refused = data("application/x-www-form-urlencoded").accept(asked(&page, form(&[("order", "{}")], &[])));
+    let refused =
+        data("application/x-www-form-urlencoded").accept(asked(&page, form(&[("order", "{}")], &[])));
     assert_eq!(
         refused.unwrap_err().0,
         "Parameter 'order' validation failed: Unsupported type 'object' for form data parameter 'order'"
@@ -118,7 +129,11 @@ fn method_and_type_of_the_body_are_checked_first() {
         ("POST", None, None),
         ("post", Some("Application/JSON; charset=utf-8"), None),
         ("GET", None, Some("HTTP method mismatch. Expected POST, got GET")),
-        ("POST", Some("text/plain"), Some("Content-type mismatch. Expected application/json, got text/plain")),
+        (
+            "POST",
+            Some("text/plain"),
+            Some("Content-type mismatch. Expected application/json, got text/plain"),
+        ),
     ] {
         let refused = data.check_head(method, content_type).err();
         assert_eq!(refused.map(|r| r.0).as_deref(), said, "{method} {content_type:?}");
@@ -138,7 +153,10 @@ fn content_that_is_required_must_be_there() {
     }
     let file = webhook(json!({"content_type": "multipart/form-data",
         "body": [{"name": "photo", "type": "file", "required": true}]}));
-    assert_eq!(file.accept(asked(&[], form(&[], &[]))).unwrap_err().0, "Required body parameter missing: photo");
+    assert_eq!(
+        file.accept(asked(&[], form(&[], &[]))).unwrap_err().0,
+        "Required body parameter missing: photo"
+    );
     assert!(file.accept(asked(&[], form(&[], &["photo"]))).is_ok());
 }
 
@@ -147,9 +165,15 @@ fn outputs(data: &TriggerWebhookData, request: Request, files: Vec<(String, Json
     let inputs = data.accept(request).expect("accepted").inputs(files);
     let pool = Pool::new(json!({"hook": inputs, "sys": {"user_id": "u"}}));
     let result = data.evaluate("hook", &pool);
-    assert!(result.outputs.iter().any(|(name, value)| name == "_webhook_raw" && value.value["method"].is_string()));
+    assert!(
+        result
+            .outputs
+            .iter()
+            .any(|(name, value)| name == "_webhook_raw" && value.value["method"].is_string())
+    );
     assert!(result.outputs.iter().any(|(name, _)| name == "sys.user_id"));
-    let shown = result.outputs.into_iter().filter(|(name, _)| name != "_webhook_raw" && !name.starts_with("sys."));
+    let shown =
+        result.outputs.into_iter().filter(|(name, _)| name != "_webhook_raw" && !name.starts_with("sys."));
     Json::Object(shown.map(|(name, segment)| (name, segment.value)).collect())
 }
 
@@ -158,7 +182,10 @@ fn the_node_takes_the_request_apart() {
     let declared = json!([{"name": "n", "type": "number"}, {"name": "ok", "type": "boolean"}, {"name": "s"}, {"name": "gone"}]);
     let data = webhook(json!({"method": "post", "headers": [{"name": "x-sig"}, {"name": "X-None"}],
         "params": [{"name": "page", "type": "number"}], "body": declared}));
-    let request = asked(&[("page", "2.50"), ("page", "3"), ("more", "1")], json_body(json!({"n": 1, "ok": false, "s": "x"})));
+    let request = asked(
+        &[("page", "2.50"), ("page", "3"), ("more", "1")],
+        json_body(json!({"n": 1, "ok": false, "s": "x"})),
+    );
     let expected =
         json!({"x_sig": "s", "X_None": null, "page": 2.5, "n": 1, "ok": false, "s": "x", "gone": null});
     assert_eq!(outputs(&data, request, vec![]), expected);
@@ -179,7 +206,11 @@ fn the_node_takes_the_request_apart() {
         "body": [{"name": "photo", "type": "file"}, {"name": "other", "type": "file"}, {"name": "n", "type": "number"}]}));
     let request = asked(&[], form(&[("n", "1")], &["photo"]));
     let got = outputs(&multipart, request, vec![("photo".into(), file.clone())]);
-    assert_eq!(got, json!({"photo": file, "other": {"photo": file}, "n": 1}), "a missing file is all of them");
+    assert_eq!(
+        got,
+        json!({"photo": file, "other": {"photo": file}, "n": 1}),
+        "a missing file is all of them"
+    );
 }
 
 #[test]
@@ -193,10 +224,12 @@ fn types_are_those_of_the_file_where_the_value_does_not_tell() {
 
 #[test]
 fn a_run_without_a_request_has_its_outputs_given_by_name() {
-    let data = webhook(json!({"headers": [{"name": "X-Sig"}], "body": [{"name": "order"}, {"name": "more"}]}));
+    let data =
+        webhook(json!({"headers": [{"name": "X-Sig"}], "body": [{"name": "order"}, {"name": "more"}]}));
     let result = data.evaluate("hook", &Pool::new(json!({"hook": {"order": "o", "X_Sig": "s", "stray": 1}})));
     let got: Vec<_> = result.outputs.into_iter().map(|(name, value)| (name, value.value)).collect();
-    let expected = [("X_Sig", json!("s")), ("order", json!("o")), ("more", json!(null)), ("_webhook_raw", json!(null))];
+    let expected =
+        [("X_Sig", json!("s")), ("order", json!("o")), ("more", json!(null)), ("_webhook_raw", json!(null))];
     assert_eq!(got, expected.map(|(name, value)| (name.to_string(), value)));
 }
 

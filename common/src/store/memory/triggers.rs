@@ -2,9 +2,7 @@
 
 use crate::clock::Timestamp;
 use crate::ids::ShardId;
-use crate::store::{
-    DueSchedule, Fired, FromSchedule, Meta, Trigger, TriggerChanges, TriggerState, shard_of,
-};
+use crate::store::{DueSchedule, Fired, FromSchedule, Meta, Trigger, TriggerChanges, TriggerState, shard_of};
 
 use super::Namespace;
 use super::shard::Shard;
@@ -51,7 +49,8 @@ impl Namespace {
     pub(super) fn due(&mut self, shards: &[ShardId], now: Timestamp) -> Vec<DueSchedule> {
         let mut found = Vec::new();
         for shard in shards {
-            let mut due: Vec<_> = self.shard(*shard).schedules.iter().filter(|(_, due)| **due <= now).collect();
+            let mut due: Vec<_> =
+                self.shard(*shard).schedules.iter().filter(|(_, due)| **due <= now).collect();
             due.sort_by_key(|(id, due)| (**due, (*id).clone()));
             found.extend(due.into_iter().map(|(id, due)| DueSchedule { trigger: id.clone(), due: *due }));
         }

@@ -13,8 +13,8 @@ use crate::store::{
     DueSchedule, Fired, Meta, Runs, StoreError, Trigger, TriggerChanges, TriggerKind, TriggerState, shard_of,
 };
 
-/// Schedules that one look takes from a shard; the others come with the next.
-const LOOK_MAX: isize = 64;
+/// Schedules that one look takes from a shard, more than will ever be due and not to be fired; the others come later.
+const LOOK_MAX: usize = 1000;
 
 impl RedisStore {
     /// Adds the changes to the transaction that publishes an app.
@@ -91,28 +91,19 @@ impl RedisStore {
         &self,
         shards: &[ShardId],
     ) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {
-        let mut pipe = redis::pipe();
-        pipe.cmd("TIME");
-        for shard in shards {
-            pipe.cmd("ZRANGE").arg(self.keys.schedules(*shard)).arg(0).arg(LOOK_MAX - 1).arg("WITHSCORES");
-        }
         const DOING: &str = "looking for due schedules";
-        let mut answers: Vec<redis::Value> = self.connector.ask_all(DOING, &pipe).await?;
-        let wrong = |error: redis::ParsingError| unexpected(DOING, error.to_string());
-        if answers.is_empty() {
-            return Err(unexpected(DOING, "no time"));
+        let now = Runs::time(self).await?;
+        let mut pipe = redis::pipe();
+        for shard in shards {
+            pipe.cmd("ZRANGEBYSCORE").arg(self.keys.schedules(*shard)).arg("-inf").arg(now.millis());
+            pipe.arg("WITHSCORES").arg("LIMIT").arg(0).arg(LOOK_MAX);
         }
-        let (seconds, micros): (i64, i64) =
-            redis::FromRedisValue::from_redis_value(answers.remove(0)).map_err(wrong)?;
-        let now = Timestamp::from_micros(seconds * 1_000_000 + micros);
-        let mut due = Vec::new();
-        for answer in answers {
-            let earliest: Vec<(String, f64)> =
-                redis::FromRedisValue::from_redis_value(answer).map_err(wrong)?;
-            let entries = earliest.into_iter().map(|(trigger, at)| DueSchedule { trigger, due: moment(at) });
-            due.extend(entries.filter(|entry| entry.due <= now));
+        if shards.is_empty() {
+            return Ok((now, Vec::new()));
         }
-        Ok((now, due))
+        let answers: Vec<Vec<(String, f64)>> = self.connector.ask_all(DOING, &pipe).await?;
+        let entry = |(trigger, at): (String, f64)| DueSchedule { trigger, due: moment(at) };
+        Ok((now, answers.into_iter().flatten().map(entry).collect()))
     }
 
     pub(super) async fn move_due(

@@ -155,7 +155,10 @@ mod tests {
         let fields = vec![("n".to_string(), "1".to_string())];
         assert_eq!(read_body, Body::Form { fields, files: vec!["photo".into()] });
         let file = uploads[0].file("runs/x/y");
-        assert_eq!((&file["type"], &file["extension"], &file["size"]), (&json!("image"), &json!(".png"), &json!(3)));
+        assert_eq!(
+            (&file["type"], &file["extension"], &file["size"]),
+            (&json!("image"), &json!(".png"), &json!(3))
+        );
         let broken = read(ContentType::Multipart, Some("multipart/form-data"), Bytes::from(body)).await;
         assert_eq!(broken.unwrap_err().status(), 400);
     }

@@ -32,7 +32,9 @@ pub(super) fn check(
             return Ok(Some(header));
         }
     }
-    Err(ApiError::unauthorized("the webhook's secret is missing or wrong (X-Webhook-Secret, or Authorization: Bearer)"))
+    Err(ApiError::unauthorized(
+        "the webhook's secret is missing or wrong (X-Webhook-Secret, or Authorization: Bearer)",
+    ))
 }
 
 fn bearer(value: &[u8]) -> &[u8] {
@@ -55,7 +57,9 @@ mod tests {
 
     #[test]
     fn a_bearer_key_is_what_stands_behind_its_scheme() {
-        for (value, key) in [("Bearer k", "k"), ("bearer  k ", "k"), ("Basic k", ""), ("Bearer", ""), ("k", "")] {
+        for (value, key) in
+            [("Bearer k", "k"), ("bearer  k ", "k"), ("Basic k", ""), ("Bearer", ""), ("k", "")]
+        {
             assert_eq!(bearer(value.as_bytes()), key.as_bytes(), "{value}");
         }
     }

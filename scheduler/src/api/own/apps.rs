@@ -51,7 +51,8 @@ pub async fn register(
     let key_hash = key.as_ref().map(sha256_hex);
     state.store.put_app(&app, key_hash.as_deref(), &registration.changes).await?;
     tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
-    let of_triggers = registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
+    let of_triggers =
+        registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
     let warnings: Vec<Json> = diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).collect();
     let mut answer = json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version, "key": key,

@@ -208,11 +208,8 @@ impl Runs for Fake {
         Ok(inner.triggers.get(id).map(|trigger| TriggerState { trigger: trigger.clone(), fired, due: None }))
     }
     async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError> {
-        let state = |trigger: &Trigger| TriggerState {
-            trigger: trigger.clone(),
-            fired: Fired::default(),
-            due: None,
-        };
+        let state =
+            |trigger: &Trigger| TriggerState { trigger: trigger.clone(), fired: Fired::default(), due: None };
         Ok(self.lock().triggers.values().map(state).collect())
     }
     async fn due_schedules(&self, _shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {

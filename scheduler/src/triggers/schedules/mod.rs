@@ -109,7 +109,9 @@ impl Schedules {
                 Ok(()) => looked = Looked::Moved,
                 // The shard has too much to do; it stays due.
                 Err(Failed::Submit(SubmitError::Busy | SubmitError::QueueFull)) => {}
-                Err(Failed::Store(error) | Failed::Submit(SubmitError::Store(error))) if error.is_passing() => {
+                Err(Failed::Store(error) | Failed::Submit(SubmitError::Store(error)))
+                    if error.is_passing() =>
+                {
                     return Err(error);
                 }
                 Err(error) => self.put_off(&schedule, &error.to_string()).await?,
@@ -141,7 +143,12 @@ impl Schedules {
         let Plan { fire, next, dropped } =
             data.schedule.plan(schedule.due, now, data.catch_up, self.catch_up_max);
         if dropped {
-            tracing::warn!(trigger = id, due_ms = schedule.due.millis(), catch_up = data.catch_up.name(), "times of a schedule were missed, and not all of them are fired");
+            tracing::warn!(
+                trigger = id,
+                due_ms = schedule.due.millis(),
+                catch_up = data.catch_up.name(),
+                "times of a schedule were missed, and not all of them are fired"
+            );
         }
         let Some(at) = fire else {
             self.store.move_schedule(id, schedule.due, next).await?;
@@ -183,3 +190,6 @@ fn data_of<'g>(graph: &'g Graph, node: &str) -> Option<&'g TriggerScheduleData> 
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
