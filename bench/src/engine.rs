@@ -201,6 +201,7 @@ impl Engine {
         let head = RunHead {
             graph: self.graph.hash.clone(),
             app: None,
+            root: None,
             user: "bench".into(),
             inputs,
             sys: Vec::new(),
@@ -219,6 +220,7 @@ impl Engine {
             queues: Vec::new(),
             blobs,
             created_at: head.created_at,
+            schedule: None,
         })
     }
 

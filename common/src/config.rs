@@ -159,6 +159,10 @@ pub struct SchedulerConfig {
     pub run_events_max: usize,
     /// Largest request body, in bytes.
     pub request_bytes_max: usize,
+    /// Largest body of a request to a webhook, in bytes (Dify: `WEBHOOK_REQUEST_BODY_MAX_SIZE`).
+    pub webhook_bytes_max: usize,
+    /// Most missed times of a schedule that are caught up where it says `catch_up: all`; the newest of them.
+    pub catch_up_max: u64,
     /// Silence after which an event stream is closed, in seconds (Dify: 300).
     pub stream_idle_seconds: u64,
     /// Longest wait for open requests at a stop, in seconds.
@@ -183,6 +187,8 @@ impl Default for SchedulerConfig {
             conversation_retention_seconds: limits::CONVERSATION_SECONDS,
             run_events_max: limits::RUN_EVENTS_MAX,
             request_bytes_max: 15 * 1024 * 1024,
+            webhook_bytes_max: limits::WEBHOOK_BYTES_MAX,
+            catch_up_max: limits::CATCH_UP_MAX,
             stream_idle_seconds: 300,
             grace_seconds: 10,
             repair_seconds: 60,
@@ -478,7 +484,7 @@ pub enum LogFormat {
 }
 
 /// Other names of settings in the environment: ours that are short, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 34] = [
+const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
     ("TIDEMILL_LOG", "log.level"),
@@ -488,6 +494,7 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 34] = [
     ("MAX_VARIABLE_SIZE", "run.variable_bytes_max"),
     ("HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS", "run.human_input_timeout_s"),
     ("WORKFLOW_CALL_MAX_DEPTH", "run.call_depth_max"),
+    ("WEBHOOK_REQUEST_BODY_MAX_SIZE", "scheduler.webhook_bytes_max"),
     ("HTTP_REQUEST_MAX_CONNECT_TIMEOUT", "http.connect_seconds"),
     ("HTTP_REQUEST_MAX_READ_TIMEOUT", "http.read_seconds"),
     ("HTTP_REQUEST_MAX_WRITE_TIMEOUT", "http.write_seconds"),

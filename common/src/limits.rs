@@ -113,5 +113,9 @@ pub const HTTP_FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// Most bytes of files that one request sends (`upload_bytes_max`): they are held in memory until the answer has begun,
 /// since a redirect may want them once more.
 pub const HTTP_UPLOAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Largest body of a request to a webhook, in bytes (`webhook_bytes_max`). Dify's default.
+pub const WEBHOOK_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Most missed times of a schedule that are caught up (`catch_up_max`): of one that fires each minute, a day.
+pub const CATCH_UP_MAX: u64 = 1440;
 /// Most redirects of one request (`redirects_max`). The default of Dify's client.
 pub const HTTP_REDIRECTS_MAX: u32 = 20;

@@ -24,6 +24,7 @@ use crate::lease::Lease;
 use crate::pulse::Pulse;
 use crate::repair::Findings;
 use crate::shards::ShardKeeper;
+use crate::triggers::schedules::Schedules;
 
 /// Why a scheduler cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +101,15 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
 
     let state = ApiState::new(store, Arc::new(config.clone()), metrics, pulse, stopped.clone());
+    let schedules = Schedules::new(
+        state.store.clone(),
+        state.submitter.clone(),
+        state.graphs.clone(),
+        lease.clone(),
+        config,
+    );
+    // It ends with the process: whatever it is at is done whole or not at all.
+    tokio::spawn(schedules.run(stopped.clone()));
     let app = api::router(state);
     let api = tokio::spawn(async move {
         let mut stopped = stopped;

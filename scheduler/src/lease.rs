@@ -46,6 +46,13 @@ impl Lease {
         self.lock().remove(&shard);
     }
 
+    /// The shards whose leases are kept.
+    pub fn shards(&self) -> Vec<ShardId> {
+        let mut shards: Vec<ShardId> = self.lock().keys().copied().collect();
+        shards.sort();
+        shards
+    }
+
     /// Ends when the lease was lost.
     pub fn lost(&self, shard: ShardId) -> impl Future<Output = ()> + Send + use<> {
         let receiver = self.lock().get(&shard).map(|kept| kept.lost.subscribe());

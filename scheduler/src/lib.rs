@@ -16,3 +16,4 @@ pub mod repair;
 pub mod retention;
 pub mod shards;
 pub mod submit;
+pub mod triggers;

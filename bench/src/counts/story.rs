@@ -47,6 +47,7 @@ impl Story {
         let head = RunHead {
             graph: graph.hash.clone(),
             app: None,
+            root: None,
             user: "bench".into(),
             inputs: vec![
                 ("text".into(), text(PAYLOAD)),

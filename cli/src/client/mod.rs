@@ -69,6 +69,11 @@ impl Client {
         self.json(self.get("/api/v1/apps")).await
     }
 
+    /// All triggers: `{"data": […]}`.
+    pub(crate) async fn triggers(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/triggers")).await
+    }
+
     /// Whether an app exists.
     pub(crate) async fn has_app(&self, id: &str) -> Result<bool, ClientError> {
         match self.json(self.get(&format!("/api/v1/apps/{}", segment(id)))).await {

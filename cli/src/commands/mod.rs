@@ -16,6 +16,7 @@ mod ps;
 mod run;
 mod set;
 mod show;
+mod triggers;
 mod watch;
 
 use std::process::ExitCode;
@@ -73,6 +74,8 @@ enum Verb {
     Import(import::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
+    /// List what begins runs: webhooks and schedules
+    Triggers(triggers::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
@@ -121,6 +124,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
+        Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
 }

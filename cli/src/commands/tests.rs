@@ -93,9 +93,16 @@ fn arguments_are_read_as_people_write_them() {
 
 #[tokio::test]
 async fn every_example_is_free_of_problems() {
-    for name in
-        ["hello.yml", "chat.yml", "triage.yml", "digest.yml", "batch.yml", "savings.yml", "review.yml"]
-    {
+    for name in [
+        "hello.yml",
+        "chat.yml",
+        "triage.yml",
+        "digest.yml",
+        "batch.yml",
+        "savings.yml",
+        "review.yml",
+        "orders.yml",
+    ] {
         let path = example(name);
         let (exit, out, _) = tidemill(&["check", &path]).await;
         assert_eq!((exit, out.contains(": ok (")), (Exit::Succeeded, true), "{out}");

@@ -68,6 +68,9 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::LoopEnd
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
         | NodeData::Unsupported(_) => None,
     }
 }

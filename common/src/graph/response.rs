@@ -34,11 +34,11 @@ pub struct ResponseNode {
 }
 
 impl ResponseNode {
-    /// Whether the root reaches the node over edges that do not block or are in `taken`.
-    pub fn is_reached(&self, graph: &Graph, taken: impl Fn(EdgeIx) -> bool) -> bool {
+    /// Whether `root`, where the run began, reaches the node over edges that do not block or are in `taken`.
+    pub fn is_reached(&self, graph: &Graph, root: NodeIx, taken: impl Fn(EdgeIx) -> bool) -> bool {
         let mut seen = vec![false; graph.nodes.len()];
-        let mut open = vec![graph.root];
-        seen[graph.root.at()] = true;
+        let mut open = vec![root];
+        seen[root.at()] = true;
         while let Some(at) = open.pop() {
             if at == self.node {
                 return true;
@@ -78,6 +78,9 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::HumanInput(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
 }
@@ -162,6 +165,9 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::HumanInput(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
         | NodeData::Unsupported(_) => HashSet::new(),
     }
 }
@@ -252,8 +258,9 @@ nodes:
 edges: [{source: s, target: a}, {source: a, target: b}]
 ";
         let graph = import(text.as_bytes()).graph.unwrap();
-        let reached =
-            |at: usize, taken: &[u32]| graph.responses[at].is_reached(&graph, |edge| taken.contains(&edge.0));
+        let reached = |at: usize, taken: &[u32]| {
+            graph.responses[at].is_reached(&graph, graph.root, |edge| taken.contains(&edge.0))
+        };
         assert!(reached(0, &[]) && !reached(1, &[0]) && reached(1, &[1]));
     }
 }

@@ -34,7 +34,8 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
         return NodeSettings::default();
     };
     problems.within("tidemill", |problems| {
-        unknown_keys(block, &SETTINGS, problems);
+        let known: Vec<&'static str> = SETTINGS.iter().chain(own_settings(kind)).copied().collect();
+        unknown_keys(block, &known, problems);
         let fields = Fields::new(block, INVALID);
         let runs_on =
             fields.given("runs_on").and_then(|_| fields.one_of("runs_on", &["auto", "worker"], problems));
@@ -49,6 +50,15 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
             idempotency_key: idempotency_key(&fields, kind, problems),
         }
     })
+}
+
+/// Settings that a type reads itself.
+fn own_settings(kind: Option<NodeKind>) -> &'static [&'static str] {
+    match kind {
+        Some(NodeKind::TriggerWebhook) => &["secret"],
+        Some(NodeKind::TriggerSchedule) => &["catch_up"],
+        _ => &[],
+    }
 }
 
 fn unknown_keys(block: &JsonMap, known: &[&'static str], problems: &mut Problems) {

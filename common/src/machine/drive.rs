@@ -69,13 +69,17 @@ fn is_evaluated_here(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     spec.kind.spec().pure && is_at_hand(cx, frame, spec) && !reads_everything_large(cx, frame, node)
 }
 
-/// The start node shows the whole pool; with a large input it goes to a worker like any other.
+/// A node that begins a run shows what is in the pool; with a large input it goes to a worker like any other.
 fn reads_everything_large(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
-    if cx.run.graph.node(node).kind != NodeKind::Start {
+    if !begins_runs(cx.run.graph.node(node)) {
         return false;
     }
     let pool = cx.run.pool(frame);
     pool.names().iter().any(|(node, name)| matches!(pool.variable(node, name), Lookup::Blob(_)))
+}
+
+fn begins_runs(node: &Node) -> bool {
+    node.kind.spec().execution == ExecutionType::Root
 }
 
 /// Begins a node that is ready; answers about how many bytes of changes that makes.
@@ -170,7 +174,7 @@ pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
 
 /// The values a job carries: what its node's configuration mentions, each once.
 fn job_inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
-    let names = if spec.kind == NodeKind::Start { pool.names() } else { spec.mentions.clone() };
+    let names = if begins_runs(spec) { pool.names() } else { spec.mentions.clone() };
     names
         .into_iter()
         .filter_map(|(node, name)| {

@@ -4,6 +4,7 @@ use super::run::{EdgeState, NodeStatus};
 use super::{Step, drive, response};
 use crate::graph::{EdgeIx, NodeIx};
 use crate::ids::FramePath;
+use crate::nodes::ExecutionType;
 
 use super::changes::EventKind;
 
@@ -33,13 +34,40 @@ fn take(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
     }
 }
 
-/// Skips an edge and all that only it leads to. A list instead of recursion: a long chain must not use up the stack.
-fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+/// Of several nodes that could begin the run one does; the others are skipped before it, and all that only they lead
+/// to. Nothing is told of it: Dify does this while it builds the graph.
+pub(super) fn skip_other_roots(cx: &mut Step<'_>, root: NodeIx) {
     let graph = cx.run.graph.clone();
-    let mut open = vec![edge];
+    let frame = FramePath::root();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let is_root = node.kind.spec().execution == ExecutionType::Root && node.parent.is_none();
+        if is_root && at != root.at() {
+            let other = NodeIx(u32::try_from(at).unwrap_or(u32::MAX));
+            cx.update(&frame, other, |state| state.status = NodeStatus::Skipped);
+            skip_all(cx, &frame, node.outs.iter().rev().copied().collect(), Telling::Nothing);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    EachEdge,
+    Nothing,
+}
+
+/// Skips an edge and all that only it leads to.
+fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+    skip_all(cx, frame, vec![edge], Telling::EachEdge);
+}
+
+/// A list instead of recursion: a long chain must not use up the stack.
+fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, telling: Telling) {
+    let graph = cx.run.graph.clone();
     while let Some(edge) = open.pop() {
         set(cx, frame, edge, EdgeState::Skipped);
-        cx.tell(EventKind::GraphEdgeSkipped(edge));
+        if telling == Telling::EachEdge {
+            cx.tell(EventKind::GraphEdgeSkipped(edge));
+        }
         let target = graph.edge(edge).target;
         match join(cx, frame, target) {
             Join::Waits => {}

@@ -99,7 +99,7 @@ fn began_after_upstream(run: &RunState) -> bool {
     run.frames.values().all(|frame| {
         frame.nodes.iter().zip(&run.graph.nodes).enumerate().all(|(at, (state, node))| {
             state.started_at.is_none()
-                || at == run.graph.root.at()
+                || at == run.root().at()
                 || node.ins.is_empty()
                 || node.ins.iter().any(|e| frame.edges[e.at()] == EdgeState::Taken)
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::changes::{EventKind, TimerChange};
 use super::fact::Timer;
 use super::run::{RunHead, RunStatus};
-use super::{Step, drive, response};
+use super::{Step, drive, edges, response};
 use crate::ids::FramePath;
 
 pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
@@ -22,7 +22,8 @@ pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
     // Fixed text that nothing stands before is shown before the first node runs, as on Dify.
     response::open(cx);
     cx.close_entry();
-    let root = cx.run.graph.root;
+    let root = cx.run.root();
+    edges::skip_other_roots(cx, root);
     drive::make_ready(cx, &FramePath::root(), root);
     drive::drive(cx);
 }

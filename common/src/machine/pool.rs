@@ -47,7 +47,7 @@ impl<'a> Pool<'a> {
                 let defined = run.graph.0.conversation.iter().find(|v| &*v.name == name)?;
                 Some(Cow::Owned(Stored::Inline(defined.value.clone())))
             }),
-            _ if node == run.graph.node(run.graph.root).id.as_str() => among(&run.head.inputs),
+            _ if node == run.graph.node(run.root()).id.as_str() => among(&run.head.inputs),
             _ => None,
         }
     }
@@ -79,7 +79,7 @@ impl Variables for Pool<'_> {
 
     fn names(&self) -> Vec<(String, String)> {
         let run = self.run;
-        let root = run.graph.node(run.graph.root).id.as_str().to_string();
+        let root = run.graph.node(run.root()).id.as_str().to_string();
         let mut names: Vec<(String, String)> = Vec::new();
         let mut add = |node: &str, name: &str| {
             let pair = (node.to_string(), name.to_string());

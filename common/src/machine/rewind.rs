@@ -273,9 +273,10 @@ fn ready(run: &RunState) -> std::collections::VecDeque<(FramePath, NodeIx)> {
 /// that may be told already in the order in which they could be.
 fn tell_anew(run: &mut RunState) {
     let graph = run.graph.clone();
+    let begins = run.root();
     let mut reached = std::mem::take(&mut run.response.reached);
     if let Some(root) = run.frames.get(&FramePath::root()) {
-        reached.retain(|at| graph.responses[*at].is_reached(&graph, taken(&root.edges)));
+        reached.retain(|at| graph.responses[*at].is_reached(&graph, begins, taken(&root.edges)));
     }
     run.response = ResponseState { reached, ..ResponseState::default() };
 }

@@ -361,7 +361,9 @@ pub struct RunHead {
     pub app: Option<String>,
     /// Who started it: the `user` of Dify's API.
     pub user: String,
-    /// Inputs of the start node.
+    /// The node it begins at, where it is not the first that could: the trigger that fired.
+    pub root: Option<NodeId>,
+    /// Inputs of the node it begins at.
     pub inputs: NamedValues,
     /// System variables.
     pub sys: NamedValues,
@@ -458,6 +460,11 @@ impl RunState {
     /// The state of a node, if its frame is open.
     pub fn node(&self, frame: &FramePath, node: NodeIx) -> Option<&NodeState> {
         self.frames.get(frame).and_then(|f| f.nodes.get(node.at()))
+    }
+
+    /// The node that the run begins at.
+    pub fn root(&self) -> NodeIx {
+        self.head.root.as_ref().and_then(|id| self.find(id)).unwrap_or(self.graph.root)
     }
 
     /// The id of a node's execution.

@@ -8,7 +8,7 @@ use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
 use super::{Step, breakpoints, containers, edges, end_of_run, response, retry, timeouts, variables};
 use crate::clock::Timestamp;
-use crate::graph::{ErrorStrategy, NodeIx};
+use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;
 use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 use crate::value::{Segment, Stored};
@@ -155,14 +155,25 @@ fn close(
     NodeEnd { about, started_at, finished_at, record: Box::new(record) }
 }
 
+/// What a node that begins a run shows of what it was given, and of other namespaces, is for the record. A webhook makes
+/// values of its own of the request, a datasource of what the caller said.
+fn is_in_the_pool(spec: &Node, name: &str) -> bool {
+    match spec.kind.spec().execution {
+        ExecutionType::Root if spec.kind == NodeKind::Datasource => false,
+        ExecutionType::Root => spec.kind != NodeKind::TriggerWebhook || name.starts_with("sys."),
+        ExecutionType::Executable
+        | ExecutionType::Branch
+        | ExecutionType::Container
+        | ExecutionType::Response => false,
+    }
+}
+
 /// Values, edges, run outputs, text: everything but the event.
 fn go_on(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: &NodeEnd) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
     for (name, value) in &end.record.outputs {
-        // What the start node shows of other namespaces is for the record; it is in the pool already. A datasource makes
-        // values of its own of what the caller said.
-        if spec.kind.spec().execution == ExecutionType::Root && spec.kind != NodeKind::Datasource {
+        if is_in_the_pool(spec, name) {
             continue;
         }
         variables::write(cx, frame, spec.id.as_str(), name, value.clone());

@@ -53,6 +53,9 @@ pub fn evaluate(
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::Datasource(data) => Ok(data.evaluate(variables)),
         NodeData::KnowledgeIndex(data) => Ok(data.evaluate(variables)),
+        NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
+        NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
+        NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
         | NodeData::HttpRequest(_)
@@ -102,6 +105,9 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::LoopEnd
             | NodeData::Datasource(_)
             | NodeData::KnowledgeIndex(_)
+            | NodeData::TriggerWebhook(_)
+            | NodeData::TriggerSchedule(_)
+            | NodeData::TriggerPlugin(_)
             | NodeData::Unsupported(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

@@ -24,6 +24,10 @@ pub mod loop_;
 mod parse;
 pub mod start;
 pub mod template_transform;
+mod trigger;
+pub mod trigger_plugin;
+pub mod trigger_schedule;
+pub mod trigger_webhook;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
@@ -131,11 +135,11 @@ node_types! {
     /// begins a pipeline run
     Datasource "datasource" Root                           true  false true;
     /// begins a run from a web hook
-    TriggerWebhook "trigger-webhook" Root                  true  false false;
+    TriggerWebhook "trigger-webhook" Root                  true  false true;
     /// begins a run by the clock
-    TriggerSchedule "trigger-schedule" Root                true  false false;
+    TriggerSchedule "trigger-schedule" Root                true  false true;
     /// begins a run from a plugin
-    TriggerPlugin "trigger-plugin" Root                    true  false false;
+    TriggerPlugin "trigger-plugin" Root                    true  false true;
 }
 
 impl NodeKind {
@@ -200,6 +204,12 @@ pub enum NodeData {
     Datasource(datasource::DatasourceData),
     /// See [`knowledge_index`].
     KnowledgeIndex(knowledge_index::KnowledgeIndexData),
+    /// See [`trigger_webhook`].
+    TriggerWebhook(Box<trigger_webhook::TriggerWebhookData>),
+    /// See [`trigger_schedule`].
+    TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
+    /// See [`trigger_plugin`].
+    TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
     /// A type that cannot be run yet.
     Unsupported(JsonMap),
 }

@@ -1,5 +1,8 @@
 //! One door from `data` in the file to a node's configuration, and from there to what it mentions.
 
+use super::trigger_plugin::TriggerPluginData;
+use super::trigger_schedule::TriggerScheduleData;
+use super::trigger_webhook::TriggerWebhookData;
 use super::{
     NodeData, NodeKind, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
 };
@@ -66,14 +69,23 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::KnowledgeIndex => {
             return knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex);
         }
+        NodeKind::TriggerWebhook => {
+            return TriggerWebhookData::parse(data, problems)
+                .map(|data| NodeData::TriggerWebhook(Box::new(data)));
+        }
+        NodeKind::TriggerSchedule => {
+            return TriggerScheduleData::parse(data, problems)
+                .map(|data| NodeData::TriggerSchedule(Box::new(data)));
+        }
+        NodeKind::TriggerPlugin => {
+            return TriggerPluginData::parse(data, problems)
+                .map(|data| NodeData::TriggerPlugin(Box::new(data)));
+        }
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
         | NodeKind::KnowledgeRetrieval
-        | NodeKind::Agent
-        | NodeKind::TriggerWebhook
-        | NodeKind::TriggerSchedule
-        | NodeKind::TriggerPlugin => |_: &JsonMap, _: &mut Problems| {},
+        | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
     };
     check(data, problems);
     Some(NodeData::Unsupported(data.clone()))
@@ -102,7 +114,13 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
         NodeData::Datasource(data) => data.mentions(&mut mentions),
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
-        NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd | NodeData::Unsupported(_) => {}
+        NodeData::IterationStart
+        | NodeData::LoopStart
+        | NodeData::LoopEnd
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
+        | NodeData::Unsupported(_) => {}
     }
     mentions
 }

@@ -13,6 +13,7 @@ pub mod following;
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
+mod trigger;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,10 @@ use async_trait::async_trait;
 
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
+pub use trigger::{
+    DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
+    shard_of,
+};
 
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
@@ -123,6 +128,8 @@ pub struct NewRun {
     pub blobs: Vec<(BlobId, u64)>,
     /// When it was submitted.
     pub created_at: Timestamp,
+    /// The time of a schedule that it belongs to; its shard is the schedule's.
+    pub schedule: Option<FromSchedule>,
 }
 
 /// What became of a submission.
@@ -132,6 +139,8 @@ pub enum Created {
     Created,
     /// It was there before: the same submission, repeated.
     Exists,
+    /// The time of its schedule was dealt with by another; nothing was done.
+    Passed,
     /// The shard's inbox is over its bound; nothing was done.
     Busy,
     /// A queue that it needs has too many jobs; nothing was done.
@@ -242,6 +251,8 @@ pub struct App {
     pub document: String,
     /// Unix milliseconds.
     pub created_at_ms: i64,
+    /// Triggers of the published version: node and the trigger's id, in the order of the file.
+    pub triggers: Vec<(String, String)>,
 }
 
 /// Answer to the reservation of an idempotency key.
@@ -313,8 +324,30 @@ pub trait Runs: Send + Sync {
     async fn blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError>;
     /// Stores a blob that expires unless something accepts it.
     async fn put_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
-    /// Registers an app, or a new version of it, and the hash of a key that opens it.
-    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError>;
+    /// Registers an app, or a new version of it with what that makes of its triggers, and the hash of a key that opens it:
+    /// all of it or nothing.
+    async fn put_app(
+        &self,
+        app: &App,
+        key_hash: Option<&str>,
+        triggers: &TriggerChanges,
+    ) -> Result<(), StoreError>;
+    /// A trigger by its id.
+    async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError>;
+    /// All triggers, by their ids.
+    async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError>;
+    /// Schedules of these shards whose time has come by the store's clock, some of each, the earliest first; and that
+    /// clock's time.
+    async fn due_schedules(&self, shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError>;
+    /// Gives a schedule that is due at `from` another time, or none; false when it is not.
+    async fn move_schedule(
+        &self,
+        trigger: &str,
+        from: Timestamp,
+        to: Option<Timestamp>,
+    ) -> Result<bool, StoreError>;
+    /// Notes what became of a trigger, if there is one: a run without an error, or an error alone.
+    async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError>;
     /// An app by id.
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError>;
     /// The app that a key opens.

@@ -144,6 +144,7 @@ mod tests {
         let head = RunHead {
             graph: graph.hash.clone(),
             app: None,
+            root: Some("s".into()),
             user: "u".into(),
             inputs: Vec::new(),
             sys: Vec::new(),

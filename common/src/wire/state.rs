@@ -125,6 +125,9 @@ pub fn head_to_json(head: &RunHead) -> Json {
     if let Some(app) = &head.app {
         map.insert("app".into(), app.as_str().into());
     }
+    if let Some(root) = &head.root {
+        map.insert("root".into(), root.as_str().into());
+    }
     map.insert("user".into(), head.user.as_str().into());
     map.insert("created_at".into(), head.created_at.micros().into());
     for (key, values) in [("inputs", &head.inputs), ("sys", &head.sys), ("conversation", &head.conversation)]
@@ -161,6 +164,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
             text(&map, "graph").ok_or_else(|| WireError::malformed(WHAT, "graph is missing"))?.into(),
         ),
         app: text(&map, "app"),
+        root: text(&map, "root").map(NodeId::from),
         user: text(&map, "user").unwrap_or_default(),
         created_at: Timestamp::from_micros(map.get("created_at").and_then(Json::as_i64).unwrap_or(0)),
         inputs: named_from_json(map.remove("inputs"))?,
@@ -187,6 +191,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     ];
     if let Some(app) = &head.app {
         fields.push(("app", app.clone()));
+    }
+    if let Some(root) = &head.root {
+        fields.push(("root", root.to_string()));
     }
     if !head.conversation.is_empty() {
         fields.push(("conversation", named(&head.conversation)));
@@ -220,6 +227,7 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
     Ok(RunHead {
         graph: GraphHash(version.as_str().into()),
         app: fields.get("app").cloned(),
+        root: fields.get("root").map(|id| id.as_str().into()),
         user: fields.get("user").cloned().unwrap_or_default(),
         inputs: named_from_json(json("inputs")?)?,
         sys: named_from_json(json("sys")?)?,

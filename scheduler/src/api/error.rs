@@ -155,6 +155,7 @@ impl From<SubmitError> for ApiError {
             | SubmitError::Option { .. }
             | SubmitError::Conversation { .. }
             | SubmitError::Command { .. }
+            | SubmitError::Root(_)
             | SubmitError::ConversationId
             | SubmitError::CallDepth(_)
             | SubmitError::Snapshot(_)
@@ -163,6 +164,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::ValueTooLarge { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "value_too_large", message)
             }
+            SubmitError::Passed => Self::new(StatusCode::CONFLICT, "schedule_passed", message),
             SubmitError::KeyTaken => Self::new(StatusCode::CONFLICT, "idempotency_conflict", message),
             SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone => Self::unavailable(message),
         }

@@ -1,7 +1,7 @@
 //! The scheduler over HTTP. One table of routes; a handler translates, calls and answers, nothing more.
 //!
 //! `/api/v1` is Tidemill's own ([`own`]), `/v1` is Dify's service API ([`dify`]); both submit through
-//! [`crate::submit`] and follow runs through [`events`].
+//! [`crate::submit`] and follow runs through [`events`]. `/triggers` takes requests that begin runs ([`hooks`]).
 
 pub mod answers;
 pub mod auth;
@@ -11,6 +11,7 @@ pub mod events;
 pub mod forms;
 pub mod graphs;
 pub mod health;
+pub mod hooks;
 pub mod metrics;
 pub mod own;
 pub mod pauses;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
 use tidemill_common::store::Runs;
@@ -97,6 +98,7 @@ pub fn router(state: ApiState) -> Router {
         .route("/dead", get(own::dead::list))
         .route("/dead/{id}", get(own::dead::show).delete(own::dead::forget))
         .route("/dead/{id}/retry", post(own::dead::retry))
+        .route("/triggers", get(own::triggers::list))
         .route("/runs", post(own::submit::submit).get(own::runs::list))
         .route("/runs/import", post(own::snapshot::import))
         .route("/runs/{id}", get(own::runs::show))
@@ -118,6 +120,7 @@ pub fn router(state: ApiState) -> Router {
     Router::new()
         .nest("/api/v1", own)
         .nest("/v1", dify)
+        .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

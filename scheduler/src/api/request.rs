@@ -34,25 +34,32 @@ impl FromRequest<ApiState> for Body {
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let max = state.config.scheduler.request_bytes_max;
-        let mut body = request.into_body();
-        let reading = Limited::new(&mut body, max).collect();
-        match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
-            Ok(Ok(body)) => Ok(Self(body.to_bytes())),
-            Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-                discard(body).await;
-                Err(ApiError::new(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    "request_too_large",
-                    format!("the request body is larger than scheduler.request_bytes_max ({max} bytes)"),
-                ))
-            }
-            Ok(Err(_)) => Err(ApiError::bad_request("the request body broke off")),
-            Err(_) => Err(ApiError::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "request_timeout",
-                format!("the request body did not arrive within {BODY_SECONDS_MAX} seconds"),
-            )),
+        read(request.into_body(), max, "scheduler.request_bytes_max").await.map(Self)
+    }
+}
+
+/// Reads a body of at most `max` bytes, which `setting` says.
+///
+/// # Errors
+/// 413, 408, and 400 for one that broke off.
+pub async fn read(mut body: axum::body::Body, max: usize, setting: &'static str) -> Result<Bytes, ApiError> {
+    let reading = Limited::new(&mut body, max).collect();
+    match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            discard(body).await;
+            Err(ApiError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "request_too_large",
+                format!("the request body is larger than {setting} ({max} bytes)"),
+            ))
         }
+        Ok(Err(_)) => Err(ApiError::bad_request("the request body broke off")),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            format!("the request body did not arrive within {BODY_SECONDS_MAX} seconds"),
+        )),
     }
 }
 

@@ -62,7 +62,8 @@ impl Submitter {
         let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
         let conversation_id = snapshot.head.conversation_id.clone();
         let shard = run.shard();
-        let root = known.graph.node(known.graph.root).id.as_str();
+        let begins = snapshot.head.root.as_ref().and_then(|id| known.graph.find(id.as_str()));
+        let root = known.graph.node(begins.unwrap_or(known.graph.root)).id.as_str();
         let mut options = snapshot.head.options.clone();
         options.inline_bytes_max = options.inline_bytes_max.clamp(1, INLINE_BYTES_CEILING);
         options.steps_max = options.steps_max.max(1);
@@ -104,10 +105,12 @@ impl Submitter {
             queues: known.graph.queues(),
             blobs,
             created_at,
+            schedule: None,
         };
         let is_new = match self.store.create_run(&new).await? {
             Created::Created => true,
             Created::Exists => false,
+            Created::Passed => return Err(SubmitError::Passed),
             Created::Busy => return Err(SubmitError::Busy),
             Created::QueueFull => return Err(SubmitError::QueueFull),
             Created::BlobMissing => return Err(SubmitError::BlobGone),

@@ -1,7 +1,7 @@
 //! The values a caller gives: of the start form, and of conversation variables.
 
 use serde_json::Value as Json;
-use tidemill_common::graph::Graph;
+use tidemill_common::graph::{Graph, NodeIx};
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::start::{FormError, InputField, InputKind, validate_form};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, infer_type};
@@ -15,18 +15,26 @@ impl From<FormError> for SubmitError {
 }
 
 /// The inputs of a run: through the start node's form, or exactly as given where the caller is the host.
-pub(super) fn of_run(graph: &Graph, submission: &Submission) -> Result<Vec<(String, Segment)>, SubmitError> {
+pub(super) fn of_run(
+    graph: &Graph,
+    root: NodeIx,
+    submission: &Submission,
+) -> Result<Vec<(String, Segment)>, SubmitError> {
     let values = match &submission.sys {
-        SystemValues::Standard => of_form(graph, &submission.inputs)?,
+        SystemValues::Standard => of_form(&graph.node(root).data, &submission.inputs)?,
         SystemValues::Exactly(_) => submission.inputs.clone(),
     };
     Ok(values.into_iter().map(|(name, value)| (name, Segment::restore_files(value))).collect())
 }
 
 /// Checks inputs by the form, completes them, and turns what it declares as files into files.
-fn of_form(graph: &Graph, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
-    let fields: &[InputField] = match &graph.node(graph.root).data {
+fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
+    let fields: &[InputField] = match root {
         NodeData::Start(start) => &start.variables,
+        // A trigger has no form: whoever fires it knows what it brings.
+        NodeData::TriggerWebhook(_) | NodeData::TriggerSchedule(_) | NodeData::TriggerPlugin(_) => {
+            return Ok(inputs.clone());
+        }
         // Other roots have no form.
         NodeData::End(_)
         | NodeData::Answer(_)

@@ -19,9 +19,13 @@ use serde_json::Value as Json;
 use tidemill_common::config::{Config, nearest};
 use tidemill_common::crash::{self, Place};
 use tidemill_common::dsl::Diagnostic;
+use tidemill_common::graph::{Graph, NodeIx};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::run::{RunHead, RunStatus};
-use tidemill_common::store::{App, Created, Meta, NewRun, Reserved, Runs, StoreError};
+use tidemill_common::nodes::ExecutionType;
+use tidemill_common::store::{
+    App, Created, FromSchedule, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run,
+};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 use tokio::sync::OnceCell;
@@ -86,6 +90,12 @@ pub enum SubmitError {
         /// What is wrong.
         reason: String,
     },
+    /// A node that no run can begin at.
+    #[error("root {0:?} is no node of the workflow that a run can begin at")]
+    Root(String),
+    /// The time of a schedule that another scheduler has dealt with.
+    #[error("the schedule has moved on")]
+    Passed,
     /// An id that no conversation can have.
     #[error("conversation_id must have at most 64 characters: letters, digits, and - _ .")]
     ConversationId,
@@ -151,7 +161,7 @@ pub struct Idempotency {
 pub struct Submission {
     /// The workflow.
     pub workflow: WorkflowSource,
-    /// Inputs of the start node. They go through its form, as on Dify; a caller who gives the system variables exactly
+    /// Inputs of the node that it begins at. Those of a start node go through its form, as on Dify; a caller who gives the system variables exactly
     /// is a host of its own, and its inputs are taken exactly, too.
     pub inputs: JsonMap,
     /// The files of the request, as Dify's `files`.
@@ -173,6 +183,34 @@ pub struct Submission {
     pub options: JsonMap,
     /// So that repeating it makes no second run.
     pub idempotency: Option<Idempotency>,
+    /// The node that it begins at, of several that could; the first of them unless it is said.
+    pub root: Option<String>,
+    /// The id that it gets; a new one unless it is said.
+    pub run: Option<RunId>,
+    /// The time of a schedule that it belongs to, from which its id follows.
+    pub schedule: Option<FromSchedule>,
+}
+
+impl Submission {
+    /// A run of a workflow with inputs, and nothing else said.
+    pub fn of(workflow: WorkflowSource, sys: SystemValues, inputs: JsonMap) -> Self {
+        Self {
+            workflow,
+            inputs,
+            files: Vec::new(),
+            sys,
+            conversation: JsonMap::new(),
+            conversation_id: None,
+            commands: Vec::new(),
+            call_depth: 0,
+            user: String::new(),
+            options: JsonMap::new(),
+            idempotency: None,
+            root: None,
+            run: None,
+            schedule: None,
+        }
+    }
 }
 
 /// What came of it.
@@ -219,7 +257,8 @@ impl Submitter {
         let graph = &known.graph;
         let user = user(&submission.user)?;
         let options = options::resolve(&self.config, &known.options, &submission.options)?;
-        let inputs = inputs::of_run(graph, &submission)?;
+        let root = root(graph, submission.root.as_deref())?;
+        let inputs = inputs::of_run(graph, root, &submission)?;
         let files = files::of_request(&graph.features, &submission.files)?;
         // So that what does not fit is refused before a key is reserved.
         inputs::of_conversation(graph, &submission.conversation)?;
@@ -229,7 +268,11 @@ impl Submitter {
             return Err(SubmitError::CallDepth(depth_max));
         }
 
-        let mut run = RunId::generate(self.place(submission.conversation_id.as_deref()).await?);
+        let mut run = match (&submission.schedule, submission.run) {
+            (Some(from), _) => scheduled_run(&from.trigger, from.at, *self.meta().await?),
+            (None, Some(run)) => run,
+            (None, None) => RunId::generate(self.place(submission.conversation_id.as_deref()).await?),
+        };
         if let Some(key) = &submission.idempotency {
             match self.store.reserve(&key.key_hash, &key.request_hash, run).await? {
                 Reserved::Ours => crash::pass(Place::KeyReserved),
@@ -257,7 +300,8 @@ impl Submitter {
         let about = sys::About {
             run,
             user: &user,
-            created_at,
+            // A run that is late stands for its own time.
+            at: submission.schedule.as_ref().map_or(created_at, |from| from.at),
             source: &submission.workflow,
             files,
             conversation_id: conversation_id.as_deref(),
@@ -274,6 +318,7 @@ impl Submitter {
         let head = RunHead {
             graph: graph.hash.clone(),
             app: submission.workflow.app_id(),
+            root: (root != graph.root).then(|| graph.node(root).id.clone()),
             user,
             inputs: apart.named(inputs).await?,
             sys: apart.named(sys).await?,
@@ -292,10 +337,12 @@ impl Submitter {
             queues: graph.queues(),
             blobs: apart.into_blobs(),
             created_at,
+            schedule: submission.schedule,
         };
         let is_new = match self.store.create_run(&new).await? {
             Created::Created => true,
             Created::Exists => false,
+            Created::Passed => return Err(SubmitError::Passed),
             Created::Busy => return Err(SubmitError::Busy),
             Created::QueueFull => return Err(SubmitError::QueueFull),
             Created::BlobMissing => return Err(SubmitError::BlobGone),
@@ -331,7 +378,11 @@ impl Submitter {
         self.meta.get_or_try_init(|| self.store.meta()).await
     }
 
-    async fn some_shard(&self) -> Result<ShardId, StoreError> {
+    /// A shard for a run that belongs to none.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn some_shard(&self) -> Result<ShardId, StoreError> {
         let meta = self.meta().await?;
         let random = uuid::Uuid::new_v4().as_u128() % u128::from(meta.shards.max(1));
         Ok(ShardId(u16::try_from(random).unwrap_or(0)))
@@ -369,6 +420,16 @@ impl WorkflowSource {
             Self::Text(_) => None,
         }
     }
+}
+
+/// The node that a run begins at.
+fn root(graph: &Graph, given: Option<&str>) -> Result<NodeIx, SubmitError> {
+    let Some(given) = given else { return Ok(graph.root) };
+    let found = graph.find(given).filter(|at| {
+        let node = graph.node(*at);
+        node.kind.spec().execution == ExecutionType::Root && node.parent.is_none()
+    });
+    found.ok_or_else(|| SubmitError::Root(given.to_string()))
 }
 
 fn user(given: &str) -> Result<String, SubmitError> {

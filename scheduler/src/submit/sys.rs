@@ -21,7 +21,8 @@ pub enum SystemValues {
 pub(super) struct About<'a> {
     pub(super) run: RunId,
     pub(super) user: &'a str,
-    pub(super) created_at: Timestamp,
+    /// The moment that it stands for.
+    pub(super) at: Timestamp,
     pub(super) source: &'a WorkflowSource,
     pub(super) files: Vec<Json>,
     /// The conversation it belongs to.
@@ -68,7 +69,7 @@ fn standard(graph: &Graph, about: About<'_>) -> JsonMap {
     set("files", json!(about.files));
     match graph.mode {
         AppMode::Workflow => {
-            set("timestamp", about.created_at.seconds().into());
+            set("timestamp", about.at.seconds().into());
         }
         AppMode::Chat => {}
     }

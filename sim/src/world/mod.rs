@@ -188,6 +188,7 @@ impl World {
             queues: Vec::new(),
             blobs: Vec::new(),
             created_at,
+            schedule: None,
         };
         at_once(ground.store.create_run(&new)).ok();
         ground.tell(|| format!("run {id} on shard {shard}, given {}, of {}", plan.inputs, plan.document));

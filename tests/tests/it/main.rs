@@ -11,6 +11,7 @@ mod redis_page;
 mod secrets;
 mod snapshots;
 mod store_contract;
+mod triggers;
 
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};

@@ -63,6 +63,8 @@ async fn the_page_about_redis_is_true() {
     let bad = client.start(&Flow::new("start -> a -> end").template("a", "{{ 1 / 0 }}", "q"), &[]).await;
     assert_eq!(client.ended(&bad).await["status"], "failed");
     client.register(&Flow::new("start -> end")).await;
+    let planned = json!({"workflow": include_str!("workflows/nightly.yml")});
+    assert_eq!(client.post("/api/v1/apps", &planned).await.status, 201);
     let talk = json!({"workflow": COUNT, "sys": {"query": "x"}, "conversation_id": "support-4711"});
     assert_eq!(client.ended(&client.submit(&talk).await).await["status"], "succeeded");
     let waiting = client.submit(&json!({"workflow": ASK, "inputs": {"name": "Ada"}})).await;

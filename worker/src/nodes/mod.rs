@@ -14,6 +14,9 @@ use crate::executor::{Attempt, Executor, NodeExecutor};
 /// One row a kind that can be run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Start, Executor::Pure),
+    (NodeKind::TriggerWebhook, Executor::Pure),
+    (NodeKind::TriggerSchedule, Executor::Pure),
+    (NodeKind::TriggerPlugin, Executor::Pure),
     (NodeKind::End, Executor::Pure),
     (NodeKind::Answer, Executor::Pure),
     (NodeKind::IfElse, Executor::Pure),

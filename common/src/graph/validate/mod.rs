@@ -1,6 +1,8 @@
 //! The list of rules a graph must keep, one function each. All of them are always run, so that an author sees every
 //! problem at once; a rule says nothing of what another rule has refused already.
 
+mod triggers;
+
 use std::collections::{HashMap, HashSet};
 
 use super::ErrorStrategy;
@@ -28,6 +30,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: "plan.unsupported", check: types_are_known },
     Rule { code: "plan.unsupported", check: types_can_run },
     Rule { code: "graph.root_ambiguous", check: one_node_begins },
+    Rule { code: "graph.root_ambiguous", check: triggers::few_enough },
+    Rule { code: BUILD_FAILED, check: triggers::secrets_are_secret },
     Rule { code: "graph.edge_unknown_node", check: edges_join_known_nodes },
     Rule { code: "graph.duplicate_edge_id", check: edge_ids_are_unique },
     Rule { code: BUILD_FAILED, check: parents_are_containers },
@@ -123,7 +127,11 @@ fn one_node_begins(draft: &Draft<'_>, report: &mut Report<'_>) {
             let hint = "add a node of type start that lies in no iteration or loop";
             report.graph("the workflow has no start node".into(), hint);
         }
+        several if several.iter().all(|&at| triggers::is_trigger(draft, at)) => {}
         [first, others @ ..] => {
+            if triggers::beside_a_start_node(draft, &roots, report) {
+                return;
+            }
             for &at in others {
                 let (id, first) = (&draft.nodes[at].source.id, &draft.nodes[*first].source.id);
                 let message = format!("{id:?} is one start node too many; the run begins at {first:?}");

@@ -235,3 +235,49 @@ fn containers_may_be_nested_to_the_limit_and_the_first_beyond_it_is_named() {
     assert_eq!((*code, *line), ("graph.build_failed", u32::try_from(3 + 2 * MAX).ok()));
     assert!(message.contains("\"l16\"") && message.contains("container_depth_max"), "{message}");
 }
+
+fn trigger(id: &str, data: &str) -> String {
+    format!(r#"{{"id": "{id}", "data": {{{data}}}}}"#)
+}
+
+#[test]
+fn several_triggers_may_begin_a_workflow_within_the_rules_of_dify() {
+    let hook = |id: &str| trigger(id, r#""type": "trigger-webhook""#);
+    let plan =
+        |id: &str| trigger(id, r#""type": "trigger-schedule", "mode": "cron", "cron_expression": "@daily""#);
+    let start = trigger("s", r#""type": "start", "variables": []"#);
+    let found = |nodes: &[String]| {
+        let text = format!(r#"{{"nodes": [{}], "edges": []}}"#, nodes.join(","));
+        let problems = crate::graph::import(text.as_bytes()).diagnostics;
+        problems.into_iter().map(|p| (p.code, p.path)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&[hook("a"), plan("b"), hook("c")]), []);
+    assert_eq!(found(&[plan("a"), plan("b")]), [("graph.schedule_unused", "nodes[1].data.type".to_string())]);
+    assert_eq!(found(&[start, hook("a")]), [("graph.root_ambiguous", "nodes[1].data.type".to_string())]);
+    let six: Vec<String> = (0..6).map(|n| hook(&format!("h{n}"))).collect();
+    assert_eq!(found(&six), [("graph.root_ambiguous", "nodes[5].data.type".to_string())]);
+}
+
+#[test]
+fn the_secret_of_a_webhook_is_a_secret_of_the_workflow() {
+    let found = |variables: &str| {
+        let text = format!(
+            r#"{{"kind": "app", "app": {{"mode": "workflow", "name": "x"}}, "workflow": {{
+                "environment_variables": [{variables}], "graph": {{"edges": [], "nodes":
+                [{{"id": "h", "data": {{"type": "trigger-webhook", "tidemill": {{"secret": "KEY"}}}}}}]}}}}}}"#
+        );
+        let problems = crate::graph::import(text.as_bytes()).diagnostics;
+        problems.into_iter().filter(|p| p.is_error()).map(|p| p.message).collect::<Vec<_>>()
+    };
+    let variable =
+        |ty: &str, value: &str| format!(r#"{{"name": "KEY", "value_type": "{ty}", "value": "{value}"}}"#);
+    assert_eq!(found(&variable("secret", "hunter2")), [""; 0]);
+    for (variables, said) in [
+        (String::new(), "is no environment variable"),
+        (variable("string", "hunter2"), "is no secret"),
+        (variable("secret", ""), "is empty"),
+    ] {
+        let messages = found(&variables);
+        assert!(matches!(messages.as_slice(), [one] if one.contains(said)), "{messages:?}");
+    }
+}

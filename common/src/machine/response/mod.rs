@@ -74,7 +74,7 @@ fn reach(cx: &mut Step<'_>, concerned: impl Fn(usize) -> bool) -> bool {
         if !concerned(at) || cx.run.response.reached.contains(&at) {
             continue;
         }
-        if response.is_reached(&graph, taken(&root.edges)) {
+        if response.is_reached(&graph, cx.run.root(), taken(&root.edges)) {
             new.push(at);
         }
     }

@@ -28,6 +28,7 @@ mod nested_answers;
 mod pauses;
 mod properties;
 mod rewind;
+mod roots;
 mod rounds;
 mod storms;
 mod tc_b;

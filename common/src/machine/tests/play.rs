@@ -95,6 +95,7 @@ impl Play {
         let mut head = RunHead {
             graph: graph.hash.clone(),
             app: None,
+            root: None,
             user: "u".into(),
             inputs,
             sys: vec![("user_id".into(), Stored::Inline(Segment::string("u")))],

@@ -48,6 +48,7 @@ pub(super) fn new_run(n: u8) -> NewRun {
         queues: vec![QUEUE.into()],
         blobs: Vec::new(),
         created_at: created_at(n),
+        schedule: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod runs;
 mod sweeping;
 mod taking_over;
 mod timers;
+mod triggers;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -129,6 +130,13 @@ cases! {
         a_conversation_keeps_one_copy_of_each_large_value,
         pauses_and_keys_go_with_their_run,
         the_secret_of_forms_is_written_once,
+    },
+    triggers::{
+        triggers_come_and_go_with_versions_of_their_app,
+        a_time_of_a_schedule_begins_one_run,
+        a_schedule_stays_due_when_its_run_is_refused,
+        a_schedule_is_moved_by_who_knows_when_it_is_due,
+        what_a_trigger_did_last_is_kept_while_it_is_there,
     },
     timers::{
         timers_are_told_when_due_in_their_order,

@@ -7,7 +7,7 @@ use super::{Outcome, Subject, holds, same};
 use crate::ids::{BlobId, EntryId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
-use crate::store::{App, Created, ListRuns, NewRun, Reserved};
+use crate::store::{App, Created, ListRuns, NewRun, Reserved, TriggerChanges};
 use crate::wire::commit::RunWrite;
 use crate::wire::fact::kind;
 
@@ -127,11 +127,13 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
         version: version.to_string(),
         document: "{}".to_string(),
         created_at_ms: 1_754_339_718_571,
+        triggers: vec![("node".to_string(), "trigger".to_string())],
     };
+    let none = TriggerChanges::default();
     let store = s.store();
-    store.put_app(&app("one", "v1"), Some("hash of key")).await?;
-    store.put_app(&app("two", "v1"), None).await?;
-    store.put_app(&app("one", "v2"), None).await?;
+    store.put_app(&app("one", "v1"), Some("hash of key"), &none).await?;
+    store.put_app(&app("two", "v1"), None, &none).await?;
+    store.put_app(&app("one", "v2"), None, &none).await?;
     same("by id", store.app("one").await?, Some(app("one", "v2")))?;
     same("unknown", store.app("three").await?, None)?;
     same("by key", store.app_of_key("hash of key").await?, Some("one".to_string()))?;

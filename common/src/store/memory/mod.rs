@@ -15,6 +15,7 @@ mod runs;
 mod shard;
 mod shards;
 mod stream;
+mod triggers;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -60,6 +61,7 @@ struct Namespace {
     workers: BTreeMap<String, Timestamp>,
     apps: BTreeMap<String, App>,
     keys: BTreeMap<String, String>,
+    triggers: BTreeMap<String, triggers::Kept>,
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,
 }

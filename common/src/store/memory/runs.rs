@@ -13,15 +13,20 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun,
-    PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
+    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    TriggerChanges, TriggerState, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
 
 fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {
     let (inbox_max, queue_max) = bounds;
+    if new.schedule.as_ref().is_some_and(|from| !shard.is_due(&from.trigger, from.due)) {
+        return Created::Passed;
+    }
     if shard.runs.contains_key(&new.id) {
+        shard.moved_by(new.schedule.as_ref());
         return Created::Exists;
     }
     if shard.inbox.len() as u64 >= inbox_max {
@@ -42,6 +47,7 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
     let run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
     shard.runs.insert(new.id, run);
     shard.accept_blobs(new.id, &new.blobs);
+    shard.moved_by(new.schedule.as_ref());
     shard.add_fact(now, new.id.to_string(), new.kind, &new.start);
     Created::Created
 }
@@ -170,12 +176,51 @@ impl Runs for MemoryStore {
         Ok(())
     }
 
-    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError> {
+    async fn put_app(
+        &self,
+        app: &App,
+        key_hash: Option<&str>,
+        triggers: &TriggerChanges,
+    ) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
+        space.change_triggers(triggers, self.inner.meta);
         space.apps.insert(app.id.clone(), app.clone());
         if let Some(hash) = key_hash {
             space.keys.insert(hash.to_string(), app.id.clone());
         }
+        Ok(())
+    }
+
+    async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {
+        Ok(self.inner.lock().trigger(id, self.inner.meta))
+    }
+
+    async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError> {
+        Ok(self.inner.lock().all_triggers(self.inner.meta))
+    }
+
+    async fn due_schedules(&self, shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {
+        let now = self.inner.now();
+        Ok((now, self.inner.lock().due(shards, now)))
+    }
+
+    async fn move_schedule(
+        &self,
+        trigger: &str,
+        from: Timestamp,
+        to: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
+        let mut space = self.inner.lock();
+        let shard = space.shard(shard_of(trigger, self.inner.meta));
+        let is_due = shard.is_due(trigger, from);
+        if is_due {
+            shard.move_schedule(trigger, to);
+        }
+        Ok(is_due)
+    }
+
+    async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError> {
+        self.inner.lock().note_fired(trigger, fired);
         Ok(())
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Shard {
     pub(super) files: BTreeSet<RunId>,
     /// Removed runs whose files are left.
     pub(super) files_left: BTreeSet<RunId>,
+    /// When each schedule is due.
+    pub(super) schedules: BTreeMap<String, Timestamp>,
 }
 
 /// What a conversation keeps.

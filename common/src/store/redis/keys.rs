@@ -61,6 +61,14 @@ impl Keys {
     pub fn api_key(&self, hash: &str) -> String {
         self.global(&format!("key:{hash}"))
     }
+    /// hash: a trigger
+    pub fn trigger(&self, id: &str) -> String {
+        self.global(&format!("trigger:{id}"))
+    }
+    /// set: ids of triggers
+    pub fn triggers(&self) -> String {
+        self.global("triggers")
+    }
     /// string: written to see whether the server takes writes
     pub fn probe(&self) -> String {
         self.global("probe")
@@ -155,6 +163,10 @@ impl Keys {
     /// hash: what a conversation keeps from one run to the next
     pub fn conversation(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}"))
+    }
+    /// zset: when each schedule is due (ms)
+    pub fn schedules(&self, shard: ShardId) -> String {
+        self.shard(shard, "schedules")
     }
     /// never there: scripts that must run in a full server begin by unlinking it
     pub fn nothing(&self, shard: ShardId) -> String {

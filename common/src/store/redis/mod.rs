@@ -18,6 +18,7 @@ mod pubsub;
 mod replies;
 mod runs;
 mod shards;
+mod triggers;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};

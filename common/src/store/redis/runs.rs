@@ -14,8 +14,9 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun,
-    PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, unreadable_events,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
+    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    TriggerChanges, TriggerState, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -93,6 +94,7 @@ impl Runs for RedisStore {
                 Ok(Created::Created)
             }
             "EXISTS" => Ok(Created::Exists),
+            "PASSED" => Ok(Created::Passed),
             "BUSY" => Ok(Created::Busy),
             "QUEUE" => Ok(Created::QueueFull),
             "NOBLOB" => Ok(Created::BlobMissing),
@@ -200,8 +202,15 @@ impl Runs for RedisStore {
         self.set_blob(shard, id, text).await
     }
 
-    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError> {
+    async fn put_app(
+        &self,
+        app: &App,
+        key_hash: Option<&str>,
+        triggers: &TriggerChanges,
+    ) -> Result<(), StoreError> {
+        let meta = Runs::meta(self).await?;
         let mut pipe = redis::pipe();
+        pipe.atomic();
         pipe.cmd("HSET").arg(self.keys.app(&app.id));
         for (field, value) in [
             ("name", app.name.as_str()),
@@ -209,6 +218,7 @@ impl Runs for RedisStore {
             ("version", &app.version),
             ("document", &app.document),
             ("created_at", &app.created_at_ms.to_string()),
+            ("triggers", &serde_json::to_string(&app.triggers).unwrap_or_default()),
         ] {
             pipe.arg(field).arg(value);
         }
@@ -217,7 +227,33 @@ impl Runs for RedisStore {
         if let Some(hash) = key_hash {
             pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(&app.id).ignore();
         }
+        self.change_triggers(triggers, meta, &mut pipe);
         self.connector.ask_all("registering an app", &pipe).await
+    }
+
+    async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {
+        self.find_trigger(id).await
+    }
+
+    async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError> {
+        self.list_triggers().await
+    }
+
+    async fn due_schedules(&self, shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {
+        self.look_for_due(shards).await
+    }
+
+    async fn move_schedule(
+        &self,
+        trigger: &str,
+        from: Timestamp,
+        to: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
+        self.move_due(trigger, from, to).await
+    }
+
+    async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError> {
+        self.note(trigger, fired).await
     }
 
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {
@@ -235,6 +271,7 @@ impl Runs for RedisStore {
             version: take("version"),
             document: take("document"),
             created_at_ms: take("created_at").parse().unwrap_or(0),
+            triggers: serde_json::from_str(&take("triggers")).unwrap_or_default(),
         }))
     }
 
@@ -301,9 +338,13 @@ impl RedisStore {
             keys.graph(shard, hash),
             keys.graphs(shard),
             keys.blobs(new.id),
+            keys.schedules(shard),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
+        let schedule = new.schedule.as_ref();
+        let due = schedule.map(|from| from.due.millis().to_string()).unwrap_or_default();
+        let next = schedule.and_then(|from| from.next).map(|next| next.millis().to_string());
         let document: &str = if graph_known { "" } else { document };
         let mut list = Vec::from(args![
             self.limits.inbox_max,
@@ -316,6 +357,9 @@ impl RedisStore {
             self.limits.queue_max,
             new.queues.len(),
             new.fields.len(),
+            schedule.map_or("", |from| from.trigger.as_str()),
+            due,
+            next.unwrap_or_default(),
         ]);
         for (field, value) in &new.fields {
             list.extend([Arg::from(*field), Arg::from(value)]);

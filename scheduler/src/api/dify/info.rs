@@ -76,6 +76,9 @@ pub async fn parameters(
         | NodeData::HumanInput(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::TriggerWebhook(_)
+        | NodeData::TriggerSchedule(_)
+        | NodeData::TriggerPlugin(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({

@@ -61,6 +61,9 @@ pub async fn run(
         user,
         options: serde_json::Map::new(),
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
+        root: None,
+        run: None,
+        schedule: None,
     };
     let submitted = match state.submitter.submit(submission).await {
         Ok(submitted) => submitted,

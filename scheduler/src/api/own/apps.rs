@@ -8,13 +8,15 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::dsl::Diagnostic;
-use tidemill_common::store::App;
+use tidemill_common::store::{App, Trigger, TriggerKind};
 
 use crate::api::ApiState;
 use crate::api::auth::{new_app_key, sha256_hex};
 use crate::api::error::ApiError;
+use crate::api::hooks;
 use crate::api::request::{Body, IdInPath};
 use crate::submit::import;
+use crate::triggers::register;
 
 /// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is told here and never again.
 ///
@@ -33,22 +35,36 @@ pub async fn register(
     };
     let (known, diagnostics) = import(&state.graphs, workflow).await?;
     let graph = &known.graph;
+    let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    let now = state.store.time().await?;
+    let registration = register::plan(&*state.store, graph, &id, earlier.as_ref(), now).await?;
     let app = App {
-        id: id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+        id,
         name: graph.name.clone(),
         mode: graph.mode.name().into(),
         version: graph.hash.to_string(),
         document: known.document.to_string(),
         created_at_ms: earlier.as_ref().map_or_else(|| SystemClock.now().millis(), |app| app.created_at_ms),
+        triggers: registration.triggers,
     };
     let key = earlier.is_none().then(new_app_key);
-    state.store.put_app(&app, key.as_ref().map(sha256_hex).as_deref()).await?;
+    let key_hash = key.as_ref().map(sha256_hex);
+    state.store.put_app(&app, key_hash.as_deref(), &registration.changes).await?;
     tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
-    let warnings: Vec<Json> = diagnostics.iter().map(Diagnostic::to_json).collect();
-    let answer = json!({
+    let of_triggers =
+        registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
+    let warnings: Vec<Json> = diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).collect();
+    let mut answer = json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version, "key": key,
         "warnings": warnings,
     });
+    if !registration.changes.put.is_empty() {
+        let told = |(trigger, _): &(Trigger, _)| {
+            let path = (trigger.kind == TriggerKind::Webhook).then(|| hooks::path(&trigger.id));
+            json!({"id": trigger.id, "kind": trigger.kind.name(), "node_id": trigger.node, "path": path})
+        };
+        answer["triggers"] = registration.changes.put.iter().map(told).collect();
+    }
     Ok((StatusCode::CREATED, JsonBody(answer)))
 }
 

@@ -8,3 +8,4 @@ pub mod pauses;
 pub mod runs;
 pub mod snapshot;
 pub mod submit;
+pub mod triggers;

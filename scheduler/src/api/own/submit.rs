@@ -39,6 +39,9 @@ pub async fn submit(
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options: take_object(&mut map, "options")?.unwrap_or_default(),
         idempotency: idempotency(&headers, "admin", &body)?,
+        root: take_text(&mut map, "root")?,
+        run: None,
+        schedule: None,
     };
     if !take_list(&mut map, "memory")?.is_empty() {
         return Err(ApiError::not_supported("memory is not supported yet"));

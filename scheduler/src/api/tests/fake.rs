@@ -11,8 +11,9 @@ use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, Following, ListDead, ListRuns, Meta, NewRun,
-    PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
+    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, Trigger,
+    TriggerChanges, TriggerState,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     command_keys: HashMap<(RunId, String), String>,
     graphs: HashMap<String, Arc<str>>,
     apps: HashMap<String, App>,
+    pub(crate) triggers: HashMap<String, Trigger>,
+    pub(crate) fired: HashMap<String, Fired>,
     keys: HashMap<String, String>,
     reserved: HashMap<String, (String, RunId)>,
 }
@@ -186,12 +189,44 @@ impl Runs for Fake {
         self.lock().blobs.insert(id.clone(), text.into());
         Ok(())
     }
-    async fn put_app(&self, app: &App, key_hash: Option<&str>) -> Result<(), StoreError> {
+    async fn put_app(
+        &self,
+        app: &App,
+        key_hash: Option<&str>,
+        triggers: &TriggerChanges,
+    ) -> Result<(), StoreError> {
         let mut inner = self.lock();
+        let put = triggers.put.iter().map(|(trigger, _)| (trigger.id.clone(), trigger.clone()));
+        inner.triggers.extend(put);
         inner.apps.insert(app.id.clone(), app.clone());
         if let Some(hash) = key_hash {
             inner.keys.insert(hash.into(), app.id.clone());
         }
+        Ok(())
+    }
+    async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {
+        let inner = self.lock();
+        let fired = inner.fired.get(id).cloned().unwrap_or_default();
+        Ok(inner.triggers.get(id).map(|trigger| TriggerState { trigger: trigger.clone(), fired, due: None }))
+    }
+    async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError> {
+        let state =
+            |trigger: &Trigger| TriggerState { trigger: trigger.clone(), fired: Fired::default(), due: None };
+        Ok(self.lock().triggers.values().map(state).collect())
+    }
+    async fn due_schedules(&self, _shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {
+        Ok((self.time().await?, Vec::new()))
+    }
+    async fn move_schedule(
+        &self,
+        _trigger: &str,
+        _from: Timestamp,
+        _to: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+    async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError> {
+        self.lock().fired.insert(trigger.into(), fired.clone());
         Ok(())
     }
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {

@@ -7,6 +7,7 @@ mod fake;
 pub(crate) mod fixtures;
 mod following;
 mod health;
+mod hooks;
 mod pausing;
 mod rendering;
 mod running;

@@ -1,24 +1,38 @@
--- create_run: a scheduled run with its start fact, or nothing. May be repeated: the run's id decides.
--- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8… queues it uses,
---          then its blobs
+-- create_run: a scheduled run with its start fact, or nothing. May be repeated: the run's id decides. One that a schedule
+--          fires moves the schedule on in the same moment, and is created only while its time is still the one that is due.
+-- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules
+--          9… queues it uses, then its blobs
 -- ARGV     1 bound of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when it is
 --          known to be there   6 start fact   7 its kind   8 bound of a queue   9 number of queues   10 number of fields
---          11… field, value   then a blob each: name, size
--- RETURNS  "CREATED" | "EXISTS" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
+--          11 trigger that fires it, or empty   12 the time that is due, ms   13 the next one, or empty
+--          14… field, value   then a blob each: name, size
+-- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
 -- CALLER   store/redis/runs.rs, create_run
 local call, K, A = redis.call, KEYS, ARGV
-if call('EXISTS', K[1]) == 1 then return 'EXISTS' end
+local function move()
+  if A[11] == '' then return end
+  if A[13] == '' then
+    call('ZREM', K[8], A[11])
+  else
+    call('ZADD', K[8], A[13], A[11])
+  end
+end
+if A[11] ~= '' and tonumber(call('ZSCORE', K[8], A[11]) or -1) ~= tonumber(A[12]) then return 'PASSED' end
+if call('EXISTS', K[1]) == 1 then
+  move()
+  return 'EXISTS'
+end
 if call('XLEN', K[2]) >= tonumber(A[1]) then return 'BUSY' end
-local first = 8 + tonumber(A[9])
-for i = 8, first - 1 do
+local first = 9 + tonumber(A[9])
+for i = 9, first - 1 do
   if call('XLEN', K[i]) >= tonumber(A[8]) then return 'QUEUE' end
 end
 if A[5] == '' and call('EXISTS', K[5]) == 0 then return 'NOGRAPH' end
 for i = first, #K do
   if call('EXISTS', K[i]) == 0 then return 'NOBLOB' end
 end
-local last = 10 + tonumber(A[10]) * 2
-call('HSET', K[1], unpack(A, 11, last))
+local last = 13 + tonumber(A[10]) * 2
+call('HSET', K[1], unpack(A, 14, last))
 if A[5] ~= '' then call('SET', K[5], A[5], 'NX') end
 call('HINCRBY', K[6], A[4], 1)
 call('ZADD', K[3], A[3], A[2])
@@ -28,5 +42,6 @@ for i = first, #K do
   call('PERSIST', K[i])
   call('HSET', K[7], A[at], A[at + 1])
 end
+move()
 call('XADD', K[2], '*', 'kind', A[7], 'run', A[2], 'fact', A[6])
 return 'CREATED'

@@ -1,0 +1,65 @@
+//! Rules of workflows that triggers begin: which may stand beside which, and what they need to know.
+
+use super::{Draft, Report};
+use crate::nodes::{NodeData, NodeKind};
+use crate::value::SegmentType;
+
+/// Most webhooks of a workflow. Dify's limit.
+const WEBHOOKS_MAX: usize = 5;
+
+/// Whether a node is a trigger; of an unknown type it is none.
+pub(super) fn is_trigger(draft: &Draft<'_>, at: usize) -> bool {
+    let kind = draft.nodes[at].kind;
+    matches!(kind, Some(NodeKind::TriggerWebhook | NodeKind::TriggerSchedule | NodeKind::TriggerPlugin))
+}
+
+/// Reports triggers that stand beside a start node, in the words of Dify, which refuses to publish such a workflow.
+pub(super) fn beside_a_start_node(draft: &Draft<'_>, roots: &[usize], report: &mut Report<'_>) -> bool {
+    let starts = roots.iter().any(|&at| draft.nodes[at].kind == Some(NodeKind::Start));
+    let Some(&trigger) = roots.iter().find(|&&at| is_trigger(draft, at)).filter(|_| starts) else {
+        return false;
+    };
+    let message = "Start node and trigger nodes cannot coexist in the same workflow".to_string();
+    report.node(draft, trigger, "data.type", message, None);
+    true
+}
+
+/// At most five webhooks. Of several schedules the first is used, which is worth a word.
+pub(super) fn few_enough(draft: &Draft<'_>, report: &mut Report<'_>) {
+    let of = |kind: NodeKind| {
+        let roots = draft.roots().into_iter();
+        roots.filter(move |&at| draft.nodes[at].kind == Some(kind))
+    };
+    if let Some(at) = of(NodeKind::TriggerWebhook).nth(WEBHOOKS_MAX) {
+        let message = format!("a workflow can have at most {WEBHOOKS_MAX} nodes of type trigger-webhook");
+        report.node(draft, at, "data.type", message, None);
+    }
+    for at in of(NodeKind::TriggerSchedule).skip(1) {
+        let message = format!(
+            "{:?} fires no run: of several nodes of type trigger-schedule only the first is used",
+            draft.nodes[at].source.id
+        );
+        draft.at_node(at, report.problems, |problems| {
+            problems.within("data.type", |problems| problems.warning("graph.schedule_unused", message));
+        });
+    }
+}
+
+/// A webhook's secret is a secret environment variable of the workflow: what lies in Redis of it is sealed.
+pub(super) fn secrets_are_secret(draft: &Draft<'_>, report: &mut Report<'_>) {
+    for (at, node) in draft.nodes.iter().enumerate() {
+        let Some(NodeData::TriggerWebhook(data)) = &node.data else { continue };
+        let Some(name) = &data.secret else { continue };
+        let variable = draft.document.environment.iter().find(|variable| *variable.name == **name);
+        let wrong = match variable {
+            None => "is no environment variable of the workflow",
+            Some(variable) if variable.value.ty != SegmentType::Secret => {
+                "is no secret: its type must be secret"
+            }
+            Some(variable) if variable.value.is_falsy() => "is empty: exports leave secrets out",
+            Some(_) => continue,
+        };
+        let message = format!("the webhook's secret {name:?} {wrong}");
+        report.node(draft, at, "data.tidemill.secret", message, None);
+    }
+}

@@ -1,0 +1,73 @@
+//! The secret of a webhook (`tidemill.secret`, ours, not Dify's): a secret environment variable of the workflow, which a
+//! request shows as a bearer key or in a header of its own. It is compared in constant time, and goes no further: neither
+//! into the run nor into a log.
+
+use axum::http::{HeaderMap, HeaderName, header};
+use sha2::{Digest, Sha256};
+use tidemill_common::graph::Graph;
+use tidemill_common::nodes::trigger_webhook::TriggerWebhookData;
+
+use crate::api::error::ApiError;
+
+/// The header of its own.
+const OWN: HeaderName = HeaderName::from_static("x-webhook-secret");
+
+/// Lets a request through that knows the secret, or that needs none; the answer is the header that showed it.
+///
+/// # Errors
+/// 401.
+pub(super) fn check(
+    data: &TriggerWebhookData,
+    graph: &Graph,
+    headers: &HeaderMap,
+) -> Result<Option<HeaderName>, ApiError> {
+    let Some(name) = &data.secret else { return Ok(None) };
+    let secret = graph.environment_variable(name).and_then(|variable| variable.value.value.as_str());
+    // An import refuses an empty one; should there be one all the same, nobody knows it.
+    let secret = secret.filter(|secret| !secret.is_empty());
+    for header in [OWN, header::AUTHORIZATION] {
+        let Some(given) = headers.get(&header).map(|value| value.as_bytes()) else { continue };
+        let given = if header == OWN { given } else { bearer(given) };
+        if secret.is_some_and(|secret| is_same(secret.as_bytes(), given)) {
+            return Ok(Some(header));
+        }
+    }
+    Err(ApiError::unauthorized(
+        "the webhook's secret is missing or wrong (X-Webhook-Secret, or Authorization: Bearer)",
+    ))
+}
+
+fn bearer(value: &[u8]) -> &[u8] {
+    const SCHEME: &[u8] = b"bearer ";
+    match value.split_at_checked(SCHEME.len()) {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case(SCHEME) => key.trim_ascii(),
+        Some(_) | None => b"",
+    }
+}
+
+/// The time this takes depends on neither: digests of one length are compared, all of each.
+fn is_same(secret: &[u8], given: &[u8]) -> bool {
+    let (secret, given) = (Sha256::digest(secret), Sha256::digest(given));
+    secret.iter().zip(given.iter()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearer_key_is_what_stands_behind_its_scheme() {
+        for (value, key) in
+            [("Bearer k", "k"), ("bearer  k ", "k"), ("Basic k", ""), ("Bearer", ""), ("k", "")]
+        {
+            assert_eq!(bearer(value.as_bytes()), key.as_bytes(), "{value}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_the_same_when_all_of_them_is() {
+        for (given, same) in [("hunter2", true), ("hunter", false), ("hunter22", false), ("", false)] {
+            assert_eq!(is_same(b"hunter2", given.as_bytes()), same, "{given}");
+        }
+    }
+}
