@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim bench bench-check bench-baseline bench-peers up down
+.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim fuzz bench bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ pressure: setup ## Run the long tests under pressure and show what they measured
 SEEDS ?= 10000
 sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n alone with its last lines (WITHOUT=guard)
 	$(CARGO) run --locked -p tidemill-sim -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WITHOUT),--without $(WITHOUT))
+
+fuzz: ## Feed every parser with what nobody would write, a minute each: FUZZ_SECONDS=n, ONLY="dsl_import …" (fuzz/README.md)
+	@CARGO='$(CARGO)' sh scripts/fuzz.sh
 
 bench: setup ## Measure on this machine, beside its own floor (release build; see bench/README.md)
 	$(CARGO) run --locked --release -p tidemill-bench

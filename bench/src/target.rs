@@ -42,11 +42,16 @@ impl Target {
             Self::AtMost(bound) => format!("<= {bound}"),
             Self::AtLeast(bound) => format!(">= {bound}"),
             Self::Below(bound) => format!("< {bound}"),
-            Self::FloorAtMost(bound) => format!("<= {bound} x floor"),
-            Self::FloorAtLeast(bound) => format!(">= {bound} x floor"),
+            Self::FloorAtMost(bound) => format!("<= {} x floor", rounded(bound)),
+            Self::FloorAtLeast(bound) => format!(">= {} x floor", rounded(bound)),
             Self::CpuAtMost(bound) => format!("cpu <= {}/{}/{}", bound.redis, bound.scheduler, bound.worker),
         }
     }
+}
+
+/// To two places.
+fn rounded(bound: f64) -> f64 {
+    (bound * 100.0).round() / 100.0
 }
 
 #[cfg(test)]

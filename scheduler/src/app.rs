@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::serve::ListenerExt;
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
+use tidemill_common::files::{self, FilesError};
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::telemetry;
@@ -31,6 +32,9 @@ pub enum StartError {
     /// The store cannot be used or does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// `files.url`.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// The API's address cannot be listened on.
     #[error("cannot listen on {address} (scheduler.listen): {source}")]
     Listen {
@@ -85,6 +89,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         id: id.clone(),
         store: RedisStore::from_config(config)?,
         config: config.scheduler.clone(),
+        files: files::open(&config.files)?,
         graphs: Arc::new(Graphs::new(key.map(SealingKey::from_passphrase))),
         pulse: pulse.clone(),
         lease: lease.clone(),

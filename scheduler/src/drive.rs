@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, Place};
+use tidemill_common::files::Files;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::machine::{Fact, RunState, RunStatus};
@@ -61,6 +62,8 @@ pub struct Drive {
     pub found: Arc<Mutex<Found>>,
     /// When ended runs go.
     pub retention: Retention,
+    /// Where their files lie.
+    pub files: Arc<dyn Files>,
 }
 
 /// The doors of the store that a shard's loop goes through.
@@ -495,8 +498,9 @@ impl<'a> Wheel<'a> {
             metrics::gauge!(names::CACHE_RUNS.name, "shard" => label).set(self.cache.len() as f64);
             let (retention, now) = (self.drive.retention, self.now());
             self.sweep_at = Instant::now() + Swept::default().pause;
+            let files = self.drive.files.clone();
             self.housekeeping =
-                Some(Box::pin(async move { retention.look(&*store, shard, epoch, now).await }));
+                Some(Box::pin(async move { retention.look(&*store, &*files, shard, epoch, now).await }));
         } else if let Some(look) = self.repair.due(&self.cache, &self.uncommitted()) {
             let graphs = self.drive.graphs.clone();
             let found = self.repair.found();

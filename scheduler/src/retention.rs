@@ -1,10 +1,15 @@
 //! How long ended runs stay: by age and, when Redis fills up, by the memory that is left. In small pieces, so that it
 //! holds nobody up; runs that are not over are never touched.
+//!
+//! Files go after their run: removing it notes in the same script that its files are left, and that is forgotten when
+//! they are gone. So a place for files that is away keeps no run from being removed, and no crash leaves files behind.
 
 use std::time::Duration;
 
 use tidemill_common::clock::Timestamp;
-use tidemill_common::ids::ShardId;
+use tidemill_common::crash::{self, Place};
+use tidemill_common::files::{Files, FilesError};
+use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits;
 use tidemill_common::store::{Shards, StoreError};
 
@@ -14,6 +19,12 @@ use crate::metrics as names;
 const PIECE: usize = 50;
 /// Runs whose large values get their time in one look.
 const BLOBS_PIECE: usize = 200;
+/// Removed runs whose files one look removes.
+const FILES_PIECE: usize = 50;
+/// Files of one run that go in one piece.
+const FILES_OF_RUN: usize = 100;
+/// Longest time that a look spends on files: other housekeeping waits for it, and the place may be far away.
+const FILES_TIME: Duration = Duration::from_secs(2);
 /// A run's end and the values that are written with it may be told in another order than they happened, by this much at
 /// most.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -38,13 +49,15 @@ pub struct Swept {
     pub aged: usize,
     /// Runs removed for want of memory.
     pub evicted: usize,
+    /// Removed runs whose files were removed.
+    pub files: usize,
     /// When to look again.
     pub pause: Duration,
 }
 
 impl Default for Swept {
     fn default() -> Self {
-        Self { aged: 0, evicted: 0, pause: QUIET }
+        Self { aged: 0, evicted: 0, files: 0, pause: QUIET }
     }
 }
 
@@ -65,6 +78,7 @@ impl Retention {
     pub async fn look(
         &self,
         store: &dyn Shards,
+        files: &dyn Files,
         shard: ShardId,
         epoch: u64,
         now: Timestamp,
@@ -81,9 +95,36 @@ impl Retention {
         }
         // Last, since it writes, which a full Redis refuses: what makes room comes before.
         let timed = store.expire_blobs(shard, before(now, SETTLED), BLOBS_PIECE).await?;
-        let is_more = aged >= PIECE || evicted >= PIECE || timed >= BLOBS_PIECE;
-        Ok(Swept { aged, evicted, pause: if is_more { BUSY } else { QUIET } })
+        let left = store.files_left(shard, FILES_PIECE).await?;
+        let removed = remove_files(store, files, &left).await?;
+        let are_files_left = left.len() >= FILES_PIECE && removed > 0;
+        let is_more = aged >= PIECE || evicted >= PIECE || timed >= BLOBS_PIECE || are_files_left;
+        Ok(Swept { aged, evicted, files: removed, pause: if is_more { BUSY } else { QUIET } })
     }
+}
+
+/// Removes the files of removed runs while there is time; answers of how many. What is not done is told again.
+async fn remove_files(store: &dyn Shards, files: &dyn Files, runs: &[RunId]) -> Result<usize, StoreError> {
+    let until = tokio::time::Instant::now() + FILES_TIME;
+    for (removed, run) in runs.iter().enumerate() {
+        match tokio::time::timeout_at(until, remove_all(files, run)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%run, %error, "the files of a removed run cannot be removed; they are tried again");
+                return Ok(removed);
+            }
+            // Slow, or many: the next look goes on.
+            Err(_) => return Ok(removed),
+        }
+        crash::pass(Place::FilesRemoved);
+        store.files_gone(*run).await?;
+    }
+    Ok(runs.len())
+}
+
+async fn remove_all(files: &dyn Files, run: &RunId) -> Result<(), FilesError> {
+    while !files.remove(run, FILES_OF_RUN).await? {}
+    Ok(())
 }
 
 fn before(now: Timestamp, age: Duration) -> Timestamp {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidemill_common::config::SchedulerConfig;
 use tidemill_common::crash::{self, Place};
+use tidemill_common::files::Files;
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::{Shards, StoreError};
 use tokio::sync::{mpsc, watch};
@@ -33,6 +34,8 @@ pub struct ShardKeeper {
     pub store: Arc<dyn ShardStore>,
     /// The settings.
     pub config: SchedulerConfig,
+    /// Where the files of runs lie.
+    pub files: Arc<dyn Files>,
     /// Graphs of the process.
     pub graphs: Arc<Graphs>,
     /// The process's pulse.
@@ -141,6 +144,7 @@ impl ShardKeeper {
             pulse,
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
             found: self.findings.of(shard),
+            files: self.files.clone(),
             retention: Retention {
                 age: Duration::from_secs(self.config.retention_seconds),
                 bytes: self.config.retention_bytes,

@@ -10,6 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 /// How long an answer takes: long enough for faults to hit calls.
 const TAKES: Duration = Duration::from_millis(150);
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nnoted";
+/// What calls for `/file` get.
+const FILE: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: 5\r\n\r\n\x00\x01\x02\x03\xff";
 
 /// A call as the server saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +61,10 @@ async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::
     let mut stream = BufReader::new(stream);
     loop {
         let (mut length, mut key, mut line) = (0, None, String::new());
-        while stream.read_line(&mut line).await? > 0 && !line.trim().is_empty() {
+        stream.read_line(&mut line).await?;
+        let answer = if line.contains("/file") { FILE } else { ANSWER };
+        let is_call = !std::mem::take(&mut line).is_empty();
+        while is_call && stream.read_line(&mut line).await? > 0 && !line.trim().is_empty() {
             if let Some((name, value)) = line.split_once(':') {
                 match name.to_ascii_lowercase().as_str() {
                     "content-length" => length = value.trim().parse().unwrap_or(0),
@@ -76,6 +82,6 @@ async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::
         let body = String::from_utf8_lossy(&body).into_owned();
         ledger.lock().unwrap_or_else(PoisonError::into_inner).push(OutsideCall { body, key });
         tokio::time::sleep(TAKES).await;
-        stream.get_mut().write_all(ANSWER).await?;
+        stream.get_mut().write_all(answer).await?;
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, Place};
-use tidemill_common::files::{FilesError, Folder};
+use tidemill_common::files::{self, FilesError};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -18,6 +18,7 @@ use crate::core::{Core, Outside, Settings};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
+use crate::noted_files::NotedFiles;
 use crate::providers::profile::ProfileError;
 use crate::providers::{Providers, ProvidersConfig};
 use crate::{cancel, consume, health, heartbeat, metrics};
@@ -98,7 +99,7 @@ pub async fn start_with(
     let outside = Outside {
         providers: providers(config)?,
         http: Http::new(&config.http)?,
-        files: Arc::new(Folder::at(&config.files.url)?),
+        files: Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone())),
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;

@@ -75,16 +75,9 @@ fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled,
         return Err(Box::new(job));
     }
     let variables = JobVariables::new(std::mem::take(&mut job.inputs), graph.clone());
-    let limits = EvaluationLimits {
-        output_bytes: Some(limits::PURE_OUTPUT_BYTES_MAX),
-        ..limits_of(&job.options, limits::PURE_FUEL)
-    };
     let node = graph.node(ix);
     let work = || {
-        let result = match job.phase {
-            Some(phase) => evaluate_phase(node, phase, &variables),
-            None => evaluate(node, &variables, &limits)?,
-        };
+        let result = at_once(node, &variables, job.phase, &job.options)?;
         Ok(spill(result, Some(&variables), sizes(hand, &job.options)))
     };
     let spilled = match catch_unwind(AssertUnwindSafe(work)) {
@@ -96,6 +89,23 @@ fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled,
         Err(panic) => panicked(hand, &*panic),
     };
     Ok((spilled, node.kind.wire()))
+}
+
+/// Evaluates a pure node whose values are small, within bounds that keep the read loop turning.
+fn at_once(
+    node: &Node,
+    variables: &JobVariables,
+    phase: Option<Phase>,
+    options: &RunOptions,
+) -> Result<NodeResult, Deferred> {
+    let limits = EvaluationLimits {
+        output_bytes: Some(limits::PURE_OUTPUT_BYTES_MAX),
+        ..limits_of(options, limits::PURE_FUEL)
+    };
+    match phase {
+        Some(phase) => Ok(evaluate_phase(node, phase, variables)),
+        None => evaluate(node, variables, &limits),
+    }
 }
 
 /// One attempt in a task of its own.
@@ -168,7 +178,15 @@ async fn run(
         return (NodeResult::failed(failure), Some(variables));
     }
     match executor {
-        Some(Executor::Pure) => aside(variables, ix, phase, options).await,
+        Some(Executor::Pure) => {
+            // An item of a large list is mostly small, and another thread costs more than it takes to evaluate.
+            if variables.fits(ON_THE_SPOT_BYTES_MAX)
+                && let Ok(result) = at_once(graph.node(ix), &variables, phase, &options)
+            {
+                return (result, Some(variables));
+            }
+            aside(variables, ix, phase, options).await
+        }
         Some(Executor::Outside(executor)) => {
             let node = graph.node(ix);
             let result = outside(hand, executor, node, &variables, &options, name, progress).await;

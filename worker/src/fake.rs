@@ -341,6 +341,9 @@ impl Jobs for FakeJobs {
         let receiver = self.hints.lock().unwrap().take();
         receiver.map(|it| Box::new(FakeHints(it)) as Box<dyn Hints>).ok_or_else(unreachable)
     }
+    async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
+        Ok(true)
+    }
     async fn wake(&self, reader: u64) -> Result<(), StoreError> {
         assert_eq!(reader, READER);
         self.queued.notify_waiters();

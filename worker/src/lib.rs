@@ -28,6 +28,7 @@ mod lanes;
 mod lists;
 mod metrics;
 pub mod nodes;
+mod noted_files;
 mod progress;
 pub mod providers;
 mod spill;

@@ -1,8 +1,8 @@
 //! Jobs of workers that died, and jobs that every worker died of.
 //!
-//! Over the whole fleet each stream is looked at about twice a second; what is handed back is told, and taken at once.
-//! In the first lease after its own connection came up, broke or stalled all jobs look abandoned, since nobody could renew
-//! anything: until then only jobs that were handed back are taken.
+//! Over the whole fleet each stream is looked at about twice a second, or three times while jobs of it are held; what is
+//! handed back is told, and taken at once. In the first lease after its own connection came up, broke or stalled all jobs
+//! look abandoned, since nobody could renew anything: until then only jobs that were handed back are taken.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +30,12 @@ const TAKEN_MAX: usize = 16;
 /// is silent for so long.
 pub(crate) const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Longest time between two looks of a worker that is alone. With many each looks less often, by as much.
+/// Longest time between two looks of a worker that is alone, where the last look found nothing that anybody holds. With
+/// many workers each looks less often, by as much.
 const LOOK_EVERY: Duration = Duration::from_millis(750);
+
+/// The same where jobs are held, which may be a dead worker's.
+const LOOK_EVERY_HELD: Duration = Duration::from_millis(400);
 
 /// Shards of which this worker was told that jobs were handed back.
 #[derive(Debug, Default)]
@@ -65,11 +69,13 @@ impl HandedBack {
 #[derive(Debug)]
 pub(crate) struct TakeOver {
     next: Instant,
+    /// Longest time to the look after the next.
+    every: Duration,
 }
 
 impl TakeOver {
     pub(crate) fn new() -> Self {
-        Self { next: Instant::now() }
+        Self { next: Instant::now(), every: LOOK_EVERY }
     }
 
     pub(crate) fn is_due(&self, core: &Core) -> bool {
@@ -90,7 +96,7 @@ impl TakeOver {
         let is_due = Instant::now() >= self.next;
         if is_due {
             let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
-            self.next = Instant::now() + LOOK_EVERY.saturating_mul(workers).mul_f64(0.5 + fraction() / 2.0);
+            self.next = Instant::now() + self.every.saturating_mul(workers).mul_f64(0.5 + fraction() / 2.0);
         }
         let lease = core.settings.lease;
         let idle = if core.vital.steady_for(lease) { lease } else { HANDED_BACK };
@@ -98,6 +104,9 @@ impl TakeOver {
             streams.iter().filter(|(shard, _)| is_due || told.contains(shard)).cloned().collect();
         // One round trip for all, so that a fleet without work asks little.
         let held = core.jobs.are_held(&wanted).await?;
+        if is_due {
+            self.every = if held.contains(&true) { LOOK_EVERY_HELD } else { LOOK_EVERY };
+        }
         for ((shard, queue), _) in wanted.iter().zip(held).filter(|(_, is_held)| *is_held) {
             let count = permits.num_permits().min(TAKEN_MAX);
             if count == 0 {

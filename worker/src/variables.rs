@@ -69,6 +69,17 @@ impl JobVariables {
         Ok(())
     }
 
+    /// Whether all of it takes about so many bytes at most. What was loaded whole is large by itself.
+    pub(crate) fn fits(&self, bytes_max: usize) -> bool {
+        let inline = self.inputs.iter().filter_map(|(_, _, stored)| match stored {
+            Stored::Inline(segment) => Some(segment),
+            Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => None,
+        });
+        let mut left = bytes_max;
+        self.loaded.is_empty()
+            && inline.chain(self.items.values()).all(|segment| takes(&segment.value, &mut left))
+    }
+
     /// The blob that holds just this value, if it came as one.
     pub(crate) fn blob_of(&self, value: &Segment) -> Option<&BlobRef> {
         if self.loaded.is_empty() {
@@ -135,6 +146,26 @@ impl Variables for JobVariables {
     }
 }
 
+/// Takes about what a value weighs as JSON from what is left; false, and at once, when that does not suffice.
+fn takes(value: &Json, left: &mut usize) -> bool {
+    /// Of a number, a key's quotes and the like.
+    const LITTLE: usize = 8;
+    let own = LITTLE + value.as_str().map_or(0, str::len);
+    let Some(rest) = left.checked_sub(own) else { return false };
+    *left = rest;
+    match value {
+        Json::Array(items) => items.iter().all(|item| takes(item, left)),
+        Json::Object(map) => map.iter().all(|(key, item)| {
+            let rest = left.checked_sub(key.len());
+            rest.is_some_and(|rest| {
+                *left = rest;
+                takes(item, left)
+            })
+        }),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => true,
+    }
+}
+
 /// One item of a list; the list stays at hand for the jobs of the other items.
 async fn load_item(
     jobs: &dyn Jobs,
@@ -182,4 +213,27 @@ async fn load(
     let value: Json =
         serde_json::from_str(&text).map_err(|error| failed(&format!("cannot be read: {error}")))?;
     Ok((blob.id.clone(), Segment::new(blob.ty, value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_weighed_only_as_far_as_there_is_room() {
+        for (value, room, fits) in [
+            (json!(null), 7, false),
+            (json!(1.5), 8, true),
+            (json!("four"), 12, true),
+            (json!("five!"), 12, false),
+            (json!([1, [2]]), 32, true),
+            (json!([1, [2]]), 31, false),
+            (json!({"ab": "c"}), 19, true),
+            (json!({"ab": "c"}), 18, false),
+        ] {
+            assert_eq!(takes(&value, &mut { room }), fits, "{value} {room}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What is run: one file per workload, one table. [`timed`] are those that only take time; the others say themselves what
 //! they measure. A new one is a file and a line in the table.
 
+mod code;
 mod idle;
 mod memory;
 mod timed;
@@ -34,7 +35,7 @@ pub(crate) struct Workload {
 }
 
 /// All of them, in the order of the table.
-pub(crate) const WORKLOADS: [Workload; 11] = [
+pub(crate) const WORKLOADS: [Workload; 12] = [
     w1::WORKLOAD,
     w1p::WORKLOAD,
     w2::WORKLOAD,
@@ -44,6 +45,7 @@ pub(crate) const WORKLOADS: [Workload; 11] = [
     w5::WORKLOAD,
     w6::WORKLOAD,
     w8::WORKLOAD,
+    code::WORKLOAD,
     idle::WORKLOAD,
     memory::WORKLOAD,
 ];

@@ -8,7 +8,7 @@ use super::{Unit, Workload};
 use crate::error::Error;
 use crate::fleet::Plan;
 use crate::floor::Shape;
-use crate::lab::Lab;
+use crate::lab::{BareLoop, Lab};
 use crate::measure::Load;
 use crate::report::Row;
 use crate::target::Target;
@@ -20,48 +20,90 @@ pub(super) const WORKLOAD: Workload = Workload {
     measure: |lab| measure(lab).boxed_local(),
 };
 
-/// The chain that the others are held against.
-const MEASURE: usize = 100;
+/// A chain.
+struct Chain {
+    steps: usize,
+    /// How often it is run, and how often in short.
+    times: [usize; 2],
+    floor: BareLoop,
+}
 
-/// Steps of a chain, how often it is run, and how often in short.
-const CHAINS: [(usize, usize, usize); 4] = [(10, 100, 10), (MEASURE, 30, 5), (1_000, 5, 2), (10_000, 2, 1)];
+macro_rules! chain {
+    ($steps:literal, $times:literal, $quick:literal, $floor:literal) => {
+        Chain {
+            steps: $steps,
+            times: [$times, $quick],
+            floor: BareLoop {
+                name: $floor,
+                shape: Shape::Chain($steps),
+                unit: Unit::MicrosPerStep,
+                load: |is_quick| Load::one_by_one(if is_quick { $quick } else { $times }),
+            },
+        }
+    };
+}
+
+/// From short to long.
+static CHAINS: [Chain; 4] = [
+    chain!(10, 100, 10, "floor W4/10"),
+    chain!(100, 30, 5, "floor W4/100"),
+    chain!(1_000, 5, 2, "floor W4/1000"),
+    chain!(10_000, 2, 1, "floor W4/10000"),
+];
 
 async fn measure(lab: &Lab) -> Result<(), Error> {
-    let mut values = Vec::with_capacity(CHAINS.len());
-    for (steps, times, times_quick) in CHAINS {
+    let unit = Unit::MicrosPerStep;
+    let mut seconds = Vec::with_capacity(CHAINS.len());
+    for chain in &CHAINS {
+        let floor = lab.floor(&chain.floor).await?;
         let server = lab.server().await?;
         let plan = Plan::of(&server, 1, 1);
-        let mut engine =
-            lab.engine(&server, &plan, workflow::job(Shape::Chain(steps), Place::Worker)).await?;
+        let job = workflow::job(Shape::Chain(chain.steps), Place::Worker);
+        let mut engine = lab.engine(&server, &plan, job).await?;
         // One on each shard, so that both have the graph at hand.
-        let load = Load::one_by_one(if lab.is_quick { times_quick } else { times }).warmed_by(2);
+        let load = Load::one_by_one(chain.times[usize::from(lab.is_quick)]).warmed_by(2);
         engine.warm_up(&load).await?;
         let figure = engine.measure(&load).await?;
-        let value = Unit::MicrosPerStep.value(figure.seconds, steps);
-        values.push((steps, value));
-        let about = format!("one run of {steps} steps on a worker, with its beginning and its end");
+        let value = unit.value(figure.seconds, chain.steps);
+        seconds.push((chain.steps, figure.seconds));
+        let about = format!("one run of {} steps on a worker, with its beginning and its end", chain.steps);
         lab.tell(Row {
+            ratio_to_floor: Some(value / floor),
             cpu_us_per_step: Some(figure.cpu_us_per_step),
-            ..Row::bare(format!("W4/{steps}"), value, Unit::MicrosPerStep.name(), &about)
+            ..Row::bare(format!("W4/{}", chain.steps), value, unit.name(), &about)
         });
     }
-    let worst = worst_deviation(&values);
+    let further = further_steps(&seconds);
+    for (steps, seconds) in &further {
+        let about = format!("a further step, up to the {steps}th, of a run that has begun");
+        lab.tell(Row::bare(format!("W4/to {steps}"), seconds * 1e6, unit.name(), &about));
+    }
     lab.tell(Row {
         targets: &[Target::AtMost(20.0)],
         ..Row::bare(
             "W4",
-            worst,
+            spread(&further),
             "%",
-            "how far a step of the other chains is from one of the chain of 100 at most",
+            "how far further steps are from those up to the 100th at most",
         )
     });
     Ok(())
 }
 
-/// In percent of the chain of [`MEASURE`] steps.
-fn worst_deviation(values: &[(usize, f64)]) -> f64 {
-    let of_measure = values.iter().find(|(steps, _)| *steps == MEASURE).map_or(f64::NAN, |(_, value)| *value);
-    values.iter().map(|(_, value)| (value / of_measure - 1.0).abs() * 100.0).fold(0.0, f64::max)
+/// What each further step cost: the difference of two chains by that of their lengths. What a run costs by itself is in
+/// both, and so in none of these.
+fn further_steps(chains: &[(usize, f64)]) -> Vec<(usize, f64)> {
+    let between = |pair: &[(usize, f64)]| {
+        let [(shorter, less), (longer, more)] = pair else { return None };
+        Some((*longer, (more - less) / (longer - shorter) as f64))
+    };
+    chains.windows(2).filter_map(between).collect()
+}
+
+/// In percent of the first.
+fn spread(costs: &[(usize, f64)]) -> f64 {
+    let first = costs.first().map_or(f64::NAN, |(_, value)| *value);
+    costs.iter().map(|(_, value)| (value / first - 1.0).abs() * 100.0).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -69,8 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_deviation_counts_in_either_direction() {
-        assert_eq!(worst_deviation(&[(10, 125.0), (100, 100.0), (1_000, 50.0)]), 50.0);
-        assert_eq!(worst_deviation(&[(10, 150.0), (100, 100.0), (1_000, 75.0)]), 50.0);
+    fn a_further_step_leaves_out_what_a_run_costs_by_itself() {
+        // Three for the run, two a step.
+        let chains = [(10, 23.0), (100, 203.0), (1_000, 2_003.0)];
+        assert_eq!(further_steps(&chains), [(100, 2.0), (1_000, 2.0)]);
+    }
+
+    #[test]
+    fn the_spread_counts_in_either_direction() {
+        assert_eq!(spread(&[(10, 100.0), (100, 125.0), (1_000, 50.0)]), 50.0);
+        assert_eq!(spread(&[(10, 100.0), (100, 150.0), (1_000, 75.0)]), 50.0);
     }
 }

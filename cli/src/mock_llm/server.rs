@@ -150,7 +150,7 @@ async fn chat(State(mock): State<Arc<MockLlm>>, body: Bytes) -> Response {
     };
     mock.log.add("POST", "/v1/chat/completions", &body);
     let (delay, headers, answer) = mock.chat(&body);
-    tokio::time::sleep(delay).await;
+    pause(delay).await;
     let mut response = respond(answer);
     for (name, value) in headers {
         // Rules were checked for what cannot be sent.
@@ -185,7 +185,7 @@ fn respond(answer: Answer) -> Response {
     };
     let stream = futures_util::stream::unfold(events.into_iter(), |mut events| async move {
         let (wait, event) = events.next()?;
-        tokio::time::sleep(wait).await;
+        pause(wait).await;
         Some((Ok::<_, Infallible>(event), events))
     });
     let mut response = Response::new(Body::from_stream(stream));
@@ -193,6 +193,13 @@ fn respond(answer: Answer) -> Response {
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
     response
+}
+
+/// No wait at all is no visit to the timer, which would cost a millisecond.
+async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
 }
 
 fn whole(status: u16, body: &Json) -> Response {

@@ -79,6 +79,8 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => Vec::new(),
     }
 }
@@ -164,6 +166,8 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => HashSet::new(),
     }
 }

@@ -156,10 +156,14 @@ fn close(
 }
 
 /// What a node that begins a run shows of what it was given, and of other namespaces, is for the record. A webhook makes
-/// values of its own of the request.
+/// values of its own of the request, a datasource of what the caller said.
 fn is_in_the_pool(spec: &Node, name: &str) -> bool {
     match spec.kind.spec().execution {
-        ExecutionType::Root => spec.kind != NodeKind::TriggerWebhook || name.starts_with("sys."),
+        ExecutionType::Root => match spec.kind {
+            NodeKind::TriggerWebhook => name.starts_with("sys."),
+            NodeKind::Datasource => false,
+            _ => true,
+        },
         ExecutionType::Executable
         | ExecutionType::Branch
         | ExecutionType::Container

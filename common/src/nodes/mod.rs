@@ -7,6 +7,7 @@ pub mod answer;
 pub mod assigner;
 pub mod code;
 pub mod condition;
+pub mod datasource;
 pub mod default_value;
 pub mod document_extractor;
 pub mod end;
@@ -16,6 +17,7 @@ pub mod http_request;
 pub mod human_input;
 pub mod if_else;
 pub mod iteration;
+pub mod knowledge_index;
 pub mod list_operator;
 pub mod llm;
 pub mod loop_;
@@ -111,7 +113,7 @@ node_types! {
     /// passages for a question
     KnowledgeRetrieval "knowledge-retrieval" Executable    false false false;
     /// documents into a knowledge base
-    KnowledgeIndex "knowledge-index" Executable            false false false;
+    KnowledgeIndex "knowledge-index" Executable            true  false true;
     /// a model with tools
     Agent "agent" Executable                               false false false;
     /// write a variable
@@ -131,7 +133,7 @@ node_types! {
     /// leaves the loop
     LoopEnd "loop-end" Executable                          true  false true;
     /// begins a pipeline run
-    Datasource "datasource" Root                           false false false;
+    Datasource "datasource" Root                           true  false true;
     /// begins a run from a web hook
     TriggerWebhook "trigger-webhook" Root                  true  false true;
     /// begins a run by the clock
@@ -204,6 +206,10 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
+    /// See [`datasource`].
+    Datasource(datasource::DatasourceData),
+    /// See [`knowledge_index`].
+    KnowledgeIndex(knowledge_index::KnowledgeIndexData),
     /// A type that cannot be run yet.
     Unsupported(JsonMap),
 }

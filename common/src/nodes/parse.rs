@@ -3,7 +3,9 @@
 use super::trigger_plugin::TriggerPluginData;
 use super::trigger_schedule::TriggerScheduleData;
 use super::trigger_webhook::TriggerWebhookData;
-use super::{NodeData, NodeKind, code, http_request, human_input, iteration, loop_};
+use super::{
+    NodeData, NodeKind, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
+};
 use super::{
     answer, assigner, document_extractor, end, if_else, list_operator, llm, start, template_transform,
     variable_aggregator,
@@ -73,13 +75,17 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return TriggerPluginData::parse(data, problems)
                 .map(|data| NodeData::TriggerPlugin(Box::new(data)));
         }
+        NodeKind::Datasource => {
+            return datasource::DatasourceData::parse(data, problems).map(NodeData::Datasource);
+        }
+        NodeKind::KnowledgeIndex => {
+            return knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex);
+        }
         NodeKind::Tool
         | NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
         | NodeKind::KnowledgeRetrieval
-        | NodeKind::KnowledgeIndex
-        | NodeKind::Agent
-        | NodeKind::Datasource => |_: &JsonMap, _: &mut Problems| {},
+        | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
     };
     check(data, problems);
     Some(NodeData::Unsupported(data.clone()))
@@ -106,6 +112,8 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
+        NodeData::Datasource(data) => data.mentions(&mut mentions),
+        NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
         NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

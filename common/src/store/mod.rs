@@ -8,6 +8,8 @@
 pub mod contract;
 mod dead;
 #[cfg(feature = "runtime")]
+pub mod following;
+#[cfg(feature = "runtime")]
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
@@ -20,6 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
+pub use following::Following;
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,
@@ -28,10 +31,11 @@ pub use trigger::{
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use crate::machine::run::RunStatus;
-use crate::wire::VERSION;
 use crate::wire::commit::RunWrite;
+use crate::wire::entry::EventEntry;
 use crate::wire::event::EventRecord;
 use crate::wire::state::AtRest;
+use crate::wire::{VERSION, WireError};
 
 /// What can go wrong with the store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -126,6 +130,8 @@ pub struct NewRun {
     pub created_at: Timestamp,
     /// The time of a schedule that it belongs to; its shard is the schedule's.
     pub schedule: Option<FromSchedule>,
+    /// Files were kept for it already: whoever removes it finds them.
+    pub has_files: bool,
 }
 
 /// What became of a submission.
@@ -262,6 +268,11 @@ pub enum Reserved {
     Other,
 }
 
+/// The error for an entry of events that is none.
+pub(crate) fn unreadable_events(error: WireError) -> StoreError {
+    StoreError::Unexpected { doing: "reading events", reason: error.to_string() }
+}
+
 /// For whoever submits, asks and follows.
 #[async_trait]
 pub trait Runs: Send + Sync {
@@ -296,11 +307,19 @@ pub trait Runs: Send + Sync {
     async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError>;
     /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
-    /// Events of a run behind an entry, oldest first, of at most `count` entries.
-    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError>;
-    /// A receiver that changes when the run may have new events. A hint only: look once a second in any case. Take it
+    /// At most `count` entries of a run's events behind an entry, oldest first.
+    async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError>;
+    /// The events of [`Self::entries`].
+    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let mut events = Vec::new();
+        for entry in self.entries(run, after, count).await? {
+            events.extend(entry.records().map_err(unreadable_events)?);
+        }
+        Ok(events)
+    }
+    /// Tells when the run may have new events, and often which. Hints only: look once a second in any case. Take it
     /// before the first look, so that nothing falls between the two.
-    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64>;
+    fn follow(&self, run: RunId) -> Following;
     /// A graph document.
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
     /// The JSON text of a blob.
@@ -501,6 +520,10 @@ pub trait Shards: Send + Sync {
         ended_before: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError>;
+    /// Some of the removed runs whose files are still to be removed, any ones, at most `count`.
+    async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError>;
+    /// The files of a removed run are gone.
+    async fn files_gone(&self, run: RunId) -> Result<(), StoreError>;
     /// Gives the blobs of runs that ended up to a moment the time that their run's other keys have, at most those of
     /// `count` runs; answers of how many. Goes on where it was the last time.
     async fn expire_blobs(
@@ -637,6 +660,9 @@ pub trait Jobs: Send + Sync {
         consumer: &str,
         idle: Duration,
     ) -> Result<(), StoreError>;
+    /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
+    /// [`Shards::files_left`] tells it.
+    async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;
     /// What had better be looked at, as it is told; ends with the connection.
     async fn hints(&self) -> Result<Box<dyn Hints>, StoreError>;
     /// Ends the present wait of a [`JobReader`], if it waits. Nothing is lost by it; a store may leave it at that.

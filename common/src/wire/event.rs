@@ -328,19 +328,28 @@ pub fn decode(
 ) -> Result<Vec<EventRecord>, WireError> {
     let mut records = Vec::new();
     for (kind, text) in fields {
-        let mut data: JsonMap =
-            serde_json::from_str(&text).map_err(|e| WireError::malformed("an event", e))?;
-        let seq = data.shift_remove("seq").and_then(|v| v.as_u64());
-        let ts = data.shift_remove("ts").and_then(|v| v.as_i64());
-        let (Some(seq), Some(ts)) = (seq, ts) else {
-            return Err(WireError::malformed("an event", "seq or ts is missing"));
-        };
-        records.push(EventRecord { entry, last_of_entry: false, kind, seq, ts, data });
+        records.push(record(entry, false, kind, &text)?);
     }
     if let Some(last) = records.last_mut() {
         last.last_of_entry = true;
     }
     Ok(records)
+}
+
+/// One event of an entry.
+pub(super) fn record(
+    entry: EntryId,
+    last_of_entry: bool,
+    kind: String,
+    text: &str,
+) -> Result<EventRecord, WireError> {
+    let mut data: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed("an event", e))?;
+    let seq = data.shift_remove("seq").and_then(|v| v.as_u64());
+    let ts = data.shift_remove("ts").and_then(|v| v.as_i64());
+    let (Some(seq), Some(ts)) = (seq, ts) else {
+        return Err(WireError::malformed("an event", "seq or ts is missing"));
+    };
+    Ok(EventRecord { entry, last_of_entry, kind, seq, ts, data })
 }
 
 /// The number of the last event of an entry; for whoever goes on counting.

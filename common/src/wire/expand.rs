@@ -1,11 +1,14 @@
 //! Events as the event API tells them: graphon's fields in full, with what the stored form leaves out.
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
+use super::entry::StoredEvent;
 use super::event::{EventRecord, kind};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
-use crate::ids::{FramePath, RunId};
+use crate::ids::{EntryId, FramePath, RunId};
 use crate::nodes::NodeKind;
 use crate::value::JsonMap;
 
@@ -19,6 +22,82 @@ pub fn envelope(record: &EventRecord, run: &RunId, graph: &Graph) -> Json {
         "seq": record.seq,
         "ts": record.ts,
     })
+}
+
+/// Writes the envelope of an event that can be told from its text alone, which is what an answer consists of: pieces
+/// whose text stands in them. Answers false, and writes nothing, for all others.
+pub fn write_envelope(
+    to: &mut Vec<u8>,
+    event: &StoredEvent,
+    entry: EntryId,
+    run: &RunId,
+    graph: &Graph,
+) -> bool {
+    let Some(chunk) = event.chunk() else { return false };
+    let node = graph.find(&chunk.node_id).map(|ix| graph.node(ix));
+    let around = chunk.frame.as_deref().map(|frame| Around::of_frame(frame, graph)).unwrap_or_default();
+    let envelope = ChunkEnvelope {
+        kind: &event.kind,
+        data: ChunkData {
+            id: chunk.id,
+            node_id: &chunk.node_id,
+            node_type: node.map_or("", |n| n.kind.wire()),
+            node_title: node.map_or("", |n| n.title.as_str()),
+            node_version: node.map_or("1", |n| n.version.as_str()),
+            in_iteration_id: around.iteration.as_ref().map(|(id, _)| id.as_str()),
+            in_loop_id: around.round.as_ref().map(|(id, _)| id.as_str()),
+            frame: chunk.frame.as_deref(),
+            selector: chunk.selector,
+            chunk: chunk.chunk,
+            is_final: chunk.is_final,
+        },
+        id: entry,
+        run_id: run,
+        seq: event.seq,
+        ts: event.ts,
+    };
+    let begin = to.len();
+    let is_written = serde_json::to_writer(&mut *to, &envelope).is_ok();
+    if !is_written {
+        to.truncate(begin);
+    }
+    is_written
+}
+
+#[derive(Serialize)]
+struct ChunkEnvelope<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    data: ChunkData<'a>,
+    id: EntryId,
+    run_id: &'a RunId,
+    seq: u64,
+    ts: i64,
+}
+
+#[derive(Serialize)]
+struct ChunkData<'a> {
+    id: Option<&'a RawValue>,
+    node_id: &'a str,
+    node_type: &'a str,
+    node_title: &'a str,
+    node_version: &'a str,
+    in_iteration_id: Option<&'a str>,
+    in_loop_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frame: Option<&'a str>,
+    #[serde(serialize_with = "or_empty")]
+    selector: Option<&'a RawValue>,
+    chunk: &'a RawValue,
+    is_final: bool,
+}
+
+/// A list as it was written, or an empty one.
+fn or_empty<S: serde::Serializer>(list: &Option<&RawValue>, s: S) -> Result<S::Ok, S::Error> {
+    match list {
+        Some(list) => list.serialize(s),
+        None => [(); 0].serialize(s),
+    }
 }
 
 fn data(record: &EventRecord, graph: &Graph) -> Json {
@@ -112,8 +191,12 @@ pub struct Around {
 impl Around {
     /// From the frame that an event names; nothing for one of the root frame.
     pub fn of(stored: &JsonMap, graph: &Graph) -> Self {
+        let frame = stored.get("frame").and_then(Json::as_str);
+        frame.map(|frame| Self::of_frame(frame, graph)).unwrap_or_default()
+    }
+
+    fn of_frame(frame: &str, graph: &Graph) -> Self {
         let mut around = Self::default();
-        let Some(frame) = stored.get("frame").and_then(Json::as_str) else { return around };
         for path in FramePath::from(frame).outwards() {
             let Some((id, index)) = path.last() else { continue };
             let is_iteration = graph.find(&id).is_some_and(|ix| graph.node(ix).kind == NodeKind::Iteration);
@@ -209,4 +292,66 @@ fn node_end(record: &EventRecord, graph: &Graph) -> Json {
         }),
     );
     Json::Object(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::entry::EventEntry;
+
+    const WORKFLOW: &str = "
+kind: app
+version: 0.6.0
+app: {mode: workflow, name: Pieces}
+workflow:
+  graph:
+    nodes:
+    - {id: start, data: {type: start, title: 'Be\"gin', variables: []}}
+    - {id: each, data: {type: iteration, title: Each, iterator_selector: [start, list], output_selector: [start, list], start_node_id: eachstart}}
+    - {id: eachstart, parentId: each, data: {type: iteration-start, title: '', isInIteration: true, iteration_id: each}}
+    - {id: end, data: {type: end, title: Finish, outputs: []}}
+    edges:
+    - {id: e1, source: start, target: each}
+    - {id: e2, source: each, target: end}
+";
+
+    fn graph() -> Graph {
+        let imported = crate::graph::import(WORKFLOW.as_bytes());
+        imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics))
+    }
+
+    #[test]
+    fn a_piece_of_text_is_told_the_same_whichever_way() {
+        let (graph, run) = (graph(), RunId::new(1, 2, crate::ids::ShardId(3)));
+        for (text, is_written) in [
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"b \"\u00e9\\n\n"}"#,
+                true,
+            ),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"","is_final":true}"#,
+                true,
+            ),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"eachstart","frame":"each#2","selector":["start","a"],"chunk":"b"}"#,
+                true,
+            ),
+            (r#"{"seq":3,"ts":17,"node_id":"gone","chunk":"b"}"#, true),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":[],"chunk":{"$":"blob"},"from":7}"#,
+                false,
+            ),
+            (r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":[]}"#, false),
+        ] {
+            let fields = [(kind::NODE_RUN_STREAM_CHUNK.to_string(), text.replace('\n', ""))];
+            let entry = EventEntry::read(EntryId::new(5, 6), fields).unwrap();
+            let mut written = Vec::new();
+            for (event, _) in entry.events() {
+                assert_eq!(write_envelope(&mut written, event, entry.id, &run, &graph), is_written, "{text}");
+            }
+            let expected = envelope(&entry.records().unwrap()[0], &run, &graph).to_string();
+            let written = String::from_utf8(written).unwrap();
+            assert_eq!(written, if is_written { expected } else { String::new() });
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod breakpoint;
 pub mod commit;
+pub mod entry;
 pub mod event;
 pub mod expand;
 pub mod fact;

@@ -19,7 +19,9 @@ pub struct CallingApp(pub Arc<App>);
 
 /// The SHA-256 of a text, in hex.
 pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half & 15)]);
+    Sha256::digest(text).iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 /// A new key of an app: `app-` and 32 random characters.

@@ -3,19 +3,21 @@
 //!
 //! Each read begins with the last entry known, so that its absence shows: Redis may have lost writes, or the stream
 //! was cut at its bound. What lies before the point that the client asked for is handed out too, marked as old: a
-//! projection needs it for its state.
+//! projection needs it for its state. Once a follower has caught up, most of what comes it is handed by
+//! [`Following`], read once for many; that nothing is missing between two entries show the numbers of their events.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::machine::run::RunStatus;
-use tidemill_common::store::{Runs, StoreError};
-use tidemill_common::wire::event::EventRecord;
+use tidemill_common::store::{Following, Runs, StoreError};
+use tidemill_common::wire::entry::EventEntry;
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::ApiState;
 use super::error::ApiError;
@@ -63,13 +65,11 @@ impl After {
     }
 }
 
-/// The events of one entry.
+/// An entry, as it is to be told.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its id.
-    pub id: EntryId,
     /// Its events.
-    pub records: Vec<EventRecord>,
+    pub events: Arc<EventEntry>,
     /// Whether it lies before what the client asked for.
     pub is_old: bool,
 }
@@ -91,9 +91,13 @@ pub enum News {
 pub struct Follower {
     store: Arc<dyn Runs>,
     run: RunId,
-    /// Changes when there may be news; taken before the first look, so that nothing falls between the two.
-    ticks: Receiver<u64>,
+    /// Tells that there may be news; taken before the first look, so that nothing falls between the two.
+    following: Following,
     shutdown: Receiver<bool>,
+    /// Comes when the process is about to stop.
+    closing: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    /// Comes when the next look is due, or before: it is put off when that is known to be too early.
+    timer: Pin<Box<Sleep>>,
     /// Longest silence; none for a caller who waits for the end.
     idle_max: Option<Duration>,
     after: After,
@@ -105,11 +109,15 @@ pub struct Follower {
     next_seq: Option<u64>,
     /// After a reset the gaps of what is left are known.
     forgives_gaps: bool,
-    ready: VecDeque<Entry>,
+    ready: VecDeque<Arc<EventEntry>>,
+    /// What came of the look that [`Self::begin`] took.
+    first: Option<Look>,
     /// The last look saw the stream to its end.
     has_seen_end: bool,
     is_caught_up: bool,
     is_ended: bool,
+    /// When the store was last asked, or something came.
+    looked_at: Instant,
     told_at: Instant,
     pinged_at: Instant,
     /// Looks at a run that is over but whose last event does not come.
@@ -117,7 +125,8 @@ pub struct Follower {
     _open: OpenStream,
 }
 
-enum Read {
+/// What came of a look.
+enum Look {
     Some,
     Nothing,
     LastIsGone,
@@ -127,12 +136,19 @@ enum Read {
 impl Follower {
     /// Begins to follow.
     pub fn new(state: &ApiState, run: RunId, after: After) -> Self {
+        Self::until(state, run, after, state.shutdown.clone())
+    }
+
+    fn until(state: &ApiState, run: RunId, after: After, shutdown: Receiver<bool>) -> Self {
         let now = Instant::now();
+        let mut stops = shutdown.clone();
         Self {
             store: state.store.clone(),
             run,
-            ticks: state.store.follow(run),
-            shutdown: state.shutdown.clone(),
+            following: state.store.follow(run),
+            shutdown,
+            closing: Box::pin(async move { closing(&mut stops).await }),
+            timer: Box::pin(tokio::time::sleep_until(now)),
             idle_max: Some(Duration::from_secs(state.config.scheduler.stream_idle_seconds)),
             after,
             is_found: !matches!(after, After::Entry(_)),
@@ -140,9 +156,11 @@ impl Follower {
             next_seq: (after == After::Start).then_some(1),
             forgives_gaps: false,
             ready: VecDeque::new(),
+            first: None,
             has_seen_end: false,
             is_caught_up: false,
             is_ended: false,
+            looked_at: now,
             told_at: now,
             pinged_at: now,
             looks_after_end: 0,
@@ -154,27 +172,33 @@ impl Follower {
     pub fn to_the_end(state: &ApiState, run: RunId) -> Self {
         // A closed channel never says stop.
         let (_, never) = tokio::sync::watch::channel(false);
-        Self { idle_max: None, shutdown: never, ..Self::new(state, run, After::Start) }
+        Self { idle_max: None, ..Self::until(state, run, After::Start, never) }
+    }
+
+    /// Takes the first look beforehand, beside whatever else has to be asked for.
+    pub async fn begin(&mut self) {
+        self.first = Some(self.read().await);
     }
 
     /// The next news; none when the run's last event was told, nothing came for too long, or the process stops.
     pub async fn next(&mut self) -> Option<News> {
         loop {
-            if let Some(entry) = self.ready.pop_front() {
-                return Some(self.hand_out(entry));
+            if let Some(events) = self.ready.pop_front() {
+                return Some(self.hand_out(events));
             }
             if self.is_ended || *self.shutdown.borrow() {
                 return None;
             }
-            // Another look would find nothing: whatever was written since then has changed the ticks, or is found after
-            // the wait like every hint that got lost. It would double what a follower costs.
-            let looks = !(self.is_caught_up && std::mem::take(&mut self.has_seen_end) && !self.has_ticked());
-            match if looks { self.read().await } else { Read::Nothing } {
-                Read::Some => continue,
-                Read::LastIsGone => return Some(self.begin_anew()),
-                Read::Nothing if !self.is_caught_up => return Some(self.catch_up()),
-                Read::Nothing => self.wait().await,
-                Read::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
+            let look = match self.first.take() {
+                Some(look) => look,
+                None => self.look().await,
+            };
+            match look {
+                Look::Some => continue,
+                Look::LastIsGone => return Some(self.begin_anew()),
+                Look::Nothing if !self.is_caught_up => return Some(self.catch_up()),
+                Look::Nothing => self.wait().await,
+                Look::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
             }
             if self.idle_max.is_some_and(|max| self.told_at.elapsed() >= max) {
                 return None;
@@ -187,36 +211,30 @@ impl Follower {
         }
     }
 
-    fn hand_out(&mut self, mut entry: Entry) -> News {
-        match self.after {
-            After::Start => {}
-            After::Now => entry.is_old = !self.is_caught_up,
+    fn hand_out(&mut self, events: Arc<EventEntry>) -> News {
+        let id = events.id;
+        let is_old = match self.after {
+            After::Start => false,
+            After::Now => !self.is_caught_up,
             After::Entry(asked) => {
-                self.is_found |= entry.id == asked;
-                entry.is_old = entry.id <= asked;
+                self.is_found |= id == asked;
+                id <= asked
             }
-        }
-        if !entry.is_old && (!self.is_found || self.has_gap(&entry)) {
+        };
+        if !is_old && (!self.is_found || self.has_gap(&events)) {
             return self.begin_anew();
         }
-        if let Some(record) = entry.records.last() {
-            self.last = Some((entry.id, record.seq));
-            self.next_seq = Some(record.seq + 1);
-        }
-        self.is_ended |= entry.records.iter().any(EventRecord::is_terminal);
+        self.last = Some((id, events.last_seq()));
+        self.next_seq = Some(events.last_seq() + 1);
+        self.is_ended |= events.is_terminal();
         self.told_at = Instant::now();
-        self.pinged_at = self.told_at;
-        News::Entry(entry)
+        (self.pinged_at, self.looked_at) = (self.told_at, self.told_at);
+        News::Entry(Entry { events, is_old })
     }
 
-    fn has_gap(&self, entry: &Entry) -> bool {
-        let mut expected = self.next_seq;
-        let mut has_gap = false;
-        for record in &entry.records {
-            has_gap |= expected.is_some_and(|seq| seq != record.seq);
-            expected = Some(record.seq + 1);
-        }
-        has_gap && !self.forgives_gaps
+    fn has_gap(&self, events: &EventEntry) -> bool {
+        let follows = |(first, _)| self.next_seq.is_none_or(|expected| expected == first);
+        !self.forgives_gaps && !events.seqs().is_some_and(follows)
     }
 
     fn catch_up(&mut self) -> News {
@@ -242,31 +260,56 @@ impl Follower {
         News::Reset
     }
 
-    async fn read(&mut self) -> Read {
-        self.ticks.mark_unchanged();
-        let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
-        let records = match self.store.events(self.run, from, PAGE).await {
-            Ok(records) => records,
-            Err(error) => {
-                self.note_failure(&error);
-                return Read::Failed;
-            }
-        };
-        let mut entries = by_entry(records);
-        self.has_seen_end = entries.len() < PAGE;
-        if let Some(last) = self.last {
-            let first = entries.pop_front().and_then(|entry| Some((entry.id, entry.records.last()?.seq)));
-            if first != Some(last) {
-                return Read::LastIsGone;
-            }
+    /// Looks for what comes behind the last entry, in what was handed to us if that has it.
+    async fn look(&mut self) -> Look {
+        // Without a hint another look would find nothing: whatever was written since then has brought one, or is found
+        // after the wait like every hint that got lost. It would double what a follower costs.
+        if !self.has_seen_end {
+            return self.read().await;
         }
-        self.ready = entries;
-        if self.ready.is_empty() { Read::Nothing } else { Read::Some }
+        if !self.is_caught_up {
+            return Look::Nothing;
+        }
+        if self.looked_at.elapsed() >= LOOK_EVERY {
+            return self.read().await;
+        }
+        let page = match self.following.take() {
+            None => return Look::Nothing,
+            Some(None) => return self.read().await,
+            Some(Some(page)) => page,
+        };
+        let reached = self.last.map_or(EntryId::ZERO, |(entry, _)| entry);
+        let Some(entries) = page.behind(reached) else { return self.read().await };
+        self.ready.extend(entries.iter().cloned());
+        self.has_seen_end = page.is_whole;
+        if self.ready.is_empty() { Look::Nothing } else { Look::Some }
     }
 
-    /// Whether something may have been written since the last look began.
-    fn has_ticked(&self) -> bool {
-        self.ticks.has_changed().unwrap_or(false)
+    async fn read(&mut self) -> Look {
+        // What it is about is read now.
+        self.following.take();
+        self.looked_at = Instant::now();
+        let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
+        let entries = match self.store.entries(self.run, from, PAGE).await {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.note_failure(&error);
+                return Look::Failed;
+            }
+        };
+        self.has_seen_end = entries.len() < PAGE;
+        let mut entries = entries.into_iter();
+        if let Some(last) = self.last
+            && entries.next().map(|entry| (entry.id, entry.last_seq())) != Some(last)
+        {
+            return Look::LastIsGone;
+        }
+        self.ready = entries.map(Arc::new).collect();
+        if self.has_seen_end {
+            let last = self.last.map_or(EntryId::ZERO, |(entry, _)| entry);
+            self.following.has_reached(self.ready.back().map_or(last, |entry| entry.id));
+        }
+        if self.ready.is_empty() { Look::Nothing } else { Look::Some }
     }
 
     fn note_failure(&mut self, error: &StoreError) {
@@ -276,17 +319,16 @@ impl Follower {
     }
 
     async fn wait(&mut self) {
-        let at_most = LOOK_EVERY.min(PING_EVERY.saturating_sub(self.pinged_at.elapsed()));
-        let Self { ticks, shutdown, .. } = self;
-        let tick = async {
-            if ticks.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
+        let due = (self.looked_at + LOOK_EVERY).min(self.pinged_at + PING_EVERY);
+        // One that comes too early is put off when it does, and not with every event.
+        if self.timer.is_elapsed() || self.timer.deadline() > due {
+            self.timer.as_mut().reset(due);
+        }
         tokio::select! {
-            () = tick => {}
-            () = tokio::time::sleep(at_most) => {}
-            () = closing(shutdown) => {}
+            biased;
+            () = self.following.changed() => {}
+            () = &mut self.timer => {}
+            () = &mut self.closing => {}
         }
     }
 
@@ -316,17 +358,4 @@ fn before(entry: EntryId) -> EntryId {
         Some(minor) => EntryId::new(entry.major, minor),
         None => EntryId::new(entry.major.saturating_sub(1), u64::MAX),
     }
-}
-
-fn by_entry(records: Vec<EventRecord>) -> VecDeque<Entry> {
-    let mut entries: VecDeque<Entry> = VecDeque::new();
-    for record in records {
-        match entries.back_mut() {
-            Some(entry) if entry.id == record.entry => entry.records.push(record),
-            Some(_) | None => {
-                entries.push_back(Entry { id: record.entry, records: vec![record], is_old: false });
-            }
-        }
-    }
-    entries
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use tidemill_common::config::CompatConfig;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::nodes::iteration::item;
@@ -19,12 +20,14 @@ pub struct Renderer {
     store: Arc<dyn Runs>,
     shard: ShardId,
     graph: Arc<Graph>,
+    /// Secrets that a workflow puts into its outputs are shown there.
+    secrets_in_outputs: bool,
 }
 
 impl Renderer {
     /// For a run of this graph on this shard.
-    pub fn new(store: Arc<dyn Runs>, shard: ShardId, graph: Arc<Graph>) -> Self {
-        Self { store, shard, graph }
+    pub fn new(store: Arc<dyn Runs>, shard: ShardId, graph: Arc<Graph>, compat: &CompatConfig) -> Self {
+        Self { store, shard, graph, secrets_in_outputs: compat.secrets_in_outputs }
     }
 
     /// Opens the values among an event's data.
@@ -32,6 +35,10 @@ impl Renderer {
     /// # Errors
     /// The store's.
     pub async fn event(&self, record: &mut EventRecord) -> Result<(), StoreError> {
+        let is_of_run = record.kind.starts_with("graph_run_");
+        if let (true, Some(Json::Object(outputs))) = (is_of_run, record.data.get_mut("outputs")) {
+            self.outputs(outputs).await?;
+        }
         for key in ["inputs", "process_data", "outputs"] {
             if let Some(Json::Object(values)) = record.data.get_mut(key) {
                 self.named(values).await?;
@@ -84,6 +91,23 @@ impl Renderer {
         Ok(())
     }
 
+    /// Opens the outputs of a run. Secrets are masked here as well, unless `compat.secrets_in_outputs` says that what a
+    /// workflow gives out on purpose is given out, as by Dify.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn outputs(&self, values: &mut JsonMap) -> Result<(), StoreError> {
+        if self.secrets_in_outputs {
+            for value in values.values_mut().filter(|value| value.get(MARK).is_some()) {
+                *value = match joined_parts(value) {
+                    Some(parts) => Json::String(self.joined(parts, true).await?),
+                    None => self.segment(value.take()).await?.value,
+                };
+            }
+        }
+        self.named(values).await
+    }
+
     /// Opens a value at rest.
     ///
     /// # Errors
@@ -99,13 +123,17 @@ impl Renderer {
 
     async fn value(&self, value: Json) -> Result<Json, StoreError> {
         let Some(parts) = joined_parts(&value) else { return Ok(shown(self.segment(value).await?)) };
+        Ok(Json::String(self.joined(parts, false).await?))
+    }
+
+    async fn joined(&self, parts: &[Json], shows_secrets: bool) -> Result<String, StoreError> {
         let mut text = String::new();
         for part in parts {
             let part = self.segment(part.clone()).await?;
-            let is_secret = part.ty == SegmentType::Secret;
-            text.push_str(&if is_secret { part.log() } else { part.text() });
+            let is_masked = part.ty == SegmentType::Secret && !shows_secrets;
+            text.push_str(&if is_masked { part.log() } else { part.text() });
         }
-        Ok(Json::String(text))
+        Ok(text)
     }
 
     async fn segment(&self, value: Json) -> Result<Segment, StoreError> {

@@ -1,6 +1,8 @@
 //! Server-sent events: frames, and the answer that carries them. Dify's frames have no `event:` line; its ping has
 //! no data line.
 
+use std::io::Write;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -25,16 +27,31 @@ pub const DIFY_PING: Bytes = Bytes::from_static(b"event: ping\n\n");
 pub const OWN_PING: Bytes = Bytes::from_static(b": ping\n\n");
 
 fn frame(id: Option<EntryId>, kind: Option<&str>, payload: &Json) -> Bytes {
-    let mut text = String::new();
+    let mut text = Vec::new();
+    begin(&mut text, id, kind);
+    // A value always has a text.
+    let _ = serde_json::to_writer(&mut text, payload);
+    end(&mut text);
+    text.into()
+}
+
+/// Writes a frame up to its payload, which must be JSON: that has no line breaks outside of escapes.
+pub fn begin(to: &mut Vec<u8>, id: Option<EntryId>, kind: Option<&str>) {
     if let Some(id) = id {
-        text.push_str(&format!("id: {id}\n"));
+        // Writing to memory cannot fail.
+        let _ = writeln!(to, "id: {id}");
     }
     if let Some(kind) = kind {
-        text.push_str(&format!("event: {kind}\n"));
+        for part in ["event: ", kind, "\n"] {
+            to.extend(part.as_bytes());
+        }
     }
-    // JSON text has no line breaks outside of escapes.
-    text.push_str(&format!("data: {payload}\n\n"));
-    text.into()
+    to.extend(b"data: ");
+}
+
+/// Writes what is behind a frame's payload.
+pub fn end(to: &mut Vec<u8>) {
+    to.extend(b"\n\n");
 }
 
 /// The answer that sends these frames.

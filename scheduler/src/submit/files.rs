@@ -3,7 +3,8 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::start::InputField;
-use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap};
+use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, mime};
+use uuid::Uuid;
 
 use super::SubmitError;
 
@@ -42,35 +43,8 @@ const KINDS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-const MIME_TYPES: [(&str, &str); 27] = [
-    ("jpg", "image/jpeg"),
-    ("jpeg", "image/jpeg"),
-    ("png", "image/png"),
-    ("webp", "image/webp"),
-    ("gif", "image/gif"),
-    ("svg", "image/svg+xml"),
-    ("mp4", "video/mp4"),
-    ("mov", "video/quicktime"),
-    ("mpeg", "video/mpeg"),
-    ("webm", "video/webm"),
-    ("mp3", "audio/mpeg"),
-    ("m4a", "audio/mp4"),
-    ("wav", "audio/x-wav"),
-    ("mpga", "audio/mpeg"),
-    ("txt", "text/plain"),
-    ("md", "text/markdown"),
-    ("markdown", "text/markdown"),
-    ("pdf", "application/pdf"),
-    ("html", "text/html"),
-    ("htm", "text/html"),
-    ("csv", "text/csv"),
-    ("xml", "text/xml"),
-    ("xls", "application/vnd.ms-excel"),
-    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
-    ("doc", "application/msword"),
-    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
-    ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
-];
+/// Media types that Python's table, which Dify asks first, does not have.
+const MORE_MEDIA_TYPES: [(&str, &str); 2] = [("m4a", "audio/mp4"), ("mpga", "audio/mpeg")];
 
 /// The file of a form field.
 pub(super) fn of_field(field: &InputField, mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
@@ -134,10 +108,7 @@ fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
         None => return refuse("transfer_method is required in file mapping"),
         Some("remote_url") => {}
         Some(method) if TRANSFER_METHODS.contains(&method) => {
-            let message = format!(
-                "files of transfer_method {method} are not supported yet; give the file by its URL, with transfer_method remote_url"
-            );
-            return Err(SubmitError::NotSupported(message));
+            return not_here(method, text("upload_file_id"));
         }
         Some(method) => return refuse(format!("invalid transfer_method {method:?} in file mapping")),
     }
@@ -145,13 +116,15 @@ fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
     let Some(named) = name_in_url(url) else { return refuse("Invalid file url") };
     let filename = text("filename").unwrap_or(named);
     let extension = filename.rsplit_once('.').map(|(_, ext)| ext.to_lowercase()).unwrap_or_default();
-    let detected = KINDS.iter().find(|(_, known)| known.contains(&extension.as_str())).map(|(kind, _)| *kind);
+    let media_type = mime::of_name(filename).or_else(|| {
+        MORE_MEDIA_TYPES.iter().find(|(known, _)| *known == extension).map(|(_, media_type)| *media_type)
+    });
+    let detected = kind_of(&extension, media_type);
     let declared = text("type").unwrap_or("custom");
     // A URL without an extension says nothing of its type; it is what the caller says.
     if declared != "custom" && detected.is_some_and(|kind| kind != declared) {
         return refuse("Detected file type does not match the specified type. Please verify the file.");
     }
-    let mime = MIME_TYPES.iter().find(|(known, _)| *known == extension).map(|(_, mime)| *mime);
     let value = json!({
         FILE_IDENTITY_KEY: FILE_IDENTITY,
         "id": null,
@@ -162,11 +135,33 @@ fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
         "related_id": null,
         "filename": filename,
         "extension": if extension.is_empty() { ".bin".to_string() } else { format!(".{extension}") },
-        "mime_type": text("mime_type").or(mime).unwrap_or("application/octet-stream"),
+        "mime_type": text("mime_type").or(media_type).unwrap_or("application/octet-stream"),
         "size": mapping.get("size").and_then(Json::as_i64).unwrap_or(-1),
         "url": url,
     });
     Ok(value.as_object().cloned().unwrap_or_default())
+}
+
+/// What kind of file an extension stands for; none when nobody knows the extension, and only its server could say.
+fn kind_of(extension: &str, media_type: Option<&str>) -> Option<&'static str> {
+    let by_extension = KINDS.iter().find(|(_, known)| known.contains(&extension)).map(|(kind, _)| *kind);
+    by_extension.or_else(|| {
+        let main = media_type?.split('/').next()?;
+        Some(["image", "video", "audio"].into_iter().find(|kind| *kind == main).unwrap_or("custom"))
+    })
+}
+
+/// Why a file that lies at Dify is not taken: in Dify's words where its id is wrong.
+fn not_here<T>(method: &str, id: Option<&str>) -> Result<T, SubmitError> {
+    match id {
+        None if method == "local_file" => refuse("Invalid upload file id"),
+        Some(id) if method == "local_file" && Uuid::try_parse(id).is_err() => {
+            refuse("Invalid upload file id format")
+        }
+        None | Some(_) => Err(SubmitError::NotSupported(format!(
+            "files of transfer_method {method} are not supported yet; give the file by its URL, with transfer_method remote_url"
+        ))),
+    }
 }
 
 /// The last part of a URL's path; none when it is no URL of the web.
@@ -225,8 +220,81 @@ mod tests {
         ] {
             assert_eq!(made(mapping), Err(said.to_string()));
         }
-        let local = made(json!({"type": "image", "transfer_method": "local_file", "upload_file_id": "x"}));
-        assert!(local.unwrap_err().contains("not supported yet"));
+        let local = |id: Json| {
+            let mapping = json!({"type": "image", "transfer_method": "local_file", "upload_file_id": id});
+            made(mapping).unwrap_err()
+        };
+        assert_eq!(local(json!(null)), "Invalid upload file id");
+        assert_eq!(local(json!("x")), "Invalid upload file id format");
+        assert!(local(json!(Uuid::nil().to_string())).contains("not supported yet"));
+    }
+
+    #[test]
+    fn the_kind_of_a_file_must_be_the_declared_one_where_its_name_says_it() {
+        for (kind, name, fits) in [
+            ("image", "x.PNG", true),
+            ("image", "x.tiff", true),
+            ("document", "x.tiff", false),
+            ("audio", "x.m4a", true),
+            ("document", "x.epub", true),
+            ("document", "x.zip", false),
+            ("custom", "x.zip", true),
+            ("custom", "x.png", true),
+            ("document", "x.unheard", true),
+            ("video", "x", true),
+        ] {
+            let url = format!("https://h/{name}");
+            let file = made(json!({"type": kind, "transfer_method": "remote_url", "url": url}));
+            assert_eq!(file.is_ok(), fits, "{kind} {name}: {file:?}");
+        }
+    }
+
+    #[test]
+    fn a_field_takes_the_kinds_extensions_and_ways_that_it_names() {
+        let field = |extra: Json| {
+            let mut field = json!({"variable": "f", "label": "f", "type": "file"});
+            field.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            let text = json!({
+                "nodes": [{"id": "s", "data": {"type": "start", "variables": [field]}}], "edges": [],
+            });
+            let graph = tidemill_common::graph::import(text.to_string().as_bytes()).graph.unwrap();
+            let tidemill_common::nodes::NodeData::Start(data) = &graph.node(graph.root).data else {
+                panic!()
+            };
+            data.variables[0].clone()
+        };
+        for (extra, kind, name, fits) in [
+            (json!({}), "image", "a.png", true),
+            (json!({"allowed_file_types": ["image"]}), "image", "a.png", true),
+            (json!({"allowed_file_types": ["document"]}), "image", "a.png", false),
+            (
+                json!({"allowed_file_types": ["custom"], "allowed_file_extensions": [".zip"]}),
+                "custom",
+                "a.ZIP",
+                true,
+            ),
+            (
+                json!({"allowed_file_types": ["custom"], "allowed_file_extensions": ["zip"]}),
+                "custom",
+                "a.zip",
+                true,
+            ),
+            (
+                json!({"allowed_file_types": ["custom"], "allowed_file_extensions": [".zip"]}),
+                "custom",
+                "a.rar",
+                false,
+            ),
+            (json!({"allowed_file_upload_methods": ["remote_url"]}), "image", "a.png", true),
+            (json!({"allowed_file_upload_methods": ["local_file"]}), "image", "a.png", false),
+        ] {
+            let mapping =
+                json!({"type": kind, "transfer_method": "remote_url", "url": format!("https://h/{name}")});
+            let taken = of_field(&field(extra.clone()), mapping.as_object().unwrap());
+            let said = format!("File validation failed for file: {name}");
+            let expected = if fits { Ok(()) } else { Err(said) };
+            assert_eq!(taken.map(drop).map_err(|error| error.to_string()), expected, "{extra} {name}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! id, head, and the one call that creates it. Read [`Submitter::submit`]; the rest are its words.
 
 pub mod apart;
+mod clock;
 pub mod commands;
 mod conversation;
 pub(crate) mod files;
@@ -30,6 +31,7 @@ use tidemill_common::wire;
 use tokio::sync::OnceCell;
 
 use self::apart::Apart;
+use self::clock::StoreClock;
 use crate::api::graphs::{GraphError, Graphs, Known};
 
 pub use import::Retry;
@@ -187,6 +189,8 @@ pub struct Submission {
     pub run: Option<RunId>,
     /// The time of a schedule that it belongs to, from which its id follows.
     pub schedule: Option<FromSchedule>,
+    /// Files were kept for it already, under `run`.
+    pub has_files: bool,
 }
 
 impl Submission {
@@ -207,6 +211,7 @@ impl Submission {
             root: None,
             run: None,
             schedule: None,
+            has_files: false,
         }
     }
 }
@@ -235,12 +240,13 @@ pub struct Submitter {
     graphs: Arc<Graphs>,
     // Read once: more shards are taken into use by starting the schedulers anew.
     meta: OnceCell<Meta>,
+    clock: StoreClock,
 }
 
 impl Submitter {
     /// For this store, under these settings.
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, graphs: Arc<Graphs>) -> Self {
-        Self { store, config, graphs, meta: OnceCell::new() }
+        Self { store, config, graphs, meta: OnceCell::new(), clock: StoreClock::default() }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns well, the run will
@@ -293,7 +299,7 @@ impl Submitter {
 
         let new_id = |id: String| if id.is_empty() { conversation::new_id(run.shard()) } else { id };
         let conversation_id = submission.conversation_id.map(new_id);
-        let created_at = self.store.time().await?;
+        let created_at = self.clock.now(&*self.store).await?;
         let about = sys::About {
             run,
             user: &user,
@@ -335,6 +341,7 @@ impl Submitter {
             blobs: apart.into_blobs(),
             created_at,
             schedule: submission.schedule,
+            has_files: submission.has_files,
         };
         let is_new = match self.store.create_run(&new).await? {
             Created::Created => true,

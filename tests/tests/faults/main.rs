@@ -6,6 +6,7 @@
 mod crash_points;
 mod dead;
 mod demoted;
+mod files;
 mod full;
 mod lost_job;
 mod older;

@@ -261,9 +261,9 @@ async fn a_run_of_a_hundred_thousand_steps_ends_in_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "long: make pressure"]
-async fn an_output_of_sixty_megabytes_arrives() {
-    let piece = "x".repeat(1 << 20);
-    let pieces = vec![piece.as_str(); 60];
+async fn an_output_of_sixty_four_megabytes_arrives() {
+    let piece = "x".repeat(1_000_000);
+    let pieces = vec![piece.as_str(); 64];
     let model = llm::slow(&pieces, 0).await;
     let cluster = Cluster::start(&[], Some(&model)).await;
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -271,9 +271,9 @@ async fn an_output_of_sixty_megabytes_arrives() {
     let run = client.start(&Flow::new("start -> llm -> end"), &[]).await;
     let ended = client.ended_within(&run, Duration::from_secs(300)).await;
     assert_eq!(ended["status"], "succeeded", "{}", ended["error"]);
-    assert_eq!(ended["outputs"]["llm"].as_str().map(str::len), Some(60 << 20));
+    assert_eq!(ended["outputs"]["llm"].as_str().map(str::len), Some(64_000_000));
     let rss = [("scheduler", scheduler.process.memory_bytes()), ("worker", worker.process.memory_bytes())];
-    measured(&format!("60 MiB in {} s", ended["elapsed_time"]), &cluster, &rss);
+    measured(&format!("64 MB in {} s", ended["elapsed_time"]), &cluster, &rss);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,8 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Loop, Executor::Pure),
     (NodeKind::LoopStart, Executor::Pure),
     (NodeKind::LoopEnd, Executor::Pure),
+    (NodeKind::Datasource, Executor::Pure),
+    (NodeKind::KnowledgeIndex, Executor::Pure),
 ];
 
 struct Llm;

@@ -326,6 +326,29 @@ mod of_the_form {
     }
 
     #[test]
+    fn external_data_is_taken_as_it_is() {
+        let tool = json!({"type": "external_data_tool"});
+        for given in [json!("x"), json!(5), json!(["a"])] {
+            check(&tool, Some(given.clone()), Ok(given));
+        }
+        check(&tool, Some(json!({"a": 1})), Err("Invalid input type for ['v']"));
+    }
+
+    #[test]
+    fn the_first_field_that_does_not_fit_is_told_and_objects_last_of_all() {
+        let fields = |extra: Json| {
+            let one = json!({"variable": "a", "label": "a", "type": "checkbox"});
+            let two = json!({"variable": "b", "label": "b", "type": "checkbox"});
+            parse(&json!([one, two, field(extra)])).expect("usable data").variables
+        };
+        let objects = JsonMap::from_iter([("a".to_owned(), json!({"x": 1})), ("b".to_owned(), json!({}))]);
+        let said =
+            |extra| validate_form(&fields(extra), &objects).expect_err("an error").message().to_owned();
+        assert_eq!(said(json!({})), "Invalid input type for ['a', 'b']");
+        assert_eq!(said(json!({"required": true})), "v is required in input form");
+    }
+
+    #[test]
     fn objects_are_objects_or_empty() {
         let object = json!({"type": "json_object"});
         check(&object, Some(json!({"a": 1})), Ok(json!({"a": 1})));

@@ -175,6 +175,7 @@ cases! {
         runs_that_ended_long_ago_are_removed,
         a_run_goes_with_all_its_blobs,
         only_the_owner_sweeps,
+        a_removed_run_with_files_is_told_until_they_are_gone,
         a_graph_goes_with_its_last_run,
         large_values_of_ended_runs_get_their_time,
         the_store_says_how_much_memory_it_uses,

@@ -50,6 +50,23 @@ pub(super) async fn only_the_owner_sweeps(s: Subject) -> Outcome {
     same("the run is there", s.status(1).await?, Some("succeeded".to_string()))
 }
 
+pub(super) async fn a_removed_run_with_files_is_told_until_they_are_gone(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2, 3]).await?;
+    let store = s.store();
+    for run in [1, 1, 2] {
+        same("noted", store.note_files(run_id(run)).await?, true)?;
+    }
+    owning.write(vec![ended(1, created_at(10)), ended(3, created_at(10))]).await?;
+    same("none was removed", store.files_left(SHARD, 10).await?, vec![])?;
+    same("removed", store.sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 2)?;
+    for _ in 0..2 {
+        same("the one with files", store.files_left(SHARD, 10).await?, vec![run_id(1)])?;
+    }
+    same("too late", store.note_files(run_id(1)).await?, false)?;
+    store.files_gone(run_id(1)).await?;
+    same("its files are gone", store.files_left(SHARD, 10).await?, vec![])
+}
+
 pub(super) async fn a_graph_goes_with_its_last_run(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     owning.write(vec![ended(1, created_at(10)), write(2)]).await?;

@@ -209,6 +209,16 @@ impl Jobs for MemoryStore {
         Ok(Box::new(MemoryHints(self.inner.hints.subscribe())))
     }
 
+    async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
+        let mut space = self.inner.lock();
+        let shard = space.shard(run.shard());
+        let is_there = shard.runs.contains_key(&run);
+        if is_there {
+            shard.files.insert(run);
+        }
+        Ok(is_there)
+    }
+
     async fn wake(&self, _reader: u64) -> Result<(), StoreError> {
         Ok(())
     }

@@ -22,9 +22,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 
+use super::following::Followed;
 use super::{App, Hint, Meta, StoreError};
 use crate::clock::{Clock, Timestamp};
 use crate::ids::{EntryId, RunId, ShardId};
@@ -48,7 +49,7 @@ struct Inner {
     space: Mutex<Namespace>,
     facts_came: Notify,
     jobs_came: Notify,
-    events_came: watch::Sender<u64>,
+    events_came: Arc<Followed>,
     hints: broadcast::Sender<Hint>,
 }
 
@@ -99,7 +100,7 @@ impl MemoryStore {
                 space: Mutex::default(),
                 facts_came: Notify::new(),
                 jobs_came: Notify::new(),
-                events_came: watch::channel(0).0,
+                events_came: Arc::default(),
                 hints: broadcast::Sender::new(HINTS_KEPT),
             }),
         }

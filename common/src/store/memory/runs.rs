@@ -13,11 +13,11 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, ListDead, ListRuns, Meta,
-    NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, TriggerChanges,
-    TriggerState, shard_of,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
+    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    TriggerChanges, TriggerState, shard_of,
 };
-use crate::wire::event::EventRecord;
+use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
 
 fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {
@@ -47,6 +47,9 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
     let run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
     shard.runs.insert(new.id, run);
     shard.accept_blobs(new.id, &new.blobs);
+    if new.has_files {
+        shard.files.insert(new.id);
+    }
     shard.moved_by(new.schedule.as_ref());
     shard.add_fact(now, new.id.to_string(), new.kind, &new.start);
     Created::Created
@@ -152,15 +155,15 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().form_secret.get_or_insert_with(|| fresh.to_string()).clone())
     }
 
-    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+    async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
         let mut space = self.inner.lock();
-        space.shard(run.shard()).runs.get(&run).map_or(Ok(Vec::new()), |run| run.events(after, count))
+        space.shard(run.shard()).runs.get(&run).map_or(Ok(Vec::new()), |run| run.entries(after, count))
     }
 
-    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64> {
-        // One counter for all runs: whoever follows looks more often than needed, which is allowed.
+    fn follow(&self, run: RunId) -> Following {
+        // One for all runs: whoever follows looks more often than needed, which is allowed.
         let _ = run;
-        self.inner.events_came.subscribe()
+        Following::new(self.inner.events_came.clone(), None)
     }
 
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {

@@ -9,8 +9,9 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId};
 use crate::limits;
 use crate::machine::run::RunStatus;
-use crate::store::{Dead, RawFact, StoreError};
-use crate::wire::event::{self, EventRecord};
+use crate::store::{Dead, RawFact, StoreError, unreadable_events};
+use crate::wire::entry::EventEntry;
+use crate::wire::event;
 use crate::wire::state::AtRest;
 
 #[derive(Default)]
@@ -30,6 +31,10 @@ pub(super) struct Shard {
     pub(super) conversations: HashMap<String, Conversation>,
     /// When each schedule is due.
     pub(super) schedules: BTreeMap<String, Timestamp>,
+    /// Runs with files.
+    pub(super) files: BTreeSet<RunId>,
+    /// Removed runs whose files are left.
+    pub(super) files_left: BTreeSet<RunId>,
 }
 
 /// What a conversation keeps.
@@ -112,15 +117,10 @@ impl Run {
         }
     }
 
-    pub(super) fn events(&self, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
-        let mut records = Vec::new();
-        for (entry, fields) in self.events.after(after).take(count) {
-            let of_entry = event::decode(entry, fields.iter().cloned()).map_err(|error| {
-                StoreError::Unexpected { doing: "reading events", reason: error.to_string() }
-            })?;
-            records.extend(of_entry);
-        }
-        Ok(records)
+    pub(super) fn entries(&self, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
+        let entries = self.events.after(after).take(count);
+        let read = entries.map(|(entry, fields)| EventEntry::read(entry, fields.iter().cloned()));
+        read.collect::<Result<_, _>>().map_err(unreadable_events)
     }
 }
 
@@ -203,6 +203,9 @@ impl Shard {
     /// Removes a run and all that is its own.
     pub(super) fn remove_run(&mut self, id: RunId) {
         let Some(run) = self.runs.remove(&id) else { return };
+        if self.files.remove(&id) {
+            self.files_left.insert(id);
+        }
         for blob in run.blobs.keys() {
             self.blobs.remove(blob);
         }

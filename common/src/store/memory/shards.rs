@@ -43,7 +43,7 @@ impl Owner for MemoryOwner {
         }
         self.inner.facts_came.notify_waiters();
         self.inner.jobs_came.notify_waiters();
-        self.inner.events_came.send_modify(|n| *n += 1);
+        self.inner.events_came.tell(None);
         Ok(())
     }
 }
@@ -230,6 +230,15 @@ impl Shards for MemoryStore {
         due.truncate(count);
         due.iter().for_each(|(_, id)| keys.remove_run(*id));
         Ok(due.len())
+    }
+
+    async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError> {
+        Ok(self.inner.lock().shard(shard).files_left.iter().take(count).copied().collect())
+    }
+
+    async fn files_gone(&self, run: RunId) -> Result<(), StoreError> {
+        self.inner.lock().shard(run.shard()).files_left.remove(&run);
+        Ok(())
     }
 
     async fn expire_blobs(

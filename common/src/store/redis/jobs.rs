@@ -237,6 +237,14 @@ impl Jobs for RedisStore {
         Ok(Box::new(HintMessages::open(&self.connector, &self.keys.cancels()).await?))
     }
 
+    async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
+        let keys = [self.keys.run(run), self.keys.files(run.shard())];
+        let args = args![run.to_string()];
+        let word: String =
+            self.connector.run("noting that a run has files", &self.scripts.note_files, &keys, &args).await?;
+        Ok(word == "NOTED")
+    }
+
     async fn wake(&self, reader: u64) -> Result<(), StoreError> {
         let mut command = redis::cmd("CLIENT");
         command.arg("UNBLOCK").arg(reader).arg("TIMEOUT");

@@ -140,6 +140,14 @@ impl Keys {
     pub fn expired(&self, shard: ShardId) -> String {
         self.shard(shard, "expired")
     }
+    /// set: runs that have files (`files.url`)
+    pub fn files(&self, shard: ShardId) -> String {
+        self.shard(shard, "files")
+    }
+    /// set: removed runs whose files are still to be removed
+    pub fn files_left(&self, shard: ShardId) -> String {
+        self.shard(shard, "files_left")
+    }
     /// string: a graph document
     pub fn graph(&self, shard: ShardId, hash: &str) -> String {
         self.shard(shard, &format!("graph:{hash}"))

@@ -11,6 +11,7 @@ mod check;
 mod commit;
 mod connection;
 mod dead;
+mod follow;
 mod jobs;
 mod pauses;
 mod pubsub;
@@ -30,8 +31,8 @@ use crate::ids::{BlobId, ShardId};
 use crate::limits;
 use blobs::BlobConnections;
 use connection::Connector;
+use follow::Ticks;
 use keys::Keys;
-use pubsub::Ticks;
 use scripts::Scripts;
 
 /// Sizes and times that the store itself needs to know.

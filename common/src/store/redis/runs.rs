@@ -14,11 +14,12 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, ListDead, ListRuns, Meta,
-    NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, TriggerChanges,
-    TriggerState,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
+    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
+    TriggerChanges, TriggerState, unreadable_events,
 };
-use crate::wire::event::{EventRecord, decode, last_seq};
+use crate::wire::entry::EventEntry;
+use crate::wire::event::last_seq;
 use crate::wire::state::AtRest;
 
 /// Graphs that are remembered to lie in Redis.
@@ -175,21 +176,18 @@ impl Runs for RedisStore {
         Ok(secret)
     }
 
-    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+    async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
         const DOING: &str = "reading events";
         let mut command = redis::cmd("XRANGE");
         command.arg(self.keys.events(run)).arg(format!("({after}")).arg("+").arg("COUNT").arg(count);
         let value: Value = self.connector.ask(DOING, &command).await?;
         let entries = array(value).ok_or_else(|| unexpected(DOING, "no list"))?;
-        let mut events = Vec::with_capacity(entries.len() * 2);
-        for (id, fields) in entries.into_iter().filter_map(entry) {
-            events.extend(decode(id, fields).map_err(|e| unexpected(DOING, e.to_string()))?);
-        }
-        Ok(events)
+        let read = entries.into_iter().filter_map(entry).map(|(id, fields)| EventEntry::read(id, fields));
+        read.collect::<Result<_, _>>().map_err(unreadable_events)
     }
 
-    fn follow(&self, run: RunId) -> tokio::sync::watch::Receiver<u64> {
-        self.ticks.follow(&self.connector, self.keys.ticks(), run)
+    fn follow(&self, run: RunId) -> Following {
+        self.ticks.follow(&self.connector, &self.keys, run)
     }
 
     async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
@@ -341,6 +339,7 @@ impl RedisStore {
             keys.graphs(shard),
             keys.blobs(new.id),
             keys.schedules(shard),
+            keys.files(shard),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
@@ -362,6 +361,7 @@ impl RedisStore {
             schedule.map_or("", |from| from.trigger.as_str()),
             due,
             next.unwrap_or_default(),
+            if new.has_files { "1" } else { "" },
         ]);
         for (field, value) in &new.fields {
             list.extend([Arg::from(*field), Arg::from(value)]);

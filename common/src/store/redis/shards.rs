@@ -222,6 +222,19 @@ impl Shards for RedisStore {
         Ok(swept)
     }
 
+    async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError> {
+        let mut command = redis::cmd("SRANDMEMBER");
+        command.arg(self.keys.files_left(shard)).arg(count);
+        let ids: Vec<String> = self.connector.ask("looking for files to remove", &command).await?;
+        Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    async fn files_gone(&self, run: RunId) -> Result<(), StoreError> {
+        let mut command = redis::cmd("SREM");
+        command.arg(self.keys.files_left(run.shard())).arg(run.to_string());
+        self.connector.ask("noting that files are removed", &command).await
+    }
+
     async fn expire_blobs(
         &self,
         shard: ShardId,
@@ -362,6 +375,7 @@ impl RedisStore {
                 k.graph(shard, &hash),
             ];
             keys.extend(k.all_of(run));
+            keys.extend([k.files(shard), k.files_left(shard)]);
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
             let mut list =
                 Vec::from(args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }]);

@@ -26,7 +26,7 @@ pub async fn show(
     let (render, _) = renderer(&state, &record).await?;
     let inputs = Json::Object(facts(&state, &record, &render).await?.inputs).to_string();
     let mut outputs = record.outputs.clone();
-    render.named(&mut outputs).await?;
+    render.outputs(&mut outputs).await?;
     Ok(JsonBody(json!({
         "id": record.id.to_string(),
         "workflow_id": record.version,

@@ -77,6 +77,8 @@ pub async fn parameters(
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Datasource(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::Unsupported(_) => Vec::new(),
     };
     let mut shown = json!({

@@ -55,7 +55,8 @@ async fn find(state: &ApiState, app: &App, id: RunId) -> Result<Option<RunRecord
 async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc<Graph>), ApiError> {
     let hash = GraphHash(record.version.as_str().into());
     let known = state.graphs.of_run(&*state.store, record.id.shard(), &hash).await?;
-    let render = Renderer::new(state.store.clone(), record.id.shard(), known.graph.clone());
+    let render =
+        Renderer::new(state.store.clone(), record.id.shard(), known.graph.clone(), &state.config.compat);
     Ok((render, known.graph.clone()))
 }
 

@@ -64,6 +64,7 @@ pub async fn run(
         root: None,
         run: None,
         schedule: None,
+        has_files: false,
     };
     let submitted = match state.submitter.submit(submission).await {
         Ok(submitted) => submitted,
@@ -96,7 +97,7 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
         return Err(ApiError::unavailable(message));
     }
     let (render, _) = renderer(state, &record).await?;
-    render.named(&mut record.outputs).await?;
+    render.outputs(&mut record.outputs).await?;
     let data = json!({
         "id": id,
         "workflow_id": record.version,
@@ -176,7 +177,9 @@ async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
     let end = async {
         while let Some(news) = follower.next().await {
             let News::Entry(entry) = news else { continue };
-            let pause = entry.records.into_iter().find(|event| event.kind == kind::GRAPH_RUN_PAUSED);
+            let mut events = entry.events.events();
+            let pause = events.find(|(event, _)| event.kind == kind::GRAPH_RUN_PAUSED);
+            let pause = pause.and_then(|(event, is_last)| event.record(entry.events.id, is_last).ok());
             if pause.is_some() && is_paused(state, run).await {
                 return pause;
             }

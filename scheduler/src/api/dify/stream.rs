@@ -120,7 +120,7 @@ impl Stream {
 
     async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
         let (mut payloads, mut is_waiting) = (Vec::new(), false);
-        for mut event in entry.records {
+        for mut event in entry.events.records()? {
             let is_told = !entry.is_old || (event.is_terminal() && self.tells_old_end);
             if is_told {
                 self.render.event(&mut event).await?;
@@ -142,11 +142,11 @@ impl Stream {
             }
         }
         if entry.is_old {
-            self.last_old = Some(entry.id);
+            self.last_old = Some(entry.events.id);
         }
         if !payloads.is_empty() {
             self.tell_snapshot();
-            self.push(payloads, entry.id);
+            self.push(payloads, entry.events.id);
         }
         self.is_closed |= is_waiting && !self.beyond_pauses;
         Ok(())

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde_json::json;
 use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::RunId;
-use tidemill_common::store::StoreError;
-use tidemill_common::wire::expand::envelope;
+use tidemill_common::wire::entry::EventEntry;
+use tidemill_common::wire::expand::{envelope, write_envelope};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -19,6 +19,9 @@ use crate::api::events::{After, Entry, Follower, News};
 use crate::api::render::Renderer;
 use crate::api::request::{IdInPath, Params};
 use crate::api::sse;
+
+/// A word of an answer fits.
+const FRAME_BYTES: usize = 640;
 
 /// Follows a run: from the start, behind `Last-Event-ID` or `?after=`; `?follow=false` ends where live events would
 /// begin.
@@ -38,13 +41,14 @@ pub async fn follow(
         (None, None) => After::Start,
     };
     let follows = params.truth("follow", true)?;
-    let fields = state.store.run_fields(run).await?;
-    let fields = fields.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
+    let mut follower = Follower::new(&state, run, after);
+    let ((), fields) = tokio::join!(follower.begin(), state.store.run_fields(run));
+    let fields = fields?.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
     let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
     let known = state.graphs.of_run(&*state.store, run.shard(), &hash).await?;
     let telling = Telling {
-        follower: Follower::new(&state, run, after),
-        render: Renderer::new(state.store.clone(), run.shard(), known.graph.clone()),
+        follower,
+        render: Renderer::new(state.store.clone(), run.shard(), known.graph.clone(), &state.config.compat),
         graph: known.graph.clone(),
         run,
         follows,
@@ -85,16 +89,36 @@ impl Telling {
         }
     }
 
-    async fn tell(&mut self, entry: Entry) -> Result<(), StoreError> {
-        for mut record in entry.records {
-            if let Err(error) = self.render.event(&mut record).await {
-                tracing::warn!(run = %self.run, %error, "event cannot be shown, the stream ends");
-                return Err(error);
+    /// What an entry says is the same for everybody, so that it is made once for all who follow.
+    async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
+        let told = match entry.events.told() {
+            Some(told) => told,
+            None => {
+                let told = self.told(&entry.events).await.inspect_err(|error| {
+                    let (run, error) = (self.run, error.message());
+                    tracing::warn!(%run, error, "event cannot be shown, the stream ends");
+                })?;
+                entry.events.keep_told(&told);
+                told
             }
-            let payload = envelope(&record, &self.run, &self.graph);
-            let id = record.last_of_entry.then_some(record.entry);
-            self.frames.push_back(sse::own(id, &record.kind, &payload));
-        }
+        };
+        self.frames.push_back(Bytes::from_owner(told));
         Ok(())
+    }
+
+    async fn told(&self, entry: &EventEntry) -> Result<Arc<[u8]>, ApiError> {
+        let mut frames = Vec::with_capacity(FRAME_BYTES);
+        for (event, is_last) in entry.events() {
+            sse::begin(&mut frames, is_last.then_some(entry.id), Some(&event.kind));
+            if !write_envelope(&mut frames, event, entry.id, &self.run, &self.graph) {
+                let mut record = event.record(entry.id, is_last)?;
+                self.render.event(&mut record).await?;
+                let payload = envelope(&record, &self.run, &self.graph);
+                // A value always has a text.
+                let _ = serde_json::to_writer(&mut frames, &payload);
+            }
+            sse::end(&mut frames);
+        }
+        Ok(frames.into())
     }
 }

@@ -79,9 +79,9 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     let hash = GraphHash(record.version.as_str().into());
     let known = state.graphs.of_run(&*state.store, id.shard(), &hash).await?;
     let run = wire::state::load(id, known.graph.clone(), at_rest)?;
-    let render = Renderer::new(state.store.clone(), id.shard(), known.graph.clone());
+    let render = Renderer::new(state.store.clone(), id.shard(), known.graph.clone(), &state.config.compat);
     render.named(&mut record.inputs).await?;
-    render.named(&mut record.outputs).await?;
+    render.outputs(&mut record.outputs).await?;
 
     let mut shown = summary(&record);
     if !record.status.is_over() {

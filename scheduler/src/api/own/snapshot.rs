@@ -45,7 +45,7 @@ pub(crate) async fn document(
     let hash = GraphHash(record.version.as_str().into());
     let known = state.graphs.of_run(&*state.store, id.shard(), &hash).await?;
     let run = wire::state::load(id, known.graph.clone(), rest.clone())?;
-    let render = Renderer::new(state.store.clone(), id.shard(), known.graph.clone());
+    let render = Renderer::new(state.store.clone(), id.shard(), known.graph.clone(), &state.config.compat);
     let mut variables = Vec::new();
     for (frame, node, name, stored) in wire::snapshot::variables(&run) {
         let value = match stored {

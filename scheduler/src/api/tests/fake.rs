@@ -1,6 +1,7 @@
 //! Runs in memory, only as far as the API looks: nobody executes them, tests put events there by hand.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -8,12 +9,13 @@ use serde_json::Value as Json;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
+use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, ListDead, ListRuns, Meta,
-    NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, Trigger,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
+    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, Trigger,
     TriggerChanges, TriggerState,
 };
-use tidemill_common::wire::event::{EventRecord, decode};
+use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
 use tokio::sync::Notify;
 
@@ -21,13 +23,17 @@ use tokio::sync::Notify;
 pub(crate) struct Fake {
     inner: Mutex<Inner>,
     news: Notify,
+    /// Of all runs; tests tick it by hand.
+    pub(crate) followed: Arc<Followed>,
+    /// How often events were read.
+    pub(crate) reads: AtomicUsize,
 }
 
 #[derive(Default)]
 pub(crate) struct Inner {
     pub(crate) created: Vec<NewRun>,
     pub(crate) fields: HashMap<RunId, HashMap<String, String>>,
-    pub(crate) events: HashMap<RunId, Vec<EventRecord>>,
+    pub(crate) events: HashMap<RunId, Vec<EventEntry>>,
     pub(crate) blobs: HashMap<BlobId, String>,
     pub(crate) sent: Vec<(RunId, String, String)>,
     pub(crate) is_busy: bool,
@@ -55,8 +61,8 @@ impl Fake {
             data["ts"] = 1_700_000_000_000_i64.into();
             ((*kind).to_string(), data.to_string())
         });
-        let records = decode(entry.parse().unwrap(), fields).unwrap();
-        self.lock().events.entry(run).or_default().extend(records);
+        let entry = EventEntry::read(entry.parse().unwrap(), fields).unwrap();
+        self.lock().events.entry(run).or_default().push(entry);
         self.news.notify_waiters();
     }
     pub(crate) fn set(&self, run: RunId, fields: &[(&str, &str)]) {
@@ -163,19 +169,15 @@ impl Runs for Fake {
     async fn form_secret(&self, _fresh: &str) -> Result<String, StoreError> {
         Ok("secret".into())
     }
-    fn follow(&self, _run: RunId) -> tokio::sync::watch::Receiver<u64> {
+    fn follow(&self, _run: RunId) -> Following {
         // Nothing ever comes by itself here; whoever follows looks once a second.
-        tokio::sync::watch::channel(0).0.subscribe()
+        Following::new(self.followed.clone(), None)
     }
-    async fn events(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventRecord>, StoreError> {
+    async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let inner = self.lock();
-        let events = inner.events.get(&run).into_iter().flatten();
-        let mut entries = BTreeSet::new();
-        let behind = events.filter(|event| event.entry > after);
-        Ok(behind
-            .take_while(|event| entries.insert(event.entry) || entries.len() <= count)
-            .cloned()
-            .collect())
+        let entries = inner.events.get(&run).into_iter().flatten();
+        Ok(entries.filter(|entry| entry.id > after).take(count).cloned().collect())
     }
     async fn graph(&self, _shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
         Ok(self.lock().graphs.get(hash).cloned())

@@ -1,5 +1,9 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::{EntryId, RunId};
+use tidemill_common::store::following::Page;
 
 use super::fixtures::{ADMIN, Server, frames, resume};
 use crate::api::events::{After, Follower, News};
@@ -26,8 +30,8 @@ async fn next(follower: &mut Follower) -> String {
         Some(News::Reset) => "reset".into(),
         Some(News::Silence) => "silence".into(),
         Some(News::Entry(entry)) => {
-            let seqs: Vec<String> = entry.records.iter().map(|r| r.seq.to_string()).collect();
-            let told = format!("{} {}", entry.id, seqs.join(","));
+            let seqs: Vec<String> = entry.events.events().map(|(event, _)| event.seq.to_string()).collect();
+            let told = format!("{} {}", entry.events.id, seqs.join(","));
             if entry.is_old { format!("({told})") } else { told }
         }
     }
@@ -103,6 +107,62 @@ async fn a_store_that_lost_writes_is_noticed_even_when_it_writes_under_old_ids()
     server.store.lock().events.get_mut(&run).unwrap().truncate(1);
     server.store.tell(run, "1-5", 2, &[chunk("instead")]);
     check(&mut follower, &["reset", "1-0 1", "1-5 2", "caught up"]).await;
+}
+
+/// Tells all who follow what is stored behind an entry.
+fn hand(server: &Server, run: RunId, after: EntryId) {
+    let events = server.store.lock().events.get(&run).cloned().unwrap_or_default();
+    let entries = events.into_iter().filter(|entry| entry.id > after).map(Arc::new).collect();
+    server.store.followed.tell(Some(Arc::new(Page { after, entries, is_whole: true })));
+}
+
+#[tokio::test]
+async fn what_a_follower_is_handed_it_does_not_read() {
+    let (server, run) = with_run().await;
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["caught up"]).await;
+    let reads = || server.store.reads.load(Ordering::Relaxed);
+    let before = reads();
+    server.store.tell(run, "1-0", 1, &[chunk("a")]);
+    hand(&server, run, EntryId::ZERO);
+    check(&mut follower, &["1-0 1"]).await;
+    server.store.tell(run, "2-0", 2, &[chunk("b")]);
+    server.store.tell(run, "2-1", 3, &[chunk("c")]);
+    // From an entry before: somebody else has not come as far.
+    hand(&server, run, EntryId::ZERO);
+    check(&mut follower, &["2-0 2", "2-1 3"]).await;
+    server.store.tell(run, "3-0", 4, &[("graph_run_succeeded", json!({"outputs": {}}))]);
+    hand(&server, run, EntryId::new(2, 1));
+    check(&mut follower, &["3-0 4", "end"]).await;
+    assert_eq!(reads(), before);
+}
+
+#[tokio::test]
+async fn a_follower_that_missed_what_was_handed_out_reads_it() {
+    let (server, run) = with_run().await;
+    server.store.tell(run, "1-0", 1, &[chunk("a")]);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["1-0 1", "caught up"]).await;
+    assert_eq!(server.store.followed.reached(), Some(EntryId::new(1, 0)));
+    server.store.tell(run, "2-0", 2, &[chunk("b")]);
+    hand(&server, run, EntryId::new(1, 0));
+    server.store.tell(run, "3-0", 3, &[chunk("c")]);
+    hand(&server, run, EntryId::new(2, 0));
+    check(&mut follower, &["2-0 2", "3-0 3"]).await;
+    assert_eq!(server.store.followed.reached(), Some(EntryId::new(3, 0)));
+}
+
+#[tokio::test]
+async fn what_is_handed_out_after_a_loss_begins_anew() {
+    let (server, run) = with_run().await;
+    server.store.tell(run, "1-0", 1, &[chunk("a")]);
+    server.store.tell(run, "2-0", 2, &[chunk("lost")]);
+    let mut follower = Follower::new(&server.state, run, After::Start);
+    check(&mut follower, &["1-0 1", "2-0 2", "caught up"]).await;
+    server.store.lock().events.get_mut(&run).unwrap().truncate(1);
+    server.store.tell(run, "3-0", 2, &[chunk("instead")]);
+    hand(&server, run, EntryId::new(2, 0));
+    check(&mut follower, &["reset", "1-0 1", "3-0 2", "caught up"]).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
+use tidemill_common::config::CompatConfig;
 use tidemill_common::ids::ShardId;
 use tidemill_common::wire::event::EventRecord;
 
@@ -9,14 +10,18 @@ use super::fixtures;
 use crate::api::render::Renderer;
 
 async fn opened(value: Json) -> Json {
+    opened_of("x", value, &CompatConfig::default()).await
+}
+
+async fn opened_of(kind: &str, value: Json, compat: &CompatConfig) -> Json {
     let store = Arc::new(Fake::default());
     let blobs = [("t", json!("täxt")), ("l", json!(["a", "b"]))];
     store.lock().blobs.extend(blobs.map(|(id, value)| (id.into(), value.to_string())));
-    let render = Renderer::new(store, ShardId(0), fixtures::graph());
+    let render = Renderer::new(store, ShardId(0), fixtures::graph(), compat);
     let mut record = EventRecord {
         entry: Default::default(),
         last_of_entry: true,
-        kind: "x".into(),
+        kind: kind.into(),
         seq: 1,
         ts: 0,
         data: value.as_object().cloned().unwrap(),
@@ -43,6 +48,25 @@ async fn stored_values_are_opened_and_secrets_masked() {
         let event = opened(json!({"outputs": {"it": stored}, "inputs": {"it": stored}})).await;
         let (outputs, inputs) = (&event["outputs"]["it"], &event["inputs"]["it"]);
         assert_eq!((outputs, inputs), (&shown, &shown));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_gives_out_a_secret_shows_it_only_where_that_is_wished_and_only_in_its_outputs() {
+    let secret = json!({"$tm": "secret", "name": "TOKEN"});
+    let joined = json!({"$tm": "joined", "parts": ["key: ", secret]});
+    let event = json!({"outputs": {"a": secret, "b": joined}, "inputs": {"a": secret}});
+    let masked = "hunter************re";
+    let open = CompatConfig { secrets_in_outputs: true, ..CompatConfig::default() };
+    for (kind, compat, shown) in [
+        ("graph_run_succeeded", &CompatConfig::default(), masked),
+        ("node_run_succeeded", &open, masked),
+        ("graph_run_succeeded", &open, "hunter2-and-more"),
+    ] {
+        let told = opened_of(kind, event.clone(), compat).await;
+        let expected =
+            json!({"outputs": {"a": shown, "b": format!("key: {shown}")}, "inputs": {"a": masked}});
+        assert_eq!(told, expected, "{kind}");
     }
 }
 

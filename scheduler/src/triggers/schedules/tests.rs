@@ -33,7 +33,7 @@ impl World {
         let config = Arc::new(Config::default());
         let graphs = Arc::new(Graphs::new(&config));
         let lease = Arc::new(Lease::new("s".into(), 5_000, 1_000));
-        [0, 1].map(|shard| lease.keep(ShardId(shard), Arc::new(Pulse::default())));
+        [0, 1].into_iter().for_each(|shard| lease.keep(ShardId(shard), Arc::new(Pulse::default())));
         let submitter = Arc::new(Submitter::new(self.store.clone(), config.clone(), graphs.clone()));
         Schedules::new(self.store.clone(), submitter, graphs, lease, &config)
     }

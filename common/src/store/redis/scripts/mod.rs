@@ -30,7 +30,7 @@ macro_rules! scripts {
 scripts! {
     create_run send_command claim_shard renew_shard release_shard trim_inbox complete_jobs heartbeat take_over
     hand_back drop_consumers answer_pause load_run lost_jobs trim_jobs sweep_run put_back announce move_schedule
-    note_trigger
+    note_trigger note_files
 }
 
 #[cfg(test)]

@@ -1,63 +1,13 @@
-//! Files that nodes make and read: bytes under a reference, in a folder that all workers share (`files.url`), never in Redis.
-//!
-//! A reference is a path that nobody can guess, below the run that made the file, so that whoever removes a run can
-//! remove its files. Workers write and read; values carry the reference.
+//! Files in a folder: of one machine, or of a network file system that all mount.
 
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use uuid::Uuid;
 
+use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use crate::ids::RunId;
-
-/// Under which all files of runs lie.
-const RUNS: &str = "runs";
-
-/// Why a file cannot be kept or read.
-#[derive(Debug, thiserror::Error)]
-pub enum FilesError {
-    /// The setting.
-    #[error("files.url {url:?} cannot be used: {reason}")]
-    Url {
-        /// What it says.
-        url: String,
-        /// Why not.
-        reason: String,
-    },
-    /// No file has this name.
-    #[error("there is no file {0:?} (files.url)")]
-    Missing(String),
-    /// It is larger than whoever reads it can take.
-    #[error("the file has {bytes} bytes, and {max} are allowed")]
-    TooLarge {
-        /// Its size.
-        bytes: u64,
-        /// The bound.
-        max: u64,
-    },
-    /// The place does not answer, or refuses.
-    #[error("files.url does not serve: {0}")]
-    Place(#[source] std::io::Error),
-}
-
-/// A place for files.
-#[async_trait]
-pub trait Files: fmt::Debug + Send + Sync {
-    /// Keeps the bytes; the answer is their reference.
-    ///
-    /// # Errors
-    /// [`FilesError::Url`] or [`FilesError::Place`].
-    async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError>;
-
-    /// The bytes of a reference, if there are at most `max`.
-    ///
-    /// # Errors
-    /// Any [`FilesError`]; a text that was never a reference is [`FilesError::Missing`].
-    async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError>;
-}
 
 /// Files in a folder, which is made at the first use: a worker that touches no files needs none.
 #[derive(Debug)]
@@ -75,7 +25,7 @@ impl Folder {
             None if !url.is_empty() => url,
             Some(("file", path)) if path.starts_with('/') => path,
             None | Some(_) => {
-                let reason = "it is neither a folder nor file:///folder".to_owned();
+                let reason = "it is neither a folder, file:///folder nor s3://bucket/prefix".to_owned();
                 return Err(FilesError::Url { url: url.to_owned(), reason });
             }
         };
@@ -86,7 +36,7 @@ impl Folder {
 #[async_trait]
 impl Files for Folder {
     async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError> {
-        let reference = format!("{RUNS}/{run}/{}", Uuid::new_v4().simple());
+        let reference = new_reference(run);
         let path = self.path.join(&reference);
         write(&path, &bytes).await.map_err(FilesError::Place)?;
         Ok(reference)
@@ -108,6 +58,10 @@ impl Files for Folder {
         }
         Ok(tokio::fs::read(&path).await.map_err(of_io)?.into())
     }
+
+    async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError> {
+        remove(&self.path, run, most).await.map_err(FilesError::Place)
+    }
 }
 
 /// Writes beside and renames, so that nobody ever reads half a file.
@@ -120,17 +74,38 @@ async fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     tokio::fs::rename(&beside, path).await
 }
 
-/// Whether a text is a reference of the kind that is given out here: values come from callers too, who may have made
-/// one up.
-fn is_reference(text: &str) -> bool {
-    match text.split('/').collect::<Vec<_>>().as_slice() {
-        [RUNS, run, file] => run.parse::<RunId>().is_ok() && Uuid::try_parse(file).is_ok(),
-        _ => false,
+/// Removes files of a run one by one and then its folder.
+async fn remove(root: &Path, run: &RunId, most: usize) -> std::io::Result<bool> {
+    let folder = root.join(RUNS).join(run.to_string());
+    let mut entries = match tokio::fs::read_dir(&folder).await {
+        // Another machine's folder would look just like this, and its files would stay: the place itself must be there.
+        Err(error) if is_gone(&error) => return tokio::fs::metadata(root).await.map(|_| true),
+        entries => entries?,
+    };
+    let mut left = most;
+    while let Some(entry) = entries.next_entry().await? {
+        if left == 0 {
+            return Ok(false);
+        }
+        left -= 1;
+        tokio::fs::remove_file(entry.path()).await.or_else(unless_gone)?;
     }
+    tokio::fs::remove_dir(&folder).await.or_else(unless_gone)?;
+    Ok(true)
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+}
+/// What is to be removed and is not there is removed.
+fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
+    if is_gone(&error) { Ok(()) } else { Err(error) }
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
     use crate::ids::ShardId;
 
@@ -170,8 +145,34 @@ mod tests {
 
     #[test]
     fn places_of_other_kinds_are_refused() {
-        for url in ["", "ftp://x/y", "file://x", "s3://bucket"] {
+        for url in ["", "ftp://x/y", "file://x", "http://bucket"] {
             assert!(matches!(Folder::at(url), Err(FilesError::Url { .. })), "{url}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_files_of_a_run_are_removed_in_pieces_and_those_of_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
+        let (run, other) = (RunId::generate(ShardId(0)), RunId::generate(ShardId(0)));
+        let stays = files.keep(&other, Bytes::from_static(b"1")).await.unwrap();
+        for _ in 0..3 {
+            files.keep(&run, Bytes::from_static(b"1")).await.unwrap();
+        }
+        // What a worker left that died over a write goes with the rest.
+        std::fs::write(folder.path().join(format!("runs/{run}/x.part")), "").unwrap();
+        for done in [false, true, true] {
+            assert_eq!(files.remove(&run, 3).await.unwrap(), done);
+        }
+        assert!(!folder.path().join(format!("runs/{run}")).exists());
+        assert_eq!(files.read(&stays, 1).await.unwrap(), "1");
+    }
+
+    #[tokio::test]
+    async fn a_place_that_is_not_there_is_not_taken_for_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Folder::at(folder.path().join("elsewhere").to_str().unwrap()).unwrap();
+        let removed = files.remove(&RunId::generate(ShardId(0)), 1).await;
+        assert!(matches!(removed, Err(FilesError::Place(_))), "{removed:?}");
     }
 }

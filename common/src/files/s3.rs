@@ -1,0 +1,240 @@
+//! Files in a bucket of S3, or of any service that speaks like it (MinIO, Ceph, R2, Garage, …).
+//!
+//! Credentials are those of `[files]`, else whatever the AWS tools would take: `AWS_ACCESS_KEY_ID` and its kin, a web
+//! identity, a task's or a machine's role. A file is written by one request: it is bounded by what nodes may fetch, and
+//! the parts of an upload that was begun and never ended would lie where no removal finds them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
+
+use super::{Files, FilesError, RUNS, is_reference, new_reference};
+use crate::config::FilesConfig;
+use crate::ids::RunId;
+
+/// Longest time of one request: the largest file of the default settings within it needs 1.4 Mbit/s.
+const REQUEST: Duration = Duration::from_secs(60);
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Tries again of a request that failed for a passing reason; a node's own retries come on top.
+const RETRIES: usize = 3;
+/// No try begins later than this after the first.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// A bucket, and a prefix in it.
+pub struct S3 {
+    bucket: String,
+    prefix: String,
+    store: Arc<AmazonS3>,
+}
+
+// The client holds the secrets.
+impl fmt::Debug for S3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3")
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl S3 {
+    /// The place behind `s3://`: a bucket and perhaps a prefix, at the service that `config` describes. Nothing is asked
+    /// yet.
+    ///
+    /// # Errors
+    /// [`FilesError::Url`]: no bucket, one key without the other, an endpoint that is no URL.
+    pub fn at(place: &str, config: &FilesConfig) -> Result<Self, FilesError> {
+        let wrong = |reason: String| FilesError::Url { url: config.url.clone(), reason };
+        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+        if bucket.is_empty() || bucket.contains(['@', ':', '?', '#']) {
+            return Err(wrong("behind s3:// comes the name of a bucket, then perhaps /prefix".into()));
+        }
+        let store = client(bucket, config).map_err(wrong)?;
+        Ok(Self { bucket: bucket.into(), prefix: prefix.trim_matches('/').into(), store: Arc::new(store) })
+    }
+
+    fn path(&self, reference: &str) -> Path {
+        match self.prefix.as_str() {
+            "" => Path::from(reference),
+            prefix => Path::from(format!("{prefix}/{reference}")),
+        }
+    }
+}
+
+/// A client for a bucket, or what is wrong with the settings.
+fn client(bucket: &str, config: &FilesConfig) -> Result<AmazonS3, String> {
+    // The only TLS there is; another one that was set first is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let options = ClientOptions::new()
+        .with_timeout(REQUEST)
+        .with_connect_timeout(CONNECT)
+        .with_allow_http(config.endpoint.starts_with("http://"));
+    let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY, ..RetryConfig::default() };
+    let mut builder = match (config.access_key_id.as_str(), config.secret_access_key.as_str()) {
+        ("", "") => AmazonS3Builder::from_env(),
+        ("", _) | (_, "") => {
+            return Err("files.access_key_id and files.secret_access_key belong together".into());
+        }
+        // Nothing of the environment beside them: a session's token belongs to other keys.
+        (id, secret) => AmazonS3Builder::new().with_access_key_id(id).with_secret_access_key(secret),
+    };
+    if !config.region.is_empty() {
+        builder = builder.with_region(&config.region);
+    }
+    if !config.endpoint.is_empty() {
+        builder = builder.with_endpoint(endpoint(bucket, config)?);
+    }
+    let builder = builder
+        .with_bucket_name(bucket)
+        .with_virtual_hosted_style_request(!config.path_style)
+        // Not every service knows the request that deletes many.
+        .with_disable_bulk_delete(true)
+        .with_client_options(options)
+        .with_retry(retry);
+    builder.build().map_err(|error| format!("{error} (see [files] in deploy/example.toml)"))
+}
+
+/// The endpoint as the client wants it: with the bucket as its first label unless that stands in the path.
+fn endpoint(bucket: &str, config: &FilesConfig) -> Result<String, String> {
+    let url = config.endpoint.trim_end_matches('/');
+    let parts = url.split_once("://").filter(|(scheme, host)| {
+        matches!(*scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '@', '?', '#'])
+    });
+    let Some((scheme, host)) = parts else {
+        return Err("files.endpoint is not of the form http[s]://host[:port]".into());
+    };
+    Ok(if config.path_style { url.to_owned() } else { format!("{scheme}://{bucket}.{host}") })
+}
+
+#[async_trait]
+impl Files for S3 {
+    async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError> {
+        let reference = new_reference(run);
+        self.store.put(&self.path(&reference), bytes.into()).await.map_err(failed)?;
+        Ok(reference)
+    }
+
+    async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
+        let missing = || FilesError::Missing(reference.to_owned());
+        if !is_reference(reference) {
+            return Err(missing());
+        }
+        let found = self.store.get(&self.path(reference)).await.map_err(|error| match error {
+            Error::NotFound { .. } if !is_about_the_bucket(&error) => missing(),
+            error => failed(error),
+        })?;
+        // Known from the head of the answer, before any of the body is taken.
+        let bytes = found.meta.size;
+        if bytes > max {
+            return Err(FilesError::TooLarge { bytes, max });
+        }
+        found.bytes().await.map_err(failed)
+    }
+
+    async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError> {
+        let below = self.path(&format!("{RUNS}/{run}"));
+        let mut listed: Vec<Path> = self
+            .store
+            .list(Some(&below))
+            .take(most.saturating_add(1))
+            .map_ok(|object| object.location)
+            .try_collect()
+            .await
+            .map_err(failed)?;
+        let is_all = listed.len() <= most;
+        listed.truncate(most);
+        let paths = futures_util::stream::iter(listed).map(Ok).boxed();
+        let mut removed = self.store.delete_stream(paths);
+        while let Some(one) = removed.next().await {
+            match one {
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(is_all)
+    }
+}
+
+/// A bucket that is not there is told like a file that is not there, but for its code.
+fn is_about_the_bucket(error: &Error) -> bool {
+    error.to_string().contains("NoSuchBucket")
+}
+
+fn failed(error: Error) -> FilesError {
+    let hint = match &error {
+        Error::NotFound { .. } => "is the bucket there (files.url, files.endpoint, files.region)?",
+        Error::Unauthenticated { .. } | Error::PermissionDenied { .. } => {
+            "may these credentials read, write, list and delete in the bucket (files.access_key_id, or AWS_ACCESS_KEY_ID)?"
+        }
+        // A wrong address, no network, a service that is down: told by what follows.
+        _ => "does files.endpoint lead to the service?",
+    };
+    FilesError::Service { hint, source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(set: impl FnOnce(&mut FilesConfig)) -> FilesConfig {
+        let mut config = FilesConfig { url: "s3://b".into(), ..FilesConfig::default() };
+        config.access_key_id = "id".into();
+        config.secret_access_key = "hush".into();
+        set(&mut config);
+        config
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_settings_is_told() {
+        type Case = (&'static str, fn(&mut FilesConfig), &'static str);
+        let cases: [Case; 5] = [
+            ("", |_| {}, "name of a bucket"),
+            ("user:pw@b", |_| {}, "name of a bucket"),
+            ("b", |c| c.secret_access_key.clear(), "belong together"),
+            ("b", |c| c.endpoint = "minio:9000".into(), "files.endpoint is not of the form"),
+            ("b", |c| c.endpoint = "http://minio/bucket".into(), "files.endpoint is not of the form"),
+        ];
+        for (place, set, told) in cases {
+            let error = S3::at(place, &config(set)).unwrap_err().to_string();
+            assert!(error.contains(told) && !error.contains("hush"), "{place}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_bucket_stands_in_the_path_or_in_the_host() {
+        for (path_style, address) in [(true, "http://minio:9000"), (false, "http://b.minio:9000")] {
+            let config = config(|c| (c.endpoint, c.path_style) = ("http://minio:9000/".into(), path_style));
+            assert_eq!(endpoint("b", &config).as_deref(), Ok(address));
+        }
+    }
+
+    #[test]
+    fn what_the_service_says_comes_with_what_to_look_at() {
+        let not_found = |code: &str| Error::NotFound { path: "b/x".into(), source: code.into() };
+        assert!(is_about_the_bucket(&not_found("<Code>NoSuchBucket</Code>")));
+        assert!(!is_about_the_bucket(&not_found("<Code>NoSuchKey</Code>")));
+        let refused = Error::PermissionDenied { path: "b/x".into(), source: "403".into() };
+        for (error, hint) in
+            [(not_found("NoSuchBucket"), "is the bucket there"), (refused, "may these credentials")]
+        {
+            assert!(failed(error).to_string().contains(hint));
+        }
+    }
+
+    #[test]
+    fn a_prefix_comes_before_the_reference_and_secrets_are_not_shown() {
+        for (place, path) in [("b", "runs/x"), ("b/", "runs/x"), ("b/a/c/", "a/c/runs/x")] {
+            let files = S3::at(place, &config(|_| {})).unwrap();
+            assert_eq!(files.path("runs/x").as_ref(), path);
+            assert!(!format!("{files:?}").contains("hush"));
+        }
+    }
+}

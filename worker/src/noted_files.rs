@@ -1,0 +1,67 @@
+//! Files, noted before they are written: what is in the place for files and not in Redis would stay for ever, so Redis
+//! knows first that a run has files. Whoever removes the run then removes them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tidemill_common::crash::{self, Place};
+use tidemill_common::files::{Files, FilesError};
+use tidemill_common::ids::RunId;
+use tidemill_common::store::Jobs;
+
+use crate::backoff::Backoff;
+
+/// See the module.
+pub(crate) struct NotedFiles {
+    files: Arc<dyn Files>,
+    jobs: Arc<dyn Jobs>,
+}
+
+impl NotedFiles {
+    pub(crate) fn new(files: Arc<dyn Files>, jobs: Arc<dyn Jobs>) -> Self {
+        Self { files, jobs }
+    }
+}
+
+impl NotedFiles {
+    /// Notes it; waits while the store does not answer. False when the run is gone.
+    async fn note(&self, run: &RunId) -> Result<bool, FilesError> {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.jobs.note_files(*run).await {
+                Ok(is_there) => return Ok(is_there),
+                Err(error) if error.is_passing() => backoff.wait().await,
+                Err(error) => return Err(FilesError::Note(error.into())),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for NotedFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Files for NotedFiles {
+    async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError> {
+        if !self.note(run).await? {
+            return Err(FilesError::RunGone(*run));
+        }
+        crash::pass(Place::FilesNoted);
+        let reference = self.files.keep(run, bytes).await?;
+        crash::pass(Place::FileKept);
+        Ok(reference)
+    }
+
+    async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
+        self.files.read(reference, max).await
+    }
+
+    async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError> {
+        self.files.remove(run, most).await
+    }
+}
