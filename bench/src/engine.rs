@@ -221,6 +221,7 @@ impl Engine {
             blobs,
             created_at: head.created_at,
             schedule: None,
+            has_files: false,
         })
     }
 

@@ -78,8 +78,9 @@ fn reads_everything_large(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> boo
     pool.names().iter().any(|(node, name)| matches!(pool.variable(node, name), Lookup::Blob(_)))
 }
 
+/// Whether the node shows what there is. A datasource says what it needs.
 fn begins_runs(node: &Node) -> bool {
-    node.kind.spec().execution == ExecutionType::Root
+    node.kind.spec().execution == ExecutionType::Root && node.kind != NodeKind::Datasource
 }
 
 /// Begins a node that is ready; answers about how many bytes of changes that makes.

@@ -130,6 +130,8 @@ pub struct NewRun {
     pub created_at: Timestamp,
     /// The time of a schedule that it belongs to; its shard is the schedule's.
     pub schedule: Option<FromSchedule>,
+    /// Files were kept for it already: whoever removes it finds them.
+    pub has_files: bool,
 }
 
 /// What became of a submission.

@@ -189,6 +189,8 @@ pub struct Submission {
     pub run: Option<RunId>,
     /// The time of a schedule that it belongs to, from which its id follows.
     pub schedule: Option<FromSchedule>,
+    /// Files were kept for it already, under `run`.
+    pub has_files: bool,
 }
 
 impl Submission {
@@ -209,6 +211,7 @@ impl Submission {
             root: None,
             run: None,
             schedule: None,
+            has_files: false,
         }
     }
 }
@@ -338,6 +341,7 @@ impl Submitter {
             blobs: apart.into_blobs(),
             created_at,
             schedule: submission.schedule,
+            has_files: submission.has_files,
         };
         let is_new = match self.store.create_run(&new).await? {
             Created::Created => true,

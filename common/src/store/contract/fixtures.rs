@@ -49,6 +49,7 @@ pub(super) fn new_run(n: u8) -> NewRun {
         blobs: Vec::new(),
         created_at: created_at(n),
         schedule: None,
+        has_files: false,
     }
 }
 

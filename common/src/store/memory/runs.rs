@@ -47,6 +47,9 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
     let run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
     shard.runs.insert(new.id, run);
     shard.accept_blobs(new.id, &new.blobs);
+    if new.has_files {
+        shard.files.insert(new.id);
+    }
     shard.moved_by(new.schedule.as_ref());
     shard.add_fact(now, new.id.to_string(), new.kind, &new.start);
     Created::Created

@@ -339,6 +339,7 @@ impl RedisStore {
             keys.graphs(shard),
             keys.blobs(new.id),
             keys.schedules(shard),
+            keys.files(shard),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
@@ -360,6 +361,7 @@ impl RedisStore {
             schedule.map_or("", |from| from.trigger.as_str()),
             due,
             next.unwrap_or_default(),
+            if new.has_files { "1" } else { "" },
         ]);
         for (field, value) in &new.fields {
             list.extend([Arg::from(*field), Arg::from(value)]);

@@ -64,6 +64,7 @@ pub async fn run(
         root: None,
         run: None,
         schedule: None,
+        has_files: false,
     };
     let submitted = match state.submitter.submit(submission).await {
         Ok(submitted) => submitted,

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tidemill_common::clock::Timestamp;
-use tidemill_common::files::{Files, Folder};
+use tidemill_common::files;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::trigger_webhook::{self as webhook, Refused, TriggerWebhookData};
@@ -24,10 +24,12 @@ use super::error::ApiError;
 use super::graphs::Known;
 use super::own::submit::idempotency;
 use super::request::{Body, IdInPath};
-use crate::submit::{Submission, SystemValues, WorkflowSource};
+use crate::submit::{Submission, SubmitError, Submitted, SystemValues, WorkflowSource};
 
 /// Whose runs they are, for the record. Not the id, which opens the door.
 const USER: &str = "webhook";
+/// More files than one request brings.
+const FILES_MAX: usize = 10_000;
 const BYTES_MAX: &str = "scheduler.webhook_bytes_max";
 
 /// Where a webhook is called.
@@ -70,10 +72,15 @@ pub async fn receive(
         user: USER.into(),
         root: Some(hook.node.clone()),
         run: Some(run),
+        has_files: !files.is_empty(),
         idempotency,
         ..Submission::of(WorkflowSource::App(hook.app), SystemValues::Standard, accepted.inputs(files))
     };
+    let has_files = submission.has_files;
     let outcome = state.submitter.submit(submission).await;
+    if has_files && !may_have_them(&outcome) {
+        forget(&state, &run).await;
+    }
     let fired = match &outcome {
         Ok(done) => Fired { at: Some(now()), run: Some(done.run), error: None },
         Err(error) => Fired { error: Some(error.to_string()), ..Fired::default() },
@@ -129,6 +136,27 @@ fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
+/// Whether a run may refer to the files that were kept for this request: not when it was refused for good, or was a
+/// repetition of one that has files of its own.
+fn may_have_them(outcome: &Result<Submitted, SubmitError>) -> bool {
+    match outcome {
+        Ok(done) => done.is_new,
+        // It may have been created all the same.
+        Err(error) => matches!(error, SubmitError::Store(_)),
+    }
+}
+
+/// Removes the files of a run that there will never be.
+async fn forget(state: &ApiState, run: &RunId) {
+    let removed = match files::open(&state.config.files) {
+        Ok(place) => place.remove(run, FILES_MAX).await.map(drop),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed {
+        tracing::warn!(%error, "files of a refused request are left behind");
+    }
+}
+
 /// Keeps what was uploaded, below the run that it belongs to.
 async fn keep(
     state: &ApiState,
@@ -142,11 +170,11 @@ async fn keep(
         tracing::error!(%error, "an uploaded file cannot be kept");
         ApiError::unavailable("the file cannot be kept now; try again in a moment")
     };
-    let folder = Folder::at(&state.config.files.url).map_err(away)?;
-    let mut files = Vec::with_capacity(uploads.len());
+    let place = files::open(&state.config.files).map_err(away)?;
+    let mut kept = Vec::with_capacity(uploads.len());
     for upload in uploads {
-        let reference = folder.keep(run, upload.bytes.clone()).await.map_err(away)?;
-        files.push((upload.name.clone(), upload.file(&reference)));
+        let reference = place.keep(run, upload.bytes.clone()).await.map_err(away)?;
+        kept.push((upload.name.clone(), upload.file(&reference)));
     }
-    Ok(files)
+    Ok(kept)
 }

@@ -42,6 +42,7 @@ pub async fn submit(
         root: take_text(&mut map, "root")?,
         run: None,
         schedule: None,
+        has_files: false,
     };
     if !take_list(&mut map, "memory")?.is_empty() {
         return Err(ApiError::not_supported("memory is not supported yet"));

@@ -1,11 +1,11 @@
 -- create_run: a scheduled run with its start fact, or nothing. May be repeated: the run's id decides. One that a schedule
 --          fires moves the schedule on in the same moment, and is created only while its time is still the one that is due.
 -- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules
---          9… queues it uses, then its blobs
+--          9 runs with files   10… queues it uses, then its blobs
 -- ARGV     1 bound of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when it is
 --          known to be there   6 start fact   7 its kind   8 bound of a queue   9 number of queues   10 number of fields
 --          11 trigger that fires it, or empty   12 the time that is due, ms   13 the next one, or empty
---          14… field, value   then a blob each: name, size
+--          14 1 when files were kept for it, or empty   15… field, value   then a blob each: name, size
 -- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
 -- CALLER   store/redis/runs.rs, create_run
 local call, K, A = redis.call, KEYS, ARGV
@@ -23,16 +23,16 @@ if call('EXISTS', K[1]) == 1 then
   return 'EXISTS'
 end
 if call('XLEN', K[2]) >= tonumber(A[1]) then return 'BUSY' end
-local first = 9 + tonumber(A[9])
-for i = 9, first - 1 do
+local first = 10 + tonumber(A[9])
+for i = 10, first - 1 do
   if call('XLEN', K[i]) >= tonumber(A[8]) then return 'QUEUE' end
 end
 if A[5] == '' and call('EXISTS', K[5]) == 0 then return 'NOGRAPH' end
 for i = first, #K do
   if call('EXISTS', K[i]) == 0 then return 'NOBLOB' end
 end
-local last = 13 + tonumber(A[10]) * 2
-call('HSET', K[1], unpack(A, 14, last))
+local last = 14 + tonumber(A[10]) * 2
+call('HSET', K[1], unpack(A, 15, last))
 if A[5] ~= '' then call('SET', K[5], A[5], 'NX') end
 call('HINCRBY', K[6], A[4], 1)
 call('ZADD', K[3], A[3], A[2])
@@ -42,6 +42,7 @@ for i = first, #K do
   call('PERSIST', K[i])
   call('HSET', K[7], A[at], A[at + 1])
 end
+if A[14] ~= '' then call('SADD', K[9], A[2]) end
 move()
 call('XADD', K[2], '*', 'kind', A[7], 'run', A[2], 'fact', A[6])
 return 'CREATED'
