@@ -325,7 +325,7 @@ workflow:
         let (graph, run) = (graph(), RunId::new(1, 2, crate::ids::ShardId(3)));
         for (text, is_written) in [
             (
-                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"b \"\u00e9\\n\n"}"#,
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"b \"é\u0001\\n\n"}"#,
                 true,
             ),
             (

@@ -185,15 +185,12 @@ impl Reader {
     async fn tell(&self, runs: Vec<(RunId, Arc<Followed>)>) {
         let from = runs.iter().map(|(run, followed)| (*run, followed.reached().unwrap_or(EntryId::ZERO)));
         let from: Vec<(RunId, EntryId)> = from.collect();
-        let mut ticks = match self.read(&from).await {
-            Ok(pages) => pages.into_iter().map(tick).collect(),
-            Err(error) => {
-                // Each looks by itself, and says what is wrong with its run if it cannot.
-                tracing::debug!(%error, "events of several runs cannot be read at once");
-                Vec::new()
-            }
-        }
-        .into_iter();
+        let pages = self.read(&from).await.unwrap_or_else(|error| {
+            // Each looks by itself, and says what is wrong with its run if it cannot.
+            tracing::debug!(%error, "events of several runs cannot be read at once");
+            Vec::new()
+        });
+        let mut ticks = pages.into_iter().map(tick);
         for (_, followed) in runs {
             let tick = ticks.next().flatten();
             if let Some(page) = &tick {
@@ -241,7 +238,7 @@ mod tests {
     use super::*;
 
     fn run(n: u16, shard: u16) -> RunId {
-        RunId::new(1_754_339_718_571, u128::from(n), ShardId(shard))
+        RunId::new(1_754_339_718_571 + u64::from(n), 0, ShardId(shard))
     }
 
     fn caught_up() -> Arc<Followed> {
