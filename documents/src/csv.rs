@@ -4,18 +4,54 @@ use crate::ExtractError;
 
 /// The rows as a Markdown table; the first one is its head.
 pub(crate) fn extract(text: &str) -> Result<String, ExtractError> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut out = String::new();
-    for (at, record) in reader.records().enumerate() {
-        let record = record.map_err(ExtractError::broken)?;
-        let cells: Vec<String> =
-            record.iter().map(|cell| cell.replace('\n', " ").replace('\r', "")).collect();
-        push_row(&mut out, &cells);
-        if at == 0 {
-            push_row(&mut out, &rule(&cells));
+    let mut push = |cells: &[String]| {
+        let is_head = out.is_empty();
+        push_row(&mut out, cells);
+        if is_head {
+            push_row(&mut out, &rule(cells));
+        }
+    };
+    for block in blocks(text) {
+        if block.trim_end_matches(['\r', '\n']).is_empty() {
+            push(&[]);
+            continue;
+        }
+        let mut reader =
+            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(block.as_bytes());
+        for record in reader.records() {
+            let record = record.map_err(ExtractError::broken)?;
+            let cell = |cell: &str| cell.replace('\n', " ").replace('\r', "");
+            push(&record.iter().map(cell).collect::<Vec<_>>());
         }
     }
     Ok(out)
+}
+
+/// The text cut into empty lines, which are rows without cells, and what lies between them: the reader in use passes
+/// empty lines over. Lines within quotes are none.
+fn blocks(text: &str) -> Vec<&str> {
+    let (mut blocks, mut begin, mut line) = (Vec::new(), 0, 0);
+    let (mut quoted, mut at_cell) = (false, true);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            // Two in a row close and open again.
+            b'"' if quoted => quoted = false,
+            b'"' if at_cell || text[..at].ends_with('"') => quoted = true,
+            b'\n' if !quoted => {
+                if matches!(&text[line..at], "" | "\r") {
+                    blocks
+                        .extend([&text[begin..line], &text[line..=at]].into_iter().filter(|s| !s.is_empty()));
+                    begin = at + 1;
+                }
+                line = at + 1;
+            }
+            _ => {}
+        }
+        at_cell = !quoted && matches!(byte, b',' | b'\n' | b'\r');
+    }
+    blocks.extend(Some(&text[begin..]).filter(|rest| !rest.is_empty()));
+    blocks
 }
 
 /// One row of a Markdown table, with the line's end.

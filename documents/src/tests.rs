@@ -50,6 +50,9 @@ fn json_and_tables_and_properties_are_laid_out_anew() {
         ),
         ("å\r\n1,2,3\r\n", "| å |\n| - |\n| 1 | 2 | 3 |\n"),
         ("", ""),
+        ("a,b\n1,2\n\n", "| a | b |\n| - | - |\n| 1 | 2 |\n|  |\n"),
+        ("\r\na\r\n\r\nb\r\n", "|  |\n|  |\n| a |\n|  |\n| b |\n"),
+        ("a,\"x\n\n\"\"y\"\n\n\"\"\n", "| a | x  \"y |\n| - | ----- |\n|  |\n|  |\n"),
     ] {
         assert_eq!(text(Format::Csv, source), expected);
     }

@@ -7,6 +7,7 @@
 pub mod coerce;
 pub mod jinja;
 pub mod json_repair;
+pub mod lines;
 pub mod mime;
 pub mod pyjson;
 pub mod pyrepr;

@@ -227,7 +227,7 @@ impl JsonWriter<'_> {
                 '\t' => self.out.push_str("\\t"),
                 '\u{8}' => self.out.push_str("\\b"),
                 '\u{c}' => self.out.push_str("\\f"),
-                c if c < ' ' || (self.ascii && !c.is_ascii()) => {
+                c if c < ' ' || (self.ascii && (c == '\u{7f}' || !c.is_ascii())) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         self.out.push_str(&format!("\\u{unit:04x}"));
                     }

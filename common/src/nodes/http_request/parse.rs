@@ -6,6 +6,7 @@ use super::{Authorization, Body, BodyItem, BodyKind, HttpRequestData, KeyConfig,
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields, kind_of};
 use crate::value::JsonMap;
+use crate::value::lines::is_line_end;
 use crate::value::template::Template;
 
 // All lower or all upper case, never mixed.
@@ -66,14 +67,6 @@ pub(super) fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
         let (key, value) = line.split_once(':').unwrap_or((line, ""));
         (key.trim(), value.trim())
     })
-}
-
-/// Where Python's `splitlines` splits. `\r\n` yields an empty line, which is skipped anyway.
-const fn is_line_end(c: char) -> bool {
-    matches!(
-        c,
-        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}' | '\u{1d}' | '\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
 }
 
 fn lines_of(text: &str) -> Vec<(Template, Template)> {

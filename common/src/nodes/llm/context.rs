@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::failure::NodeFailure;
+use crate::value::pyrepr::repr;
 use crate::value::{Segment, Variables};
 
 /// The context's text. Absent, and anything that is neither text nor list: no text (Dify's rule).
@@ -26,8 +27,9 @@ pub fn text(selector: &[String], variables: &dyn Variables) -> Result<String, No
 }
 
 fn item_text(item: &Json) -> Result<String, NodeFailure> {
-    let invalid =
-        || NodeFailure::new("InvalidContextStructureError", format!("Invalid context structure: {item}"));
+    let invalid = || {
+        NodeFailure::new("InvalidContextStructureError", format!("Invalid context structure: {}", repr(item)))
+    };
     match item {
         Json::String(text) => Ok(format!("{text}\n")),
         Json::Object(map) => {

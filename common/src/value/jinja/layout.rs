@@ -7,6 +7,7 @@ use super::arguments::{Arguments, defined, text_of};
 use super::budget::{charge, width};
 use super::ops::failure;
 use super::show;
+use crate::value::lines::split_lines;
 
 /// Adds them.
 pub(super) fn add(env: &mut Environment<'static>) {
@@ -77,7 +78,7 @@ fn wordwrap(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) ->
         return Err(failure("invalid width 0 (must be > 0)"));
     }
     let text = lines_of(&text)?;
-    let lines = text.lines().map(|line| wrap(line, to, break_long, hyphens).join(&with));
+    let lines = split_lines(&text).map(|line| wrap(line, to, break_long, hyphens).join(&with));
     let out = lines.collect::<Vec<_>>().join(&with);
     charge(state, out.len())?;
     Ok(out)
@@ -157,11 +158,12 @@ fn indent(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> R
         let found = show::type_name(&text);
         return Err(failure(format!("unsupported operand type(s) for +=: '{found}' and 'str'")));
     }
-    let text = lines_of(&text)?;
-    let lines = text.matches('\n').count() + 1;
+    // Jinja2 adds an end, so that a text which ends with one has an empty line behind it.
+    let text = lines_of(&text)? + "\n";
+    let lines = split_lines(&text).count();
     charge(state, text.len().saturating_add(lines.saturating_mul(by.len())))?;
     let mut out = String::new();
-    for (at, line) in text.split('\n').enumerate() {
+    for (at, line) in split_lines(&text).enumerate() {
         out.push_str(if at == 0 { "" } else { "\n" });
         let wanted = if at == 0 { first } else { blank || !line.is_empty() };
         out.push_str(if wanted { &by } else { "" });

@@ -1,12 +1,13 @@
 //! Methods of texts, numbers, lists and objects that minijinja's own table of Python methods lacks.
 
-use minijinja::value::{Tuple, Value, ValueKind, from_args};
+use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::budget::{charge, width};
 use super::ops::{failure, undefined};
 use super::{braces, layout, search, show};
+use crate::value::lines::lines_with_ends;
 
 /// Calls a method on a value.
 ///
@@ -103,6 +104,14 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
                 })
                 .collect::<String>()
                 .into()
+        }
+        "splitlines" => {
+            let (keeps, named): (Option<bool>, Kwargs) = from_args(args)?;
+            let keeps = keeps.or(named.get("keepends")?).unwrap_or(false);
+            named.assert_all_used()?;
+            let line =
+                |(line, end): (&str, &str)| if keeps { format!("{line}{end}") } else { line.to_string() };
+            lines_with_ends(text).map(line).map(Value::from).collect()
         }
         "casefold" => Value::from(text.to_lowercase()),
         "removeprefix" => {

@@ -29,6 +29,22 @@ fn values_print_as_python_prints_them() {
 }
 
 #[test]
+fn lines_end_where_python_ends_them() {
+    let inputs = json!({"t": "a\r\nb\r\n", "u": "x\u{2028}y"});
+    for (source, text) in [
+        ("{{ t | indent(2) }}|", "a\n  b\n|"),
+        ("{{ u | indent(1, true) }}", " x\n y"),
+        ("{{ t | wordwrap(9) }}", "a\nb"),
+        ("{{ t.splitlines() }}", "['a', 'b']"),
+        ("{{ t.splitlines(true) }}", "['a\\r\\n', 'b\\r\\n']"),
+        ("{{ u.splitlines(keepends=true) | length }}", "2"),
+        ("{{ '\u{7f}' | tojson }}", "\"\\u007f\""),
+    ] {
+        assert_eq!(render(source, &inputs), Ok(text.into()), "{source}");
+    }
+}
+
+#[test]
 fn undefined_names_are_nothing_or_an_error() {
     let inputs = json!({"o": {"k": 1}, "l": [1]});
     for (source, empty, strict) in [

@@ -23,8 +23,8 @@ use crate::lease::Lease;
 use crate::submit::{Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
 
 /// Between two looks, and a little for each shard, so that a process that owns all of many shards does not ask all the time.
-const LOOK: Duration = Duration::from_secs(1);
-const LOOK_A_SHARD: Duration = Duration::from_millis(25);
+const LOOK: Duration = Duration::from_secs(2);
+const LOOK_A_SHARD: Duration = Duration::from_millis(50);
 /// Between two looks at once, when there is more to fire.
 const BUSY: Duration = Duration::from_millis(20);
 /// Before a schedule that could not be fired is tried again.

@@ -23,7 +23,7 @@ async fn download(url: &str, max: u64, http: &Http) -> Result<Vec<u8>, String> {
     let mut answer = send::get(url, http).await.map_err(|failure| failure.message)?;
     let status = answer.response.status();
     if !status.is_success() {
-        return Err(format!("the server of '{url}' answered with status {}", status.as_u16()));
+        return Err(format!("HTTP request failed with status code {} for {url}", status.as_u16()));
     }
     match read(&mut answer, Largest { text: max, file: max }).await {
         Ok((_, bytes)) => Ok(bytes),

@@ -85,7 +85,7 @@ async fn files_come_from_their_url_or_from_where_files_are_kept() {
         ),
         (
             remote("/none"),
-            format!("|Error downloading file: the server of '{base}/none' answered with status 404"),
+            format!("|Error downloading file: HTTP request failed with status code 404 for {base}/none"),
         ),
         (
             json!({"transfer_method": "remote_url", "extension": ".txt"}),
