@@ -227,6 +227,17 @@ fn sheets_are_tables_as_pandas_shows_them() {
 }
 
 #[test]
+fn sheets_of_the_old_binary_format_are_the_same_tables() {
+    let book = include_bytes!("samples/table.xls");
+    assert_eq!(
+        text(Format::Excel, book),
+        "| name | qty | price | day |\n| ---- | --- | ----- | --- |\n\
+         | bolt | 2.0 | 1.5 | 2024-01-31 00:00:00 |\n| nüt | nan | 3.0 | NaT |\n\n\
+         | a | b |\n| - | - |\n| 1 | 2 |\n| 3 | 4 |\n\n"
+    );
+}
+
+#[test]
 fn mails_are_what_they_say() {
     let head = "From: a@example.org\r\nSubject: Hello\r\nMIME-Version: 1.0\r\n";
     let plain =
