@@ -1,0 +1,134 @@
+//! Looking ahead: what stands behind a place in the text, without going there.
+
+use super::Repair;
+
+/// The quote that ends what this one begins.
+pub(super) const fn closer(quote: char) -> Option<char> {
+    match quote {
+        '"' | '\'' | '”' => Some(quote),
+        '“' => Some('”'),
+        _ => None,
+    }
+}
+
+impl Repair {
+    pub(super) fn char_at(&self, at: usize) -> Option<char> {
+        self.chars.get(at).copied()
+    }
+
+    /// The first of the `wanted` at or behind `from` that no backslash escapes; else the end of the text.
+    pub(super) fn find(&self, from: usize, wanted: impl Fn(char) -> bool) -> usize {
+        let mut escaped = false;
+        for at in from..self.chars.len() {
+            let c = self.chars[at];
+            if c == '\\' {
+                escaped = !escaped;
+            } else if wanted(c) && !escaped {
+                return at;
+            } else {
+                escaped = false;
+            }
+        }
+        self.chars.len()
+    }
+
+    /// The first place at or behind `at` that is no blank.
+    pub(super) fn behind_blanks(&self, at: usize) -> usize {
+        (at..self.chars.len()).find(|&at| !self.chars[at].is_whitespace()).unwrap_or(self.chars.len())
+    }
+
+    /// The first character at or behind `at` that is no blank.
+    pub(super) fn next_solid(&self, at: usize) -> Option<char> {
+        self.char_at(self.behind_blanks(at))
+    }
+
+    /// Behind blanks and comments.
+    pub(super) fn behind_filler(&self, mut at: usize) -> usize {
+        loop {
+            at = self.behind_blanks(at);
+            match (self.char_at(at), self.char_at(at + 1)) {
+                (Some('#'), _) | (Some('/'), Some('/')) => {
+                    while self.char_at(at).is_some_and(|c| c != '\n' && c != '\r') {
+                        at += 1;
+                    }
+                }
+                (Some('/'), Some('*')) => {
+                    at += 2;
+                    while at < self.chars.len()
+                        && !(self.char_at(at) == Some('*') && self.char_at(at + 1) == Some('/'))
+                    {
+                        at += 1;
+                    }
+                    at = (at + 2).min(self.chars.len());
+                }
+                _ => return at,
+            }
+        }
+    }
+
+    /// A text in quotes begins at `at` and a colon follows it.
+    pub(super) fn is_quoted_key(&self, at: usize) -> bool {
+        let Some(close) = self.char_at(at).and_then(closer) else { return false };
+        let end = self.find(at + 1, |c| c == close);
+        end < self.chars.len() && self.next_solid(end + 1) == Some(':')
+    }
+
+    /// The colon of the bare key that begins at `at`.
+    pub(super) fn bare_key_colon(&self, at: usize) -> Option<usize> {
+        if !self.char_at(at).is_some_and(|c| c.is_alphanumeric() || c == '_') {
+            return None;
+        }
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        let end = (at..self.chars.len()).find(|&at| !is_part(self.chars[at])).unwrap_or(self.chars.len());
+        let colon = self.behind_blanks(end);
+        (self.char_at(colon) == Some(':')).then_some(colon)
+    }
+
+    /// Behind the quote at `quote` come a comma and a key with its colon.
+    pub(super) fn member_follows(&self, quote: usize) -> bool {
+        let comma = self.behind_blanks(quote + 1);
+        if self.char_at(comma) != Some(',') {
+            return false;
+        }
+        let key = self.behind_filler(comma + 1);
+        self.is_quoted_key(key) || self.bare_key_colon(key).is_some()
+    }
+
+    /// What stands at `at` looks like the value of a member whose key was bare.
+    pub(super) fn is_likely_value(&self, at: usize) -> bool {
+        let at = self.behind_blanks(at);
+        let Some(first) = self.char_at(at) else { return false };
+        if closer(first).is_some() || matches!(first, '{' | '[' | '-') || first.is_ascii_digit() {
+            return true;
+        }
+        let word: String = self.chars[at..].iter().take_while(|c| c.is_alphanumeric()).collect();
+        if matches!(word.as_str(), "true" | "false" | "null") {
+            return true;
+        }
+        // Prose with a colon in it goes on to the next quote, a value to the end of its object.
+        self.char_at(self.find(at, |c| closer(c).is_some() || c == '}')) == Some('}')
+    }
+
+    /// The parenthesis that closes the one at `open`, and whether what is between is a list: nothing or several things.
+    pub(super) fn parenthesis(&self, open: usize) -> (Option<usize>, bool) {
+        let (mut depth, mut comma, mut empty) = (0_usize, false, true);
+        let mut at = open + 1;
+        while let Some(c) = self.char_at(at) {
+            if let Some(close) = closer(c) {
+                at = self.find(at + 1, |c| c == close);
+                empty = false;
+            } else {
+                match c {
+                    ')' if depth == 0 => return (Some(at), comma || empty),
+                    '(' | '[' | '{' => depth += 1,
+                    ')' | ']' | '}' => depth = depth.saturating_sub(1),
+                    ',' => comma |= depth == 0,
+                    _ => {}
+                }
+                empty &= c.is_whitespace() || c == ',';
+            }
+            at += 1;
+        }
+        (None, comma || empty)
+    }
+}

@@ -1,0 +1,202 @@
+//! What holds values: objects, lists, and the parentheses of Python.
+
+use serde_json::Value as Json;
+
+use super::kinds::{is_empty, is_scalar};
+use super::{JsonMap, Place, Repair, ahead};
+
+impl Repair {
+    /// An object that stands alone, and the members that were put behind its brace.
+    pub(super) fn whole_object(&mut self) -> Json {
+        let mut value = self.object();
+        while let Json::Object(members) = &mut value {
+            let comma = self.behind_blanks(self.at);
+            let next = self.behind_blanks(comma + 1);
+            if self.char_at(comma) != Some(',') || self.char_at(next).and_then(ahead::closer).is_none() {
+                break;
+            }
+            self.at = next;
+            match self.members() {
+                Json::Object(more) => members.extend(more),
+                _ => break,
+            }
+        }
+        value
+    }
+
+    pub(super) fn object(&mut self) -> Json {
+        self.at += 1;
+        self.members()
+    }
+
+    /// What stands in an object, up to and over its brace.
+    fn members(&mut self) -> Json {
+        let from = self.at;
+        let mut object = JsonMap::new();
+        loop {
+            self.skip_filler();
+            match self.peek() {
+                None => break,
+                Some('}') => {
+                    self.at += 1;
+                    break;
+                }
+                Some(',' | ':') => self.at += 1,
+                Some(_) => {
+                    self.member(&mut object);
+                    // The closer of the list around: this object's is missing.
+                    if self.peek() == Some(']') && self.within(Place::Item) {
+                        break;
+                    }
+                }
+            }
+        }
+        if object.is_empty() && self.unescape_keys(from) {
+            return self.members();
+        }
+        if object.is_empty() && self.is_set(from) {
+            self.at = from;
+            return self.at_place(Place::Key, |this| this.items('}'));
+        }
+        if self.peek() == Some('}') && self.places.last() == Some(&Place::Item) {
+            self.at += 1;
+        }
+        Json::Object(object)
+    }
+
+    /// Goes back to `from` with quotes for the escaped quotes between there and here, if there are escaped keys.
+    fn unescape_keys(&mut self, from: usize) -> bool {
+        let start = self.behind_blanks(from);
+        let end = self.at.min(self.chars.len());
+        let Some(quote @ ('"' | '\'')) = self.char_at(start + 1) else { return false };
+        let is_key_end = |part: &[char]| part == ['\\', quote, ':'];
+        if self.chars[start] != '\\' || start >= end || !self.chars[start..end].windows(3).any(is_key_end) {
+            return false;
+        }
+        let body: String = self.chars[start..end].iter().collect();
+        let body = body.replace("\\\"", "\"").replace("\\'", "'");
+        self.chars.splice(start..end, body.chars());
+        self.at = from;
+        true
+    }
+
+    /// Without a single colon, what stands between `from` and here are the items of a list.
+    fn is_set(&self, from: usize) -> bool {
+        let mut at = self.behind_filler(from);
+        let end = self.at.min(self.chars.len()) - usize::from(self.char_at(self.at - 1) == Some('}'));
+        let any = at < end;
+        while at < end {
+            match self.chars[at] {
+                ':' => return false,
+                c => {
+                    if let Some(close) = ahead::closer(c) {
+                        at = self.find(at + 1, |c| c == close);
+                    }
+                }
+            }
+            at = self.behind_filler(at + 1);
+        }
+        any
+    }
+
+    fn member(&mut self, object: &mut JsonMap) {
+        let began = self.at;
+        let key = self.at_place(Place::Key, |this| match this.text(Place::Key) {
+            Json::String(key) => key,
+            other => other.to_string(),
+        });
+        self.skip_filler();
+        match self.peek() {
+            // A key alone at the end says nothing.
+            Some('}') | None => return,
+            Some(c) if key.is_empty() && c != ':' => {
+                self.at = self.at.max(began + 1);
+                return;
+            }
+            // Whatever stands in the place of the colon is meant as one.
+            Some(_) => self.at += 1,
+        }
+        self.skip_filler();
+        let value = match self.peek() {
+            Some(',' | '}') | None => Json::String(String::new()),
+            Some(_) => self.at_place(Place::Member, Self::value),
+        };
+        object.insert(key, value);
+        if matches!(self.peek(), Some(',' | '"' | '\'')) {
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn list(&mut self, close: char) -> Json {
+        self.at += 1;
+        self.items(close)
+    }
+
+    /// What stands in a list, up to and over its closer.
+    fn items(&mut self, close: char) -> Json {
+        let is_member = self.places.last() == Some(&Place::Member);
+        self.at_place(Place::Item, |this| {
+            let mut items: Vec<Json> = Vec::new();
+            loop {
+                this.skip_filler();
+                let began = this.at;
+                match this.peek() {
+                    None => break,
+                    Some(c) if c == close || c == '}' => {
+                        this.at += 1;
+                        break;
+                    }
+                    Some(',') => this.at += 1,
+                    Some(_) => {
+                        let is_key = this.is_quoted_key(this.at);
+                        // The list was never closed: the next member of what is around it comes.
+                        if is_key && is_member && !items.is_empty() && items.iter().all(is_scalar) {
+                            break;
+                        }
+                        let value = if is_key { this.members() } else { this.value() };
+                        if is_empty(&value) && this.peek().is_none_or(|c| c != close && c != ',') {
+                            this.at += 1;
+                        } else if value != Json::String("...".to_owned())
+                            || this.char_at(this.at - 1) != Some('.')
+                        {
+                            items.push(value);
+                        }
+                        this.at = this.at.max(began + 1);
+                    }
+                }
+            }
+            Json::Array(items)
+        })
+    }
+
+    /// A list in parentheses, or a value in superfluous ones.
+    pub(super) fn parenthesised(&mut self) -> Json {
+        let (_, is_list) = self.parenthesis(self.at);
+        if is_list {
+            return self.list(')');
+        }
+        self.at += 1;
+        let value = self.value();
+        self.skip_filler();
+        if self.peek() == Some(')') {
+            self.at += 1;
+        }
+        value
+    }
+
+    /// Nothing but what is in the parentheses stands on their lines.
+    pub(super) fn is_list_on_its_own(&self) -> bool {
+        let line_end = |c: &&char| !c.is_whitespace() || matches!(c, '\n' | '\r');
+        let before = self.chars[..self.at].iter().rev().find(line_end);
+        let (end, _) = self.parenthesis(self.at);
+        let behind = end.map(|end| self.chars[end + 1..].iter().find(line_end));
+        let first = self.next_solid(self.at + 1);
+        let starts = first.is_some_and(|c| {
+            ahead::closer(c).is_some()
+                || c.is_ascii_digit()
+                || matches!(c, ')' | '{' | '[' | '(' | '-' | '.' | 't' | 'f' | 'n')
+        });
+        let ends = |c: Option<&char>| c.is_none_or(|c| matches!(c, '\n' | '\r'));
+        starts && ends(before) && behind.is_some_and(ends)
+    }
+}

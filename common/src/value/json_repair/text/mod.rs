@@ -1,0 +1,248 @@
+//! Texts, in quotes or without, and where they end.
+
+use serde_json::Value as Json;
+
+use self::begin::Start;
+use self::quotes::Quote;
+use super::ahead::closer;
+use super::{Place, Repair};
+
+mod begin;
+mod escape;
+mod quotes;
+
+/// A text while it is read.
+struct Text {
+    place: Place,
+    open: char,
+    close: char,
+    /// It began without a quote.
+    bare: bool,
+    /// It began with two quotes and seems to end with two.
+    doubled: bool,
+    /// A quote was kept as part of the text, so its partner will be, too.
+    unmatched: bool,
+    /// Braces that were opened in the text and not closed yet.
+    braces: usize,
+    said: String,
+    /// Where the next quote or opener is, as found last: commas of a long text all ask for it.
+    landmark: usize,
+    /// Where the next closing quote is, as found last.
+    next_close: usize,
+}
+
+impl Text {
+    fn new(place: Place, open: char, close: char, bare: bool) -> Self {
+        Self {
+            place,
+            open,
+            close,
+            bare,
+            doubled: false,
+            unmatched: false,
+            braces: 0,
+            said: String::new(),
+            landmark: 0,
+            next_close: 0,
+        }
+    }
+
+    fn push(&mut self, c: char) {
+        match c {
+            '{' => self.braces += 1,
+            '}' => self.braces = self.braces.saturating_sub(1),
+            _ => {}
+        }
+        self.said.push(c);
+    }
+
+    fn ends_with(&self, c: char) -> bool {
+        self.said.ends_with(c)
+    }
+}
+
+impl Repair {
+    /// The text at hand, as a value; a bare one may be `true`, `None` and the like.
+    pub(super) fn text(&mut self, place: Place) -> Json {
+        self.skip_while(|c| closer(c).is_none() && !c.is_alphanumeric());
+        let Some(first) = self.peek() else { return Json::String(String::new()) };
+        if let Some(plain) = self.plain_text(place) {
+            return Json::String(plain);
+        }
+        match self.begin(place, first) {
+            Start::Whole(value) => value,
+            Start::Body(mut text) => {
+                self.body(&mut text);
+                Json::String(self.end(text))
+            }
+        }
+    }
+
+    /// A text up to the very next quote, when what follows that is what should.
+    fn plain_text(&mut self, place: Place) -> Option<String> {
+        if self.peek() != Some('"') {
+            return None;
+        }
+        let from = self.at + 1;
+        let end = (from..self.chars.len()).find(|&at| matches!(self.chars[at], '"' | '\\' | '\n' | '\r'))?;
+        if self.chars[end] != '"' {
+            return None;
+        }
+        let next = self.next_solid(end + 1);
+        let fits = match place {
+            Place::Key => next == Some(':'),
+            Place::Member => matches!(next, Some(',' | '}') | None),
+            Place::Item => matches!(next, Some(',' | ']') | None),
+        };
+        if !fits {
+            return None;
+        }
+        self.at = end + 1;
+        Some(self.chars[from..end].iter().collect())
+    }
+
+    /// Reads up to, not over, what ends the text.
+    fn body(&mut self, text: &mut Text) {
+        while let Some(c) = self.peek() {
+            if c == text.close || self.stops(text, c) {
+                return;
+            }
+            self.at += 1;
+            // What is settled here may be followed by a quote at once, and that one ends the text.
+            let settled = text.place == Place::Member && (c == ',' || c == '}' && text.braces > 0);
+            text.push(c);
+            if settled {
+                continue;
+            }
+            if c == '\\' && self.escape(text) {
+                continue;
+            }
+            match self.peek() {
+                Some(':') if text.place == Place::Key && !text.bare && self.is_colon_behind_key(text) => {
+                    return;
+                }
+                Some(next) if next == text.close && !text.ends_with('\\') => match self.judge(text) {
+                    Quote::Closes => return,
+                    Quote::BeginsKey => {
+                        self.at -= 1;
+                        return;
+                    }
+                    Quote::IsTwice => self.at += 1,
+                    part @ (Quote::IsPart | Quote::OpensPart) => {
+                        text.unmatched = part == Quote::OpensPart;
+                        text.push(next);
+                        self.at += 1;
+                    }
+                },
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    /// Whether the text ends before `c`, which is at hand and is no quote of it.
+    fn stops(&mut self, text: &mut Text, c: char) -> bool {
+        if text.bare {
+            match text.place {
+                Place::Key if c == ':' || c.is_whitespace() => return true,
+                Place::Item if matches!(c, ']' | ',') => return true,
+                Place::Key | Place::Item | Place::Member => {}
+            }
+        }
+        let behind_quote = text.ends_with(text.close);
+        match c {
+            ',' => text.place == Place::Member && self.comma_ends(text),
+            '}' if text.place == Place::Member => {
+                if behind_quote {
+                    self.next_solid(self.at + 1).is_none()
+                } else {
+                    text.braces == 0 && (self.brace_ends(text) || self.next_solid(self.at + 1).is_none())
+                }
+            }
+            ']' if self.within(Place::Item) && !behind_quote => {
+                if text.next_close < self.at {
+                    text.next_close = self.find(self.at, |c| c == text.close);
+                }
+                text.next_close == self.chars.len()
+            }
+            _ => false,
+        }
+    }
+
+    /// The comma at hand ends a member whose last quote is missing: a key follows it.
+    fn comma_ends(&self, text: &mut Text) -> bool {
+        let next = self.behind_blanks(self.at + 1);
+        match self.char_at(next) {
+            None | Some('}') => return true,
+            Some(c) if closer(c).is_some() => {
+                let end = self.find(next + 1, |other| other == c);
+                return end < self.chars.len() && self.next_solid(end + 1) == Some(':');
+            }
+            Some('{' | '[') => return false,
+            Some(_) => {}
+        }
+        if self.bare_key_colon(next).is_some_and(|colon| self.is_likely_value(colon + 1)) {
+            return true;
+        }
+        if text.landmark < next {
+            text.landmark = self.find(next, |c| closer(c).is_some() || matches!(c, '{' | '['));
+        }
+        let Some(quote) = self.char_at(text.landmark) else { return false };
+        if matches!(quote, '{' | '[') {
+            return false;
+        }
+        let end = self.find(text.landmark + 1, |c| c == quote);
+        end < self.chars.len() && self.next_solid(end + 1) == Some(':')
+    }
+
+    /// The brace at hand ends the object: no quote that could close the text comes behind it.
+    fn brace_ends(&self, text: &Text) -> bool {
+        if self.char_at(self.at + 1) == Some('\\') {
+            return false;
+        }
+        let quote = self.find(self.at + 1, |c| c == text.close);
+        if quote == self.chars.len() {
+            let colon = self.find(self.at + 1, |c| c == ':');
+            if colon < self.chars.len() {
+                return true;
+            }
+            let next = self.behind_blanks(self.at + 1);
+            return self.find(next, |c| c == '}') <= next + 1;
+        }
+        let behind = self.behind_blanks(quote + 1);
+        if matches!(self.char_at(behind), None | Some(',' | '}')) {
+            return false;
+        }
+        let open = self.find(behind, |c| c == text.open);
+        open < self.chars.len() && matches!(self.next_solid(open + 1), None | Some(':'))
+    }
+
+    /// The colon at hand stands behind a key without its last quote.
+    fn is_colon_behind_key(&self, text: &Text) -> bool {
+        let open = self.find(self.at + 1, |c| c == text.open);
+        if open == self.chars.len() {
+            return true;
+        }
+        let close = self.find(open + 1, |c| c == text.close);
+        close < self.chars.len() && matches!(self.next_solid(close + 1), Some(',' | '}'))
+    }
+
+    /// Steps over what ended the text.
+    fn end(&mut self, text: Text) -> String {
+        let mut said = text.said;
+        let stopped = self.peek();
+        if text.bare && text.place == Place::Key && stopped.is_some_and(char::is_whitespace) {
+            self.skip_while(char::is_whitespace);
+            if !matches!(self.peek(), Some(':' | ',')) {
+                return String::new();
+            }
+        }
+        let closed = stopped == Some(text.close);
+        if closed {
+            self.at += 1;
+        }
+        if !closed || text.bare || said.ends_with('\n') {
+            said.truncate(said.trim_end().len());
+        }
+        said
+    }
+}
