@@ -9,6 +9,7 @@ use tidemill_common::machine::changes::Record;
 use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::{NodeResult, VariableUpdate};
 use tidemill_common::store::{Jobs, StoreError};
+use tidemill_common::value::pyrepr::repr_text;
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
 
 use crate::backoff::Backoff;
@@ -159,11 +160,16 @@ fn hide(value: Json, secrets: &[&Segment]) -> Json {
 
 fn hide_in(mut text: String, secrets: &[&Segment]) -> String {
     for secret in secrets {
-        if let Json::String(plain) = &secret.value
-            && !plain.is_empty()
-            && text.contains(plain.as_str())
-        {
-            text = text.replace(plain.as_str(), &secret.log());
+        let Json::String(plain) = &secret.value else { continue };
+        if plain.is_empty() {
+            continue;
+        }
+        // Some texts show a value as Python does, and then a line end in it has another spelling.
+        let quoted = repr_text(plain);
+        for spelling in [plain.as_str(), &quoted[1..quoted.len() - 1]] {
+            if text.contains(spelling) {
+                text = text.replace(spelling, &secret.log());
+            }
         }
     }
     text
@@ -215,6 +221,13 @@ workflow:
         assert_eq!(record.outputs, [("out".to_string(), Stored::Secret("KEY".into()))]);
         assert!(!format!("{record:?}").contains("sk-1234567890"), "{record:?}");
         assert!(spilled.failed && record.error.starts_with("refused "));
+    }
+
+    #[test]
+    fn a_secret_is_found_as_python_spells_it() {
+        let secret = Segment::new(SegmentType::Secret, json!("sk-12345678901234567890\n"));
+        let text = hide_in(r"Illegal header value b'Bearer sk-12345678901234567890\n'".into(), &[&secret]);
+        assert!(text.starts_with("Illegal header value b'Bearer ") && !text.contains("1234567890"), "{text}");
     }
 
     #[test]

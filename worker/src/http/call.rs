@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, LOCATION,
-    TRANSFER_ENCODING,
+    AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, LOCATION, TRANSFER_ENCODING,
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
@@ -100,6 +99,30 @@ impl Http {
         {
             self.guard.refuse(host, "the host of a proxy")?;
         }
+        let apart = call.method == Method::HEAD || self.quarantine.holds(&call.url);
+        let sent = match self.execute(call, apart).await {
+            // Perhaps what it read belonged to the call before it on that connection. To ask once more is harmless, to
+            // do once more is not.
+            Err(Broken::Call(error)) if !apart && call.method == Method::GET && is_no_http(&error) => {
+                let host = call.url.host_str();
+                tracing::warn!(host, "an answer does not begin like one; asking again by a new connection");
+                self.quarantine.begin(&call.url);
+                self.execute(call, true).await
+            }
+            sent => sent,
+        };
+        let response = sent.map_err(|broken| match broken {
+            Broken::Call(error) => of_transport(&error),
+            Broken::TimedOut(stage) => CallError::TimedOut(stage, call.waits.of(stage)),
+        })?;
+        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) && !apart {
+            self.quarantine.begin(&call.url);
+        }
+        Ok(Answer { response, proxied, waits: call.waits })
+    }
+
+    /// Sends once; `apart` from the connections that calls share, or by one of those.
+    async fn execute(&self, call: &Call, apart: bool) -> Result<Response, Broken> {
         let watch = Watch::new(!call.body.is_empty());
         let mut request = reqwest::Request::new(call.method.clone(), call.url.clone());
         *request.headers_mut() = call.headers.clone();
@@ -108,13 +131,30 @@ impl Http {
         } else if matches!(call.method, Method::POST | Method::PUT | Method::PATCH) {
             request.headers_mut().insert(CONTENT_LENGTH, 0.into());
         }
-        let sending = self.client(call.verify).execute(request);
+        let sending = self.client(call.verify, apart).execute(request);
         match watch.over(call.waits, sending).await {
-            Ok(Ok(response)) => Ok(Answer { response, proxied, waits: call.waits }),
-            Ok(Err(error)) => Err(of_transport(&error)),
-            Err(stage) => Err(CallError::TimedOut(stage, call.waits.of(stage))),
+            Ok(done) => done.map_err(Broken::Call),
+            Err(stage) => Err(Broken::TimedOut(stage)),
         }
     }
+}
+
+/// Why there is no answer, before it is put into words.
+enum Broken {
+    Call(reqwest::Error),
+    TimedOut(Stage),
+}
+
+/// Whether what came back does not begin as an answer does.
+fn is_no_http(error: &reqwest::Error) -> bool {
+    let mut at = error.source();
+    while let Some(cause) = at {
+        if cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+            return true;
+        }
+        at = cause.source();
+    }
+    false
 }
 
 impl Answer {
@@ -176,7 +216,8 @@ fn turn(call: &mut Call, status: StatusCode, next: Url) {
     if becomes_get {
         call.method = Method::GET;
         call.body.clear();
-        for name in [CONTENT_LENGTH, TRANSFER_ENCODING, CONTENT_TYPE] {
+        // The type of the body that is gone stays, as it does on Dify.
+        for name in [CONTENT_LENGTH, TRANSFER_ENCODING] {
             call.headers.remove(name);
         }
     }

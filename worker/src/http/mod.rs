@@ -1,10 +1,12 @@
 //! Calls to the outside in the name of a workflow: whoever wrote it chose the address, so every address is checked.
 //!
 //! In the order of a call: [`guard`] says which addresses may be called, [`resolve`] asks it for every name that is looked
-//! up, [`call`] sends and follows redirects, [`watch`] keeps the time limits, [`read`] takes the answer in within its bounds.
+//! up, [`call`] sends and follows redirects, [`quarantine`] says which connections are not trusted again, [`watch`] keeps the
+//! time limits, [`read`] takes the answer in within its bounds.
 
 pub mod call;
 pub mod guard;
+pub mod quarantine;
 pub mod read;
 pub mod resolve;
 pub mod watch;
@@ -16,6 +18,7 @@ use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
 use tidemill_common::config::{HttpConfig, masked_url};
 
 use guard::Guard;
+use quarantine::Quarantine;
 use resolve::{Checked, Lookup, SystemLookup};
 use watch::WatchLayer;
 
@@ -57,11 +60,21 @@ pub struct Bounds {
     pub ssl_verify: bool,
 }
 
+/// Two clients of the same settings.
+#[derive(Debug)]
+struct Clients {
+    /// Keeps connections for later calls.
+    shared: Client,
+    /// A connection for every call.
+    apart: Client,
+}
+
 /// The client of all workflows. Connections are kept warm between calls.
 #[derive(Debug)]
 pub struct Http {
-    checking: Client,
-    trusting: Client,
+    checking: Clients,
+    trusting: Clients,
+    quarantine: Quarantine,
     guard: Arc<Guard>,
     proxies: Proxies,
     /// What the settings allow.
@@ -92,20 +105,23 @@ impl Http {
             "" => Vec::new(),
             file => certificates(file)?,
         };
-        let builder = |verify: bool| {
+        let builder = |verify: bool, idle_max: usize| {
             let plain = Client::builder()
                 .user_agent(concat!("tidemill/", env!("CARGO_PKG_VERSION")))
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
                 .http1_only()
                 .pool_idle_timeout(IDLE)
-                .pool_max_idle_per_host(IDLE_MAX)
+                .pool_max_idle_per_host(idle_max)
                 .tls_danger_accept_invalid_certs(!verify)
                 .dns_resolver(Arc::new(resolver.clone()))
                 .connector_layer(WatchLayer);
             proxies.0.iter().fold(plain, |builder, proxy| builder.proxy(proxy.proxy.clone()))
         };
-        let client = |verify: bool| client(&|| builder(verify), &authorities);
+        let clients = |verify: bool| -> Result<Clients, HttpSettingError> {
+            let of = |idle_max: usize| client(&|| builder(verify, idle_max), &authorities);
+            Ok(Clients { shared: of(IDLE_MAX)?, apart: of(0)? })
+        };
         let bounds = Bounds {
             connect: Duration::from_secs(config.connect_seconds),
             read: Duration::from_secs(config.read_seconds),
@@ -116,11 +132,13 @@ impl Http {
             redirects_max: config.redirects_max,
             ssl_verify: config.ssl_verify,
         };
-        Ok(Self { checking: client(true)?, trusting: client(false)?, guard, proxies, bounds })
+        let (checking, trusting) = (clients(true)?, clients(false)?);
+        Ok(Self { checking, trusting, quarantine: Quarantine::default(), guard, proxies, bounds })
     }
 
-    fn client(&self, verify: bool) -> &Client {
-        if verify { &self.checking } else { &self.trusting }
+    fn client(&self, verify: bool, apart: bool) -> &Client {
+        let clients = if verify { &self.checking } else { &self.trusting };
+        if apart { &clients.apart } else { &clients.shared }
     }
 }
 

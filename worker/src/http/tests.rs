@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap as Headers, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::{any, get};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use tidemill_common::config::HttpConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -76,11 +76,12 @@ async fn echo(headers: Headers, request: Request) -> String {
     let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
     let shown = |name: &str| headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
     format!(
-        "{method} {} {} {} {}",
+        "{method} {} {} {} {} {}",
         body.len(),
         shown("content-length"),
         shown("authorization"),
-        shown("x-key")
+        shown("x-key"),
+        shown("content-type")
     )
 }
 
@@ -175,6 +176,7 @@ async fn redirects_change_methods_and_drop_what_is_for_one_host() {
         (Method::POST, "/308", "POST 4 4 k k"),
         (Method::POST, "/away", "POST 4 4 - -"),
     ] {
+        let seen = format!("{seen} text/x");
         let mut sent = Call {
             method: method.clone(),
             body: vec!["body".into()],
@@ -182,6 +184,7 @@ async fn redirects_change_methods_and_drop_what_is_for_one_host() {
         };
         sent.headers.insert(AUTHORIZATION, HeaderValue::from_static("k"));
         sent.headers.insert("x-key", HeaderValue::from_static("k"));
+        sent.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/x"));
         sent.private.push("x-key".parse().unwrap());
         assert_eq!(text(http.send(sent).await.unwrap()).await, seen, "{method} {path}");
     }
@@ -282,6 +285,74 @@ async fn connections_are_used_again() {
         text(http.send(call(&format!("http://{address}/"))).await.unwrap()).await;
     }
     assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+/// A server that answers `/` well. All others it answers by more than their head announces, and the surplus comes late:
+/// when the next request does. What it is asked is noted.
+async fn wordy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    async fn converse(mut stream: tokio::net::TcpStream, asked: Arc<Mutex<Vec<String>>>) {
+        let mut buffer = [0; 4096];
+        let mut surplus = "";
+        while let Ok(size @ 1..) = stream.read(&mut buffer).await {
+            let text = String::from_utf8_lossy(&buffer[..size]);
+            let line = text.lines().next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
+            let answer = match line.split_once(' ').unwrap() {
+                (_, "/204") => "204 No Content\r\ncontent-length: 4\r\n\r\n",
+                (_, "/304") => "304 Not Modified\r\n\r\n",
+                ("HEAD", _) => "200 OK\r\ncontent-length: 4\r\n\r\n",
+                _ => "200 OK\r\ncontent-length: 2\r\n\r\nok",
+            };
+            let sent = stream.write_all(format!("{surplus}HTTP/1.1 {answer}").as_bytes()).await;
+            surplus = if sent.is_ok() && line.ends_with(" /") { "" } else { "more" };
+            asked.lock().unwrap().push(line);
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let noted = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(converse(stream, noted.clone()));
+        }
+    });
+    (address, asked)
+}
+
+#[tokio::test]
+async fn a_body_where_none_belongs_is_not_the_answer_to_the_next_call() {
+    for (method, path) in
+        [(Method::GET, "/204"), (Method::POST, "/204"), (Method::GET, "/304"), (Method::HEAD, "/head")]
+    {
+        let (address, asked) = wordy().await;
+        let http = local();
+        let to = |method: &Method, path: &str| Call {
+            method: method.clone(),
+            ..call(&format!("http://{address}{path}"))
+        };
+        for _ in 0..3 {
+            let bare = http.send(to(&method, path)).await.unwrap();
+            assert_eq!(text(bare).await, "", "{method} {path}");
+            assert_eq!(text(http.send(to(&Method::POST, "/")).await.unwrap()).await, "ok", "{method} {path}");
+        }
+        assert_eq!(asked.lock().unwrap().len(), 6, "{method} {path}: nothing is sent twice");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_reads_what_is_left_of_another_is_made_again_if_it_only_asks() {
+    for (method, works, asked_for) in [
+        (Method::GET, true, &["GET /long", "GET /", "GET /"][..]),
+        (Method::POST, false, &["GET /long", "POST /"]),
+    ] {
+        let (address, asked) = wordy().await;
+        let http = local();
+        assert_eq!(text(http.send(call(&format!("http://{address}/long"))).await.unwrap()).await, "ok");
+        let next = Call { method, ..call(&format!("http://{address}/")) };
+        let answer = http.send(next).await;
+        assert_eq!(answer.is_ok(), works, "{answer:?}");
+        assert_eq!(*asked.lock().unwrap(), asked_for);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! The `http-request` node: request, call, answer. What is sent and shown is made in `tidemill-common`, the call is
 //! [`crate::http`]'s.
 
+mod address;
 mod files;
+mod headers;
 pub(in crate::nodes) mod send;
 mod text;
 

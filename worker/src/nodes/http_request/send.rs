@@ -7,15 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use tidemill_common::failure::NodeFailure;
-use tidemill_common::nodes::http_request::{Authorization, ErrorType, HttpRequestData, draft};
+use tidemill_common::nodes::http_request::{Authorization, ErrorType, HttpRequestData};
 
+use super::address;
+use super::headers::{headers, sendable};
 use super::{Means, Prepared};
 use crate::http::watch::Waits;
 use crate::http::{Answer, Call, CallError, Http};
-
-/// Headers that frame a message: they are the client's affair, and in other hands a way to smuggle requests.
-const FRAMING: [&str; 6] =
-    ["content-length", "transfer-encoding", "connection", "upgrade", "te", "proxy-authorization"];
 
 /// What is sent as `Accept-Encoding` unless the workflow says otherwise: what can be unpacked.
 const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
@@ -83,18 +81,18 @@ fn is_refused_by_squid(answer: &Answer) -> bool {
 
 fn call(data: &HttpRequestData, prepared: &Prepared, means: Means<'_>) -> Result<Call, NodeFailure> {
     let method = method(&data.method)?;
-    let mut url = url(&prepared.head)?;
+    let mut url = address::url(&prepared.head)?;
     let mut headers = headers(&prepared.head)?;
     if let Some(content_type) = &prepared.body.content_type {
-        headers.insert(CONTENT_TYPE, sendable("Content-Type", content_type)?);
+        headers.insert(CONTENT_TYPE, sendable(content_type)?);
     }
     if let Some(credentials) = credentials_of(&mut url) {
-        headers.insert(AUTHORIZATION, sendable("Authorization", &credentials)?);
+        headers.insert(AUTHORIZATION, sendable(&credentials)?);
     }
     if let Some(key) = means.idempotency_key
         && !headers.contains_key(IDEMPOTENCY_KEY)
     {
-        headers.insert(IDEMPOTENCY_KEY, sendable("Idempotency-Key", key)?);
+        headers.insert(IDEMPOTENCY_KEY, sendable(key)?);
     }
     if !headers.contains_key(ACCEPT_ENCODING) {
         headers.insert(ACCEPT_ENCODING, PACKINGS);
@@ -132,16 +130,6 @@ fn method(written: &str) -> Result<Method, NodeFailure> {
     }
 }
 
-fn url(head: &draft::Head) -> Result<Url, NodeFailure> {
-    let mut url = Url::parse(&head.url)
-        .map_err(|error| ErrorType::Request.failure(format!("the URL cannot be called: {error}")))?;
-    if !head.params.is_empty() {
-        url.set_query(Some(&draft::query(&head.params)));
-    }
-    url.set_fragment(None);
-    Ok(url)
-}
-
 /// User and password of an address go into a header, as Dify's client does it.
 fn credentials_of(url: &mut Url) -> Option<String> {
     if url.username().is_empty() && url.password().is_none() {
@@ -160,23 +148,4 @@ fn credentials_of(url: &mut Url) -> Option<String> {
     let _ = url.set_username("");
     let _ = url.set_password(None);
     Some(format!("Basic {}", STANDARD.encode(pair)))
-}
-
-fn headers(head: &draft::Head) -> Result<HeaderMap, NodeFailure> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &head.headers {
-        let parsed: HeaderName =
-            name.parse().map_err(|_| ErrorType::Request.failure(format!("Illegal header name {name:?}")))?;
-        if !FRAMING.contains(&parsed.as_str()) {
-            // Spellings that differ in case are two headers to Dify, and both are sent.
-            headers.append(parsed, sendable(name, value)?);
-        }
-    }
-    Ok(headers)
-}
-
-fn sendable(name: &str, value: &str) -> Result<HeaderValue, NodeFailure> {
-    // The value may be a key: it is not shown.
-    HeaderValue::from_bytes(value.as_bytes())
-        .map_err(|_| ErrorType::Request.failure(format!("Illegal header value of {name}")))
 }
