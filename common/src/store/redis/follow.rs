@@ -29,6 +29,9 @@ const RUNS_MAX: usize = 128;
 /// Most bytes of events that are kept for a run until the next ones come. What is larger its followers read by themselves.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 
+/// A run that is followed, and what those who follow it share.
+type FollowedRun = (RunId, Arc<Followed>);
+
 /// Who follows which run.
 #[derive(Default)]
 pub(super) struct Ticks {
@@ -71,7 +74,7 @@ impl Followers {
     }
 
     /// Those of the runs named that somebody follows.
-    fn among(&self, named: &str) -> Vec<(RunId, Arc<Followed>)> {
+    fn among(&self, named: &str) -> Vec<FollowedRun> {
         let runs = self.lock();
         let ids = named.split(' ').filter_map(|id| id.parse::<RunId>().ok());
         ids.filter_map(|run| Some((run, runs.get(&run)?.0.clone()))).collect()
@@ -150,7 +153,7 @@ impl Due {
     }
 
     /// The next runs to be read, of a shard of which nothing is being read.
-    fn next(&mut self) -> Option<(ShardId, Vec<(RunId, Arc<Followed>)>)> {
+    fn next(&mut self) -> Option<(ShardId, Vec<FollowedRun>)> {
         let is_next = |(_, due): &(&ShardId, &mut DueShard)| !due.is_being_read && !due.runs.is_empty();
         let (shard, due) = self.shards.iter_mut().find(is_next)?;
         due.is_being_read = true;
@@ -182,7 +185,7 @@ impl Reader {
     }
 
     /// Reads what runs of one shard have to tell, and tells those who follow them.
-    async fn tell(&self, runs: Vec<(RunId, Arc<Followed>)>) {
+    async fn tell(&self, runs: Vec<FollowedRun>) {
         let from = runs.iter().map(|(run, followed)| (*run, followed.reached().unwrap_or(EntryId::ZERO)));
         let from: Vec<(RunId, EntryId)> = from.collect();
         let pages = self.read(&from).await.unwrap_or_else(|error| {
