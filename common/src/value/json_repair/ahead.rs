@@ -16,20 +16,34 @@ impl Repair {
         self.chars.get(at).copied()
     }
 
-    /// The first of the `wanted` at or behind `from` that no backslash escapes; else the end of the text.
-    pub(super) fn find(&self, from: usize, wanted: impl Fn(char) -> bool) -> usize {
-        let mut escaped = false;
-        for at in from..self.chars.len() {
-            let c = self.chars[at];
-            if c == '\\' {
-                escaped = !escaped;
-            } else if wanted(c) && !escaped {
-                return at;
-            } else {
-                escaped = false;
-            }
+    /// The first `wanted` at or behind `from` that no backslash escapes; else the end of the text.
+    ///
+    /// What was found last is remembered: a long text without the sign is searched through once, not once per comma.
+    pub(super) fn find(&self, from: usize, wanted: char) -> usize {
+        let mut found = self.found.borrow_mut();
+        if let Some(&(searched, at)) = found.get(&wanted)
+            && (searched..=at).contains(&from)
+            && self.char_at(from - usize::from(from > 0)) != Some('\\')
+        {
+            return at;
         }
-        self.chars.len()
+        let mut escaped = false;
+        let mut at = from;
+        while let Some(c) = self.char_at(at) {
+            if c == wanted && !escaped {
+                break;
+            }
+            escaped = c == '\\' && !escaped;
+            at += 1;
+        }
+        let at = at.min(self.chars.len());
+        found.insert(wanted, (from, at));
+        at
+    }
+
+    /// The first of several signs, as [`Self::find`] finds one.
+    pub(super) fn find_any(&self, from: usize, wanted: &[char]) -> usize {
+        wanted.iter().map(|c| self.find(from, *c)).min().unwrap_or(self.chars.len())
     }
 
     /// The first place at or behind `at` that is no blank.
@@ -69,7 +83,7 @@ impl Repair {
     /// A text in quotes begins at `at` and a colon follows it.
     pub(super) fn is_quoted_key(&self, at: usize) -> bool {
         let Some(close) = self.char_at(at).and_then(closer) else { return false };
-        let end = self.find(at + 1, |c| c == close);
+        let end = self.find(at + 1, close);
         end < self.chars.len() && self.next_solid(end + 1) == Some(':')
     }
 
@@ -106,7 +120,7 @@ impl Repair {
             return true;
         }
         // Prose with a colon in it goes on to the next quote, a value to the end of its object.
-        self.char_at(self.find(at, |c| closer(c).is_some() || c == '}')) == Some('}')
+        self.char_at(self.find_any(at, &['"', '\'', '“', '”', '}'])) == Some('}')
     }
 
     /// The parenthesis that closes the one at `open`, and whether what is between is a list: nothing or several things.
@@ -115,7 +129,7 @@ impl Repair {
         let mut at = open + 1;
         while let Some(c) = self.char_at(at) {
             if let Some(close) = closer(c) {
-                at = self.find(at + 1, |c| c == close);
+                at = self.find(at + 1, close);
                 empty = false;
             } else {
                 match c {

@@ -4,6 +4,9 @@
 //! with as much good will as can be had, and what good will there is follows what Dify's repair makes of the same text:
 //! a guess that differs would send something else.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use serde_json::Value as Json;
 
 use self::kinds::{is_empty, python_number, same_shape};
@@ -65,11 +68,19 @@ struct Repair {
     /// What is around the place at hand, outermost first.
     places: Vec<Place>,
     not_finite: bool,
+    /// By sign: from where it was looked for last, and where it is.
+    found: RefCell<BTreeMap<char, (usize, usize)>>,
 }
 
 impl Repair {
     fn new(text: &str) -> Self {
-        Self { chars: text.chars().collect(), at: 0, places: Vec::new(), not_finite: false }
+        Self {
+            chars: text.chars().collect(),
+            at: 0,
+            places: Vec::new(),
+            not_finite: false,
+            found: RefCell::default(),
+        }
     }
 
     /// All lists and objects of the text; one stands for itself, several are a list.

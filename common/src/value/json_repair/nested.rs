@@ -76,6 +76,7 @@ impl Repair {
         let body: String = self.chars[start..end].iter().collect();
         let body = body.replace("\\\"", "\"").replace("\\'", "'");
         self.chars.splice(start..end, body.chars());
+        self.found.borrow_mut().clear();
         self.at = from;
         true
     }
@@ -90,7 +91,7 @@ impl Repair {
                 ':' => return false,
                 c => {
                     if let Some(close) = ahead::closer(c) {
-                        at = self.find(at + 1, |c| c == close);
+                        at = self.find(at + 1, close);
                     }
                 }
             }
@@ -101,6 +102,12 @@ impl Repair {
 
     fn member(&mut self, object: &mut JsonMap) {
         let began = self.at;
+        if self.peek() == Some('[')
+            && let Some((_, Json::Array(items))) = object.iter_mut().next_back()
+        {
+            let more = self.at_place(Place::Key, |this| this.list(']'));
+            return continue_list(items, more);
+        }
         let key = self.at_place(Place::Key, |this| match this.text(Place::Key) {
             Json::String(key) => key,
             other => other.to_string(),
@@ -172,16 +179,10 @@ impl Repair {
     /// A list in parentheses, or a value in superfluous ones.
     pub(super) fn parenthesised(&mut self) -> Json {
         let (_, is_list) = self.parenthesis(self.at);
-        if is_list {
-            return self.list(')');
+        match self.list(')') {
+            Json::Array(mut items) if !is_list && items.len() == 1 => items.remove(0),
+            list => list,
         }
-        self.at += 1;
-        let value = self.value();
-        self.skip_filler();
-        if self.peek() == Some(')') {
-            self.at += 1;
-        }
-        value
     }
 
     /// Nothing but what is in the parentheses stands on their lines.
@@ -198,5 +199,14 @@ impl Repair {
         });
         let ends = |c: Option<&char>| c.is_none_or(|c| matches!(c, '\n' | '\r'));
         starts && ends(before) && behind.is_some_and(ends)
+    }
+}
+
+/// Puts the items of a list that stands where a key should into the list in front of it.
+fn continue_list(items: &mut Vec<Json>, more: Json) {
+    let Json::Array(mut more) = more else { return };
+    match more.as_mut_slice() {
+        [Json::Array(only)] => items.append(only),
+        _ => items.append(&mut more),
     }
 }

@@ -58,7 +58,7 @@ impl Repair {
         if !self.chars[self.at..].starts_with(&FENCE) {
             return None;
         }
-        let end = self.find(self.at + FENCE.len(), |c| c == '`');
+        let end = self.find(self.at + FENCE.len(), '`');
         if !self.chars[end..].starts_with(&FENCE[..3]) {
             return None;
         }
@@ -83,7 +83,7 @@ impl Repair {
         if next == Some(text.open) {
             return empty();
         }
-        let third = self.find(second + 1, |c| c == text.close);
+        let third = self.find(second + 1, text.close);
         if self.char_at(third + 1) == Some(text.close) {
             text.doubled = true;
             self.at += 1;
@@ -110,7 +110,7 @@ impl Repair {
 
     /// The text begins with words in quotes, and its own last quote comes later.
     fn is_span(&self, text: &Text, second: usize, third: usize) -> bool {
-        let last = self.find(third + 1, |c| c == text.close);
+        let last = self.find(third + 1, text.close);
         third < self.chars.len()
             && self.behind_blanks(second + 1) < third
             && last < self.chars.len()

@@ -25,10 +25,8 @@ struct Text {
     /// Braces that were opened in the text and not closed yet.
     braces: usize,
     said: String,
-    /// Where the next quote or opener is, as found last: commas of a long text all ask for it.
-    landmark: usize,
-    /// Where the next closing quote is, as found last.
-    next_close: usize,
+    /// A quote of the text, and how many there are from it to the end of the list around.
+    left: Option<(usize, usize)>,
 }
 
 impl Text {
@@ -42,8 +40,7 @@ impl Text {
             unmatched: false,
             braces: 0,
             said: String::new(),
-            landmark: 0,
-            next_close: 0,
+            left: None,
         }
     }
 
@@ -140,7 +137,7 @@ impl Repair {
     }
 
     /// Whether the text ends before `c`, which is at hand and is no quote of it.
-    fn stops(&mut self, text: &mut Text, c: char) -> bool {
+    fn stops(&self, text: &Text, c: char) -> bool {
         if text.bare {
             match text.place {
                 Place::Key if c == ':' || c.is_whitespace() => return true,
@@ -150,7 +147,7 @@ impl Repair {
         }
         let behind_quote = text.ends_with(text.close);
         match c {
-            ',' => text.place == Place::Member && self.comma_ends(text),
+            ',' => text.place == Place::Member && self.comma_ends(),
             '}' if text.place == Place::Member => {
                 if behind_quote {
                     self.next_solid(self.at + 1).is_none()
@@ -159,22 +156,19 @@ impl Repair {
                 }
             }
             ']' if self.within(Place::Item) && !behind_quote => {
-                if text.next_close < self.at {
-                    text.next_close = self.find(self.at, |c| c == text.close);
-                }
-                text.next_close == self.chars.len()
+                self.find(self.at, text.close) == self.chars.len()
             }
             _ => false,
         }
     }
 
     /// The comma at hand ends a member whose last quote is missing: a key follows it.
-    fn comma_ends(&self, text: &mut Text) -> bool {
+    fn comma_ends(&self) -> bool {
         let next = self.behind_blanks(self.at + 1);
         match self.char_at(next) {
             None | Some('}') => return true,
             Some(c) if closer(c).is_some() => {
-                let end = self.find(next + 1, |other| other == c);
+                let end = self.find(next + 1, c);
                 return end < self.chars.len() && self.next_solid(end + 1) == Some(':');
             }
             Some('{' | '[') => return false,
@@ -183,14 +177,12 @@ impl Repair {
         if self.bare_key_colon(next).is_some_and(|colon| self.is_likely_value(colon + 1)) {
             return true;
         }
-        if text.landmark < next {
-            text.landmark = self.find(next, |c| closer(c).is_some() || matches!(c, '{' | '['));
-        }
-        let Some(quote) = self.char_at(text.landmark) else { return false };
+        let landmark = self.find_any(next, &['"', '\'', '“', '”', '{', '[']);
+        let Some(quote) = self.char_at(landmark) else { return false };
         if matches!(quote, '{' | '[') {
             return false;
         }
-        let end = self.find(text.landmark + 1, |c| c == quote);
+        let end = self.find(landmark + 1, quote);
         end < self.chars.len() && self.next_solid(end + 1) == Some(':')
     }
 
@@ -199,30 +191,30 @@ impl Repair {
         if self.char_at(self.at + 1) == Some('\\') {
             return false;
         }
-        let quote = self.find(self.at + 1, |c| c == text.close);
+        let quote = self.find(self.at + 1, text.close);
         if quote == self.chars.len() {
-            let colon = self.find(self.at + 1, |c| c == ':');
+            let colon = self.find(self.at + 1, ':');
             if colon < self.chars.len() {
                 return true;
             }
             let next = self.behind_blanks(self.at + 1);
-            return self.find(next, |c| c == '}') <= next + 1;
+            return self.find(next, '}') <= next + 1;
         }
         let behind = self.behind_blanks(quote + 1);
         if matches!(self.char_at(behind), None | Some(',' | '}')) {
             return false;
         }
-        let open = self.find(behind, |c| c == text.open);
+        let open = self.find(behind, text.open);
         open < self.chars.len() && matches!(self.next_solid(open + 1), None | Some(':'))
     }
 
     /// The colon at hand stands behind a key without its last quote.
     fn is_colon_behind_key(&self, text: &Text) -> bool {
-        let open = self.find(self.at + 1, |c| c == text.open);
+        let open = self.find(self.at + 1, text.open);
         if open == self.chars.len() {
             return true;
         }
-        let close = self.find(open + 1, |c| c == text.close);
+        let close = self.find(open + 1, text.close);
         close < self.chars.len() && matches!(self.next_solid(close + 1), Some(',' | '}'))
     }
 
