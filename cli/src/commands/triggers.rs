@@ -75,10 +75,10 @@ mod tests {
             {"kind": "plugin", "workflow": "Issues", "node_id": "event"},
         ]});
         let expected = "\
-KIND      WORKFLOW  NODE   FIRES                           NEXT                     LAST FIRED               LAST ERROR
-webhook   Orders    hook   http://h/triggers/webhook/abc                            1970-01-01 00:00:00 UTC
-schedule  Nightly   plan   30 2 * * * Europe/Paris         1970-01-01 00:01:00 UTC                           too bad
-plugin    Issues    event  by its host
+KIND      WORKFLOW  NODE   FIRES                          NEXT                     LAST FIRED               LAST ERROR
+webhook   Orders    hook   http://h/triggers/webhook/abc  -                        1970-01-01 00:00:00 UTC  -
+schedule  Nightly   plan   30 2 * * * Europe/Paris        1970-01-01 00:01:00 UTC  -                        too bad
+plugin    Issues    event  by its host                    -                        -                        -
 ";
         let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         assert_eq!(trimmed(&render(&triggers, "http://h")), trimmed(expected));
