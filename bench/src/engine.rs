@@ -206,6 +206,7 @@ impl Engine {
             inputs,
             sys: Vec::new(),
             conversation: Vec::new(),
+            history: None,
             conversation_id: None,
             commands: Vec::new(),
             options: self.job.options.clone(),

@@ -220,6 +220,8 @@ pub struct WorkerConfig {
     pub permits: usize,
     /// How long a job may be held without a sign of life, in milliseconds. The same for the whole fleet.
     pub job_lease_ms: u64,
+    /// See [`limits::JOB_WAIT_MS`].
+    pub job_wait_max_ms: u64,
     /// How often a job may be handed out before it is given up.
     pub deliveries_max: u32,
     /// Time for running jobs to end at a stop, in seconds; the rest is handed back.
@@ -237,6 +239,7 @@ impl Default for WorkerConfig {
             queues: vec!["default".into()],
             permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,
+            job_wait_max_ms: limits::JOB_WAIT_MS,
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,
             execution_seconds_max: limits::RUN_SECONDS_MAX,

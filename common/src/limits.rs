@@ -96,6 +96,10 @@ pub const QUEUE_MAX: u64 = 100_000;
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
 /// Ended runs younger than this are not removed for want of memory, in seconds: somebody may be about to read the result.
 pub const EVICTION_AGE_SECONDS: u64 = 60;
+/// How long a journal of steps is kept after its last entry, in seconds: longer than any job can be in hand or parked.
+pub const JOURNAL_SECONDS: u64 = 30 * 24 * 3600;
+/// Longest wait within a job (`job_wait_max_ms`), in milliseconds: what takes longer is waited for in Redis.
+pub const JOB_WAIT_MS: u64 = 1000;
 /// Most bytes that are kept of something given up on.
 pub const DEAD_BYTES_MAX: usize = 16 * 1024;
 /// Most entries of a dead-letter stream.

@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) execution_max: Duration,
     pub(crate) chunk_gather: Duration,
     pub(crate) value_bytes_max: usize,
+    /// Longest wait within a job.
+    pub(crate) job_wait_max: Duration,
 }
 
 impl Settings {
@@ -46,6 +48,7 @@ impl Settings {
             execution_max: Duration::from_secs(worker.execution_seconds_max),
             chunk_gather: Duration::from_millis(worker.chunk_gather_ms),
             value_bytes_max: config.run.value_bytes_max,
+            job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::hand::Hand;
 use crate::metrics;
 use crate::progress::{Progress, SharedProgress, telling};
 use crate::spill::{Sizes, Spilled, spill, store};
+use crate::steps::Steps;
 use crate::variables::JobVariables;
 
 /// Bytes of a job above which its node is not evaluated on the spot: what takes long would hold up the read loop.
@@ -214,8 +215,9 @@ async fn outside(
     let Outside { providers, http, files } = &hand.core.outside;
     let (code, documents, on_delta) = (&hand.core.code, &hand.core.documents, &mut on_delta);
     let files = &**files;
+    let steps = &Steps::new(hand, name.execution);
     let attempt =
-        Attempt { node, variables, options, providers, http, files, code, documents, name, on_delta };
+        Attempt { node, variables, options, providers, http, files, code, documents, steps, name, on_delta };
     executor.run(attempt).await
 }
 

@@ -12,6 +12,7 @@ use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::{DeltaSink, Providers};
+use crate::steps::Steps;
 
 /// All that an execution may touch.
 pub struct Attempt<'a> {
@@ -29,6 +30,8 @@ pub struct Attempt<'a> {
     pub files: &'a dyn Files,
     /// Which attempt it is.
     pub name: AttemptName,
+    /// What it must not do twice.
+    pub steps: &'a Steps,
     /// What runs code.
     pub code: &'a CodeNodes,
     /// What reads documents.

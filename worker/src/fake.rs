@@ -11,7 +11,8 @@ use tidemill_common::config::Config;
 use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::{
-    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Meta, StoreError,
+    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, JournalOf, Meta, StepBegin, StepKept,
+    StoreError,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -55,6 +56,8 @@ pub(crate) struct State {
     pub(crate) blobs: HashMap<String, String>,
     pub(crate) dropped_consumers: usize,
     pub(crate) retired: bool,
+    /// Results of steps by their fields.
+    pub(crate) journal: HashMap<String, String>,
 }
 
 pub(crate) struct FakeJobs {
@@ -340,6 +343,31 @@ impl Jobs for FakeJobs {
     async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
         let receiver = self.hints.lock().unwrap().take();
         receiver.map(|it| Box::new(FakeHints(it)) as Box<dyn Hints>).ok_or_else(unreachable)
+    }
+    async fn begin_step(&self, of: &JournalOf, step: &str, _: bool) -> Result<StepBegin, StoreError> {
+        let state = self.state();
+        if state.lost.contains(&of.entry) {
+            return Ok(StepBegin::NotYours);
+        }
+        let known = state.journal.get(&of.field(step)).cloned();
+        let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false };
+        Ok(known.map_or_else(begin, StepBegin::Known))
+    }
+    async fn record_step(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        (kind, fact): (&'static str, &str),
+    ) -> Result<StepKept, StoreError> {
+        let mut state = self.state();
+        if state.lost.contains(&of.entry) {
+            return Ok(StepKept::NotYours);
+        }
+        state.journal.insert(of.field(step), result.into());
+        state.arrived.push(kind);
+        state.facts.push((kind, serde_json::from_str(fact).unwrap()));
+        Ok(StepKept::Kept)
     }
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)

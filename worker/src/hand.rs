@@ -59,6 +59,24 @@ impl Hand {
         self.end(record, true, Vec::new(), Vec::new(), Some(dead));
     }
 
+    /// Puts the job down until its time has come; nobody holds it then.
+    pub(crate) fn park(&self, wait_ms: u64, reason: String) {
+        let report = Report::Parked { started_at: self.started_at, wait_ms, reason };
+        let completion = Completion {
+            entry: self.place.entry,
+            number: self.number,
+            run: self.run,
+            kind: report.kind(),
+            body: report.to_json(&self.name),
+            blobs: Vec::new(),
+            dead: None,
+        };
+        self.core.held.ended(&self.place);
+        let finished = Finished { queue: self.place.queue.clone(), completion, blobs: Vec::new() };
+        self.core.lanes.of(self.place.shard).hand_in(finished);
+        self.core.held.stop(&self.place, self.number);
+    }
+
     fn end(
         &self,
         record: Record,

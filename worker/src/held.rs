@@ -73,6 +73,14 @@ impl Held {
         }
     }
 
+    /// Stops what runs a job, which stays held until its result is answered.
+    pub(crate) fn stop(&self, place: &Place, number: u32) {
+        match self.lock().get(place) {
+            Some(job) if job.number == number => job.abort(),
+            Some(_) | None => {}
+        }
+    }
+
     /// Lets go of a job whose result was answered.
     pub(crate) fn settle(&self, place: &Place, number: u32) {
         drop(self.remove(place, number));

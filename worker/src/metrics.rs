@@ -69,6 +69,8 @@ metrics_table! {
     RESULTS       Counter   "tidemill_worker_results_total"            Count   Some("answer"), "Results handed in, by answer: stored, not_yours, blob_missing, dropped";
     BATCHES       Counter   "tidemill_worker_result_batches_total"     Count   None, "Requests in which results were handed in";
     CHUNKS        Counter   "tidemill_worker_chunks_total"             Count   None, "Pieces of streamed text that were reported";
+    STEPS         Counter   "tidemill_worker_steps_total"              Count   None, "Steps of jobs that were recorded in journals";
+    PARKED        Counter   "tidemill_worker_jobs_parked_total"        Count   None, "Jobs that were put down until a time to come";
     JOBS_LOST     Counter   "tidemill_worker_jobs_lost_total"          Count   None, "Jobs that were dropped because they were taken over, taken back or cancelled";
     JOBS_TAKEN    Counter   "tidemill_worker_jobs_taken_over_total"    Count   None, "Jobs that were taken over from workers that showed no sign of life";
     HANDED_BACK   Counter   "tidemill_worker_jobs_handed_back_total"   Count   None, "Jobs that were given back unfinished";

@@ -55,6 +55,7 @@ impl Story {
             ],
             sys: vec![("query".into(), text(PAYLOAD))],
             conversation: Vec::new(),
+            history: None,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

@@ -105,6 +105,21 @@ impl Spent {
         let price = amount.map(|amount| Price { amount, currency: usage.currency.as_str().into() });
         Self { tokens: usage.total_tokens, price }
     }
+    /// What is left of a sum when a part of it was counted before. The price of what is left is not told where there is
+    /// nothing left of the tokens.
+    #[must_use]
+    pub fn without(&self, counted: &Self) -> Self {
+        if counted.tokens == 0 {
+            return self.clone();
+        }
+        let tokens = self.tokens.saturating_sub(counted.tokens);
+        let price = self.price.clone().filter(|_| tokens > 0);
+        let price = price.map(|price| match &counted.price {
+            Some(of) => Price { amount: price.amount.minus(of.amount), ..price },
+            None => price,
+        });
+        Self { tokens, price }
+    }
     /// The sum. Of two currencies that of the newer one stands, as on Dify.
     #[must_use]
     pub fn plus(&self, newer: &Self) -> Self {

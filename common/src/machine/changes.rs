@@ -227,6 +227,15 @@ pub enum EventKind {
         /// Why a loop ended: `loop_break`, `loop_completed` or `error`.
         reason: Option<&'static str>,
     },
+    /// Something within a running node.
+    NodeStep {
+        /// Whose.
+        about: About,
+        /// What.
+        what: StepEvent,
+        /// All that is told of it.
+        data: JsonMap,
+    },
     /// A node failed and will be tried again.
     NodeRunRetry {
         /// The failed attempt.
@@ -234,6 +243,38 @@ pub enum EventKind {
         /// Which retry follows, from 1.
         index: u32,
     },
+}
+
+/// What a step of a job tells while its node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepEvent {
+    /// A line of an agent's log, or a newer form of one with the same id (Dify).
+    AgentLog,
+    /// A tool is called.
+    ToolCallStarted,
+    /// A tool has answered.
+    ToolCallCompleted,
+    /// A tool has failed.
+    ToolCallFailed,
+}
+
+impl StepEvent {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::AgentLog, Self::ToolCallStarted, Self::ToolCallCompleted, Self::ToolCallFailed];
+    /// The type of the event that it becomes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AgentLog => "node_run_agent_log",
+            Self::ToolCallStarted => "tool_call_started",
+            Self::ToolCallCompleted => "tool_call_completed",
+            Self::ToolCallFailed => "tool_call_failed",
+        }
+    }
+    /// The one of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
 }
 
 /// How an execution, or one attempt of it, ended.
@@ -332,6 +373,8 @@ pub struct Changes {
     pub pauses: BTreeMap<Arc<str>, Pause>,
     /// Commands came into effect or were lifted.
     pub control: bool,
+    /// What model calls cost: fields of the ledger.
+    pub ledger: Vec<(String, String)>,
     /// Conversation variables that were written: to be kept beyond the run.
     pub conversation: BTreeMap<String, Stored>,
     /// Streams that moved.
@@ -369,6 +412,7 @@ impl Changes {
             && self.nested.is_empty()
             && self.pauses.is_empty()
             && !self.control
+            && self.ledger.is_empty()
             && self.conversation.is_empty()
             && self.streams.is_empty()
             && !self.response
@@ -398,6 +442,7 @@ impl Changes {
         self.nested.extend(later.nested);
         self.pauses.extend(later.pauses);
         self.control |= later.control;
+        self.ledger.extend(later.ledger);
         self.conversation.extend(later.conversation);
         self.streams.extend(later.streams);
         self.response |= later.response;

@@ -134,7 +134,11 @@ pub(super) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 /// Makes the job of a node's next attempt. Deliveries are counted on from those that were heard of: an attempt whose
 /// lost job was ordered anew and then taken back by a pause is the same attempt again, and its text may be shown.
 pub(super) fn enqueue(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
-    cx.update(frame, node, |state| state.attempt += 1);
+    cx.update(frame, node, |state| match state.parked.take() {
+        // The same attempt goes on.
+        Some(_) => {}
+        None => state.attempt += 1,
+    });
     order_job(cx, frame, node)
 }
 

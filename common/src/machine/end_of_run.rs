@@ -175,7 +175,7 @@ fn take_back_all(cx: &mut Step<'_>) {
         .collect();
     for (frame, node) in open {
         let Some(state) = cx.run.node(&frame, node) else { continue };
-        let (was, attempt) = (state.status, state.attempt);
+        let (was, attempt, due) = (state.status, state.attempt, state.attempt_due());
         timeouts::take_back(cx, &frame, node);
         timeouts::over(cx, &frame, node, attempt);
         let now = cx.at.now;
@@ -183,9 +183,10 @@ fn take_back_all(cx: &mut Step<'_>) {
             state.status = NodeStatus::Stopped;
             state.finished_at = Some(now);
             state.job = None;
+            state.parked = None;
         });
         if was == NodeStatus::Retrying {
-            let timer = Timer::Retry { frame, node, attempt: attempt + 1 };
+            let timer = Timer::Retry { frame, node, attempt: due };
             cx.out.timers.push(TimerChange::Clear(timer));
         }
     }

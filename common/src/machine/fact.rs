@@ -7,8 +7,9 @@ use crate::graph::NodeIx;
 use crate::ids::{Delivery, EntryId, FramePath};
 use crate::value::{JsonMap, Selector, Stored};
 
-use super::changes::Record;
+use super::changes::{Record, StepEvent};
 use super::run::{RunHead, RunState};
+use crate::nodes::Usage;
 
 /// One thing that happened, as an entry of the inbox says it.
 #[derive(Debug, Clone)]
@@ -19,6 +20,10 @@ pub enum Fact {
     JobStarted(JobStarted),
     /// A piece of streamed text.
     JobChunk(JobChunk),
+    /// A step of a job was done, or tells something.
+    JobStepped(JobStepped),
+    /// A job waits for a time to come, in nobody's hands.
+    JobParked(JobParked),
     /// A worker brought a result.
     JobSucceeded(JobDone),
     /// A worker brought a failure.
@@ -82,6 +87,43 @@ pub struct JobChunk {
     pub offset: u64,
     /// The piece.
     pub text: String,
+}
+
+/// See [`Fact::JobStepped`].
+#[derive(Debug, Clone)]
+pub struct JobStepped {
+    /// Which job.
+    pub job: JobRef,
+    /// When the attempt began.
+    pub started_at: Timestamp,
+    /// What it tells, in order.
+    pub events: Vec<(StepEvent, JsonMap)>,
+    /// What it cost.
+    pub charge: Option<Charge>,
+}
+
+/// What one model call within a job cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Charge {
+    /// The step and its try: `llm:2/1`. With the execution it names the entry of the ledger, so that it is there once.
+    pub key: String,
+    /// Tokens and price.
+    pub usage: Usage,
+    /// The provider as the workflow names it, and the model.
+    pub model: (String, String),
+}
+
+/// See [`Fact::JobParked`]. It keeps execution, attempt and journal, and is handed out again when its time has come.
+#[derive(Debug, Clone)]
+pub struct JobParked {
+    /// Which job.
+    pub job: JobRef,
+    /// When the attempt began.
+    pub started_at: Timestamp,
+    /// How long it waits, in milliseconds from when this is applied.
+    pub wait_ms: u64,
+    /// What for, in words for people.
+    pub reason: String,
 }
 
 /// See [`Fact::JobSucceeded`] and [`Fact::JobFailed`].

@@ -26,7 +26,9 @@ mod on_chunk;
 mod on_import;
 mod on_job_failed;
 mod on_job_lost;
+mod on_job_parked;
 mod on_job_started;
+mod on_job_stepped;
 mod on_job_succeeded;
 mod on_pause;
 mod on_resume;
@@ -78,6 +80,8 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::Start(head) => on_start::step(&mut cx, *head),
         Fact::JobStarted(it) => on_job_started::step(&mut cx, &it),
         Fact::JobChunk(it) => on_chunk::step(&mut cx, it),
+        Fact::JobStepped(it) => on_job_stepped::step(&mut cx, it),
+        Fact::JobParked(it) => on_job_parked::step(&mut cx, it),
         Fact::JobSucceeded(it) => on_job_succeeded::step(&mut cx, it),
         Fact::JobFailed(it) => on_job_failed::step(&mut cx, it),
         Fact::JobLost(it) => on_job_lost::step(&mut cx, &it),

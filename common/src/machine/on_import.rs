@@ -103,13 +103,14 @@ fn nodes(run: &RunState, is_wanted: impl Fn(&NodeState) -> bool) -> Vec<(FramePa
 /// Whoever was at it there is at it for that run: here it is ready, or tried again at once.
 fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let Some(state) = cx.run.node(frame, node) else { return };
-    if state.status == NodeStatus::Retrying {
+    if state.status == NodeStatus::Retrying && state.parked.is_none() {
         let timer = Timer::Retry { frame: frame.clone(), node, attempt: state.attempt + 1 };
         let now = cx.at.now;
         return cx.out.timers.push(TimerChange::Set(now, timer));
     }
     cx.update(frame, node, |state| {
         state.job = None;
+        state.parked = None;
         state.delivery = 0;
         if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {
             state.attempt = state.attempt.saturating_sub(1);

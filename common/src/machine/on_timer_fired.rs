@@ -12,7 +12,7 @@ pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
             let waits = cx
                 .run
                 .node(&frame, node)
-                .is_some_and(|n| n.status == NodeStatus::Retrying && n.attempt + 1 == attempt);
+                .is_some_and(|n| n.status == NodeStatus::Retrying && n.attempt_due() == attempt);
             if waits {
                 drive::make_ready(cx, &frame, node);
                 drive::drive(cx);

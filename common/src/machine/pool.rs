@@ -6,6 +6,7 @@ use super::fact::NamedValues;
 use super::run::RunState;
 use crate::graph::Graph;
 use crate::ids::FramePath;
+use crate::nodes::llm::history;
 use crate::value::{Lookup, Segment, Stored, Variables};
 
 /// The variables of a run as a node in one frame sees them.
@@ -47,6 +48,7 @@ impl<'a> Pool<'a> {
                 let defined = run.graph.0.conversation.iter().find(|v| &*v.name == name)?;
                 Some(Cow::Owned(Stored::Inline(defined.value.clone())))
             }),
+            history::NODE if name == history::NAME => run.head.history.as_ref().map(Cow::Borrowed),
             _ if node == run.graph.node(run.root()).id.as_str() => among(&run.head.inputs),
             _ => None,
         }

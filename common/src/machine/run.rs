@@ -88,7 +88,7 @@ pub enum NodeStatus {
     Queued,
     /// A worker has told that it is at it.
     Running,
-    /// Failed, and waits for its next attempt.
+    /// Failed, and waits for its next attempt; or its job is parked.
     Retrying,
     /// A container whose frames are open.
     Body,
@@ -195,6 +195,10 @@ pub struct NodeState {
     pub failures: u32,
     /// What its model calls cost, all attempts.
     pub spent: Spent,
+    /// The part of that which steps of the present execution have told already; its end does not count it again.
+    pub charged: Spent,
+    /// What its job waits for in nobody's hands, while it does.
+    pub parked: Option<Arc<str>>,
     /// Of a container: how far its frames are, while any are open or to come.
     pub body: Option<Box<BodyState>>,
     /// Of a container: what happened in those of its frames that are closed.
@@ -202,6 +206,10 @@ pub struct NodeState {
 }
 
 impl NodeState {
+    /// The attempt that the timer of a waiting node brings: the next one, or the present one of a parked job.
+    pub const fn attempt_due(&self) -> u32 {
+        if self.parked.is_some() { self.attempt } else { self.attempt + 1 }
+    }
     /// What this node adds to the counters of its run, closed frames included. Attempts that a worker has not been
     /// heard of yet are no starts.
     pub fn tally(&self) -> Tally {
@@ -369,6 +377,8 @@ pub struct RunHead {
     pub sys: NamedValues,
     /// Conversation variables that replace the document's first values.
     pub conversation: NamedValues,
+    /// The turns of the conversation before it, as [`crate::nodes::llm::history`] reads them; none when there are none.
+    pub history: Option<Stored>,
     /// The conversation it belongs to, if any: its conversation variables are stored there.
     pub conversation_id: Option<String>,
     /// Commands that wait for a node.

@@ -146,7 +146,8 @@ fn close(
         state.finished_at = Some(finished_at);
         if !is_container {
             // What its frames have cost is counted with them.
-            state.spent = state.spent.plus(&Spent::of(record.usage.as_ref()));
+            let told = std::mem::take(&mut state.charged);
+            state.spent = state.spent.plus(&Spent::of(record.usage.as_ref()).without(&told));
         }
         state.handle = (!record.handle.is_empty() && record.handle != SOURCE_HANDLE)
             .then(|| record.handle.as_str().into());

@@ -13,6 +13,7 @@ pub mod following;
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
+mod step;
 mod trigger;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use async_trait::async_trait;
 
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
+pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,
@@ -660,6 +662,18 @@ pub trait Jobs: Send + Sync {
         consumer: &str,
         idle: Duration,
     ) -> Result<(), StoreError>;
+    /// What the journal knows of a step of a job; a step without a result begins with it, and the mark of that is kept.
+    /// `another`: the try under way has failed, and the next one begins.
+    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError>;
+    /// Keeps the result of a step together with the fact (kind, body) that tells of it, once, or neither. May be
+    /// repeated.
+    async fn record_step(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        fact: (&'static str, &str),
+    ) -> Result<StepKept, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
     /// [`Shards::files_left`] tells it.
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;

@@ -149,6 +149,7 @@ mod tests {
             inputs: Vec::new(),
             sys: Vec::new(),
             conversation: Vec::new(),
+            history: None,
             conversation_id: Some("c".into()),
             commands: vec![Breakpoint { after: "s".into(), command: stop }],
             options: RunOptions {

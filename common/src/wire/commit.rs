@@ -79,6 +79,10 @@ pub struct RunWrite {
     pub collected: Vec<(String, Option<String>)>,
     /// Fields of the pauses hash: pause id and its JSON.
     pub pauses: Vec<(String, String)>,
+    /// Fields of the ledger: what model calls cost, one by one.
+    pub ledger: Vec<(String, String)>,
+    /// It may have a ledger.
+    pub has_ledger: bool,
     /// What it leaves to its conversation.
     pub conversation: Option<ConversationWrite>,
     /// Delete the list of held chunks first.
@@ -132,6 +136,7 @@ impl RunWrite {
         write_open(run, &changes, &mut state);
         let (timers_set, timers_cleared) = timers(run, &changes.timers);
         let fields = run_fields(run, &changes);
+        let conversation = conversation(run, &changes);
         Self {
             run: run.id,
             graph: graph.hash.clone(),
@@ -145,7 +150,9 @@ impl RunWrite {
                 .values()
                 .map(|pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string()))
                 .collect(),
-            conversation: conversation(run, &changes),
+            ledger: changes.ledger,
+            has_ledger: run.tokens() > 0,
+            conversation,
             held_cleared: changes.held_cleared,
             held: changes.held.iter().map(held_json).collect(),
             entries: changes
@@ -207,6 +214,8 @@ impl RunWrite {
             collected_cleared: false,
             collected: Vec::new(),
             pauses: Vec::new(),
+            ledger: Vec::new(),
+            has_ledger: true,
             conversation: None,
             held_cleared: false,
             held: Vec::new(),
@@ -231,7 +240,8 @@ impl RunWrite {
         let collected: usize =
             self.collected.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len)).sum();
         let kept = self.conversation.iter().flat_map(|write| &write.fields);
-        let pauses: usize = self.pauses.iter().chain(kept).map(|(k, v)| k.len() + v.len()).sum();
+        let pauses: usize =
+            self.pauses.iter().chain(&self.ledger).chain(kept).map(|(k, v)| k.len() + v.len()).sum();
         state + collected + pauses + events + jobs + blobs + 128
     }
 }
@@ -376,7 +386,8 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
         | EventKind::NodeRunSucceeded(_)
         | EventKind::NodeRunFailed(_)
         | EventKind::NodeRunException(_)
-        | EventKind::NodeRunRetry { .. } => None,
+        | EventKind::NodeRunRetry { .. }
+        | EventKind::NodeStep { .. } => None,
     });
     if let Some(outputs) = outputs {
         fields.push(("outputs", serde_json::to_string(&OutputsJson(outputs)).unwrap_or_default()));

@@ -19,6 +19,8 @@ use crate::value::{JsonMap, Stored};
 
 /// The types of events, as the entry's fields are named.
 pub mod kind {
+    use crate::machine::changes::StepEvent;
+
     /// The run began.
     pub const GRAPH_RUN_STARTED: &str = "graph_run_started";
     /// The run ended well.
@@ -73,6 +75,13 @@ pub mod kind {
     pub const NODE_RUN_EXCEPTION: &str = "node_run_exception";
     /// A node failed and is tried again.
     pub const NODE_RUN_RETRY: &str = "node_run_retry";
+    /// Those of what happens within a node.
+    pub const STEPS: [&str; 4] = [
+        StepEvent::AgentLog.name(),
+        StepEvent::ToolCallStarted.name(),
+        StepEvent::ToolCallCompleted.name(),
+        StepEvent::ToolCallFailed.name(),
+    ];
     /// Those after which nothing comes.
     pub const TERMINAL: [&str; 4] =
         [GRAPH_RUN_SUCCEEDED, GRAPH_RUN_PARTIAL_SUCCEEDED, GRAPH_RUN_FAILED, GRAPH_RUN_ABORTED];
@@ -121,6 +130,7 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
         EventKind::NodeRunFailed(_) => kind::NODE_RUN_FAILED,
         EventKind::NodeRunException(_) => kind::NODE_RUN_EXCEPTION,
         EventKind::NodeRunRetry { .. } => kind::NODE_RUN_RETRY,
+        EventKind::NodeStep { what, .. } => what.name(),
     }
 }
 
@@ -256,6 +266,10 @@ impl Serialize for EventJson<'_> {
             EventKind::NodeRunSucceeded(end)
             | EventKind::NodeRunFailed(end)
             | EventKind::NodeRunException(end) => write_end(&mut map, end, graph)?,
+            EventKind::NodeStep { about, data, .. } => {
+                write_about(&mut map, about, graph)?;
+                map.serialize_entry("data", data)?;
+            }
             EventKind::NodeRunRetry { end, index } => {
                 write_end(&mut map, end, graph)?;
                 map.serialize_entry("retry_index", index)?;

@@ -141,6 +141,15 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
         | kind::NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT
         | kind::NODE_RUN_STREAM_REPLACED
         | kind::NODE_RUN_VARIABLE_UPDATED => of_node(record, graph),
+        step if kind::STEPS.contains(&step) => {
+            let mut data = about(stored, graph);
+            if let Some(Json::Object(told)) = stored.get("data") {
+                told.iter().for_each(|(key, value)| {
+                    data.entry(key.clone()).or_insert_with(|| value.clone());
+                });
+            }
+            Json::Object(data)
+        }
         kind::GRAPH_RUN_PAUSED => {
             let mut data = stored.clone();
             let pauses = data.get_mut("pauses").and_then(Json::as_array_mut);

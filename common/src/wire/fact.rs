@@ -4,6 +4,8 @@
 //! | --- | --- | --- |
 //! | `start` | submit | the head of the run |
 //! | `started`, `chunk`, `done`, `failed` | worker | the job it is about, and what happened |
+//! | `step` | worker, with the journal | the job, `events` as `[[type, data]]`, `charge` |
+//! | `parked` | worker | the job, `wait_ms`, `reason` |
 //! | `continue` | the owner | nothing |
 //! | `stop`, `pause` | API | the reason |
 //! | `resume` | API | nothing |
@@ -16,23 +18,24 @@
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::breakpoint::updates_from_json;
 use super::fields::Fields;
-use super::record::{read_record, write_record};
+use super::record::{read_record, read_usage, write_record};
 use super::state::{head_from_json, head_to_json};
 use super::{WireError, read};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
 use crate::ids::{Delivery, EntryId, FramePath, NodeId};
 use crate::machine::Fact;
-use crate::machine::changes::Record;
+use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::{
-    Answer, JobChunk, JobDone, JobRef, JobStarted, PauseCommand, Stop, UpdateVariables,
+    Answer, Charge, JobChunk, JobDone, JobParked, JobRef, JobStarted, JobStepped, PauseCommand, Stop,
+    UpdateVariables,
 };
 use crate::machine::run::RunHead;
-use crate::value::Selector;
+use crate::value::{JsonMap, Selector};
 
 const WHAT: &str = "a fact";
 
@@ -44,6 +47,10 @@ pub mod kind {
     pub const STARTED: &str = "started";
     /// A piece of text.
     pub const CHUNK: &str = "chunk";
+    /// A step of a job.
+    pub const STEP: &str = "step";
+    /// A job waits in nobody's hands.
+    pub const PARKED: &str = "parked";
     /// A result.
     pub const DONE: &str = "done";
     /// A failure.
@@ -63,8 +70,10 @@ pub mod kind {
     /// A run goes on where another one stood.
     pub const IMPORT: &str = "import";
     /// All of them.
-    pub const ALL: [&str; 12] =
-        [START, STARTED, CHUNK, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER, IMPORT];
+    pub const ALL: [&str; 14] = [
+        START, STARTED, CHUNK, STEP, PARKED, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER,
+        IMPORT,
+    ];
 }
 
 /// A job as its worker names it.
@@ -101,6 +110,24 @@ pub enum Report {
         /// The piece.
         text: String,
     },
+    /// A step was done, or something is to be told of it.
+    Step {
+        /// When the attempt began.
+        started_at: Timestamp,
+        /// What it tells.
+        events: Vec<(StepEvent, JsonMap)>,
+        /// What it cost.
+        charge: Option<Charge>,
+    },
+    /// It waits for a time to come; nobody holds it any more.
+    Parked {
+        /// When the attempt began.
+        started_at: Timestamp,
+        /// How long, in milliseconds.
+        wait_ms: u64,
+        /// What for.
+        reason: String,
+    },
     /// It has ended; it failed when the record holds an error or `failed` is set.
     Ended {
         /// When it began.
@@ -122,6 +149,8 @@ impl Report {
         match self {
             Self::Started { .. } => kind::STARTED,
             Self::Chunk { .. } => kind::CHUNK,
+            Self::Step { .. } => kind::STEP,
+            Self::Parked { .. } => kind::PARKED,
             Self::Ended { failed: false, .. } => kind::DONE,
             Self::Ended { failed: true, .. } => kind::FAILED,
         }
@@ -156,6 +185,21 @@ impl Serialize for ReportJson<'_> {
                 map.serialize_entry("selector", selector)?;
                 map.serialize_entry("offset", offset)?;
                 map.serialize_entry("text", text)?;
+            }
+            Report::Step { started_at, events, charge } => {
+                map.serialize_entry("started_at", started_at)?;
+                if !events.is_empty() {
+                    let told: Vec<_> = events.iter().map(|(what, data)| (what.name(), data)).collect();
+                    map.serialize_entry("events", &told)?;
+                }
+                if let Some(charge) = charge {
+                    map.serialize_entry("charge", &charge_json(charge))?;
+                }
+            }
+            Report::Parked { started_at, wait_ms, reason } => {
+                map.serialize_entry("started_at", started_at)?;
+                map.serialize_entry("wait_ms", wait_ms)?;
+                map.serialize_entry("reason", reason)?;
             }
             Report::Ended { started_at, finished_at, record, streamed, failed: _ } => {
                 map.serialize_entry("started_at", started_at)?;
@@ -221,6 +265,18 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             offset: map.get("offset").and_then(Json::as_u64).unwrap_or(0),
             text: map.take_text("text").ok_or_else(|| WireError::malformed(WHAT, "text is missing"))?,
         })),
+        kind::STEP => Ok(Fact::JobStepped(JobStepped {
+            job,
+            started_at: time(&map, "started_at")?,
+            events: told(map.take_json("events"))?,
+            charge: map.take_map("charge").map(charge).transpose()?,
+        })),
+        kind::PARKED => Ok(Fact::JobParked(JobParked {
+            job,
+            started_at: time(&map, "started_at")?,
+            wait_ms: map.get("wait_ms").and_then(Json::as_u64).unwrap_or(0),
+            reason: map.take_text("reason").unwrap_or_default(),
+        })),
         _ => {
             let done = JobDone {
                 job,
@@ -279,6 +335,35 @@ fn time(map: &Fields, key: &str) -> Result<Timestamp, WireError> {
         .and_then(Json::as_i64)
         .map(Timestamp::from_micros)
         .ok_or_else(|| WireError::malformed(WHAT, format!("{key} is missing")))
+}
+
+fn charge_json(charge: &Charge) -> Json {
+    let (provider, model) = &charge.model;
+    json!({"key": charge.key, "provider": provider, "model": model, "usage": charge.usage.record})
+}
+
+fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
+    let text = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default().to_string();
+    let (key, model) = (text("key"), (text("provider"), text("model")));
+    match map.remove("usage") {
+        Some(Json::Object(usage)) => Ok(Charge { key, usage: read_usage(usage), model }),
+        _ => Err(WireError::malformed(WHAT, "a charge has no usage")),
+    }
+}
+
+/// What a step tells. A type that is not known is passed over: whoever wrote it is newer, and the run can do without.
+fn told(value: Option<Json>) -> Result<Vec<(StepEvent, JsonMap)>, WireError> {
+    let Some(Json::Array(items)) = value else { return Ok(Vec::new()) };
+    let one = |item: Json| {
+        let Json::Array(pair) = item else { return Err(WireError::malformed(WHAT, "an event is no pair")) };
+        match <[Json; 2]>::try_from(pair) {
+            Ok([Json::String(name), Json::Object(data)]) => {
+                Ok(StepEvent::from_name(&name).map(|it| (it, data)))
+            }
+            Ok(_) | Err(_) => Err(WireError::malformed(WHAT, "an event is no pair")),
+        }
+    };
+    items.into_iter().map(one).filter_map(Result::transpose).collect()
 }
 
 fn selector(value: Option<&Json>) -> Result<Selector, WireError> {

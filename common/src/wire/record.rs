@@ -94,7 +94,8 @@ impl Serialize for UsageJson<'_> {
     }
 }
 
-fn read_usage(record: JsonMap) -> Usage {
+/// A usage object as it was written.
+pub(crate) fn read_usage(record: JsonMap) -> Usage {
     let count = |key: &str| record.get(key).and_then(Json::as_u64).unwrap_or(0);
     let text =
         |key: &str, default: &str| record.get(key).and_then(Json::as_str).unwrap_or(default).to_string();

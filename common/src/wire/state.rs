@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | run | `status`, `version`, `mode`, `workflow`, `app`, `user` | words |
 //! | run | `inputs`, `sys`, `conversation`, `commands`, `options`, `outputs` | JSON |
+//! | run | `history` | the turns of the conversation before it |
 //! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
 //! | run | `error`, `steps`, `tokens`, `exceptions` | written at the end |
@@ -27,6 +28,7 @@ use crate::clock::Timestamp;
 use crate::graph::DEFAULT_QUEUE;
 use crate::graph::{Graph, GraphHash, NodeIx};
 use crate::ids::{FramePath, NodeId, RunId};
+use crate::machine::body::Spent;
 use crate::machine::changes::Held;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
@@ -136,6 +138,9 @@ pub fn head_to_json(head: &RunHead) -> Json {
             map.insert(key.into(), named(values));
         }
     }
+    if let Some(history) = &head.history {
+        map.insert("history".into(), serde_json::to_value(StoredJson(history)).unwrap_or_default());
+    }
     if let Some(id) = &head.conversation_id {
         map.insert("conversation_id".into(), id.as_str().into());
     }
@@ -170,6 +175,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         inputs: named_from_json(map.remove("inputs"))?,
         sys: named_from_json(map.remove("sys"))?,
         conversation: named_from_json(map.remove("conversation"))?,
+        history: map.remove("history").map(stored_from_json).transpose()?,
         conversation_id: text(&map, "conversation_id"),
         commands: breakpoints_from_json(map.remove("commands"))?,
         options,
@@ -197,6 +203,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     }
     if !head.conversation.is_empty() {
         fields.push(("conversation", named(&head.conversation)));
+    }
+    if let Some(history) = &head.history {
+        fields.push(("history", serde_json::to_string(&StoredJson(history)).unwrap_or_default()));
     }
     if let Some(id) = &head.conversation_id {
         fields.push(("conversation_id", id.clone()));
@@ -232,6 +241,7 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         inputs: named_from_json(json("inputs")?)?,
         sys: named_from_json(json("sys")?)?,
         conversation: named_from_json(json("conversation")?)?,
+        history: json("history")?.map(stored_from_json).transpose()?,
         conversation_id: fields.get("conversation_id").cloned(),
         commands: breakpoints_from_json(json("commands")?)?,
         options: match json("options")? {
@@ -326,8 +336,16 @@ impl Serialize for NodeJson<'_> {
         if node.failures > 0 {
             map.serialize_entry("failures", &node.failures)?;
         }
+        if let Some(reason) = &node.parked {
+            map.serialize_entry("parked", &**reason)?;
+        }
         let mut rest = JsonMap::new();
         open::write_spent(&mut rest, &node.spent);
+        if node.charged != Spent::default() {
+            let mut charged = JsonMap::new();
+            open::write_spent(&mut charged, &node.charged);
+            rest.insert("charged".into(), charged.into());
+        }
         if let Some(body) = &node.body {
             open::write_body(&mut rest, body);
         }
@@ -362,6 +380,8 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         error: words("error").map(Arc::from),
         failures: small("failures").unwrap_or(0),
         spent: open::read_spent(&map),
+        charged: map.get("charged").and_then(Json::as_object).map(open::read_spent).unwrap_or_default(),
+        parked: words("parked").map(Arc::from),
         body: open::read_body(map.get("body"))?,
         inside: open::read_tally(map.get("inside")),
     })

@@ -154,6 +154,7 @@ impl From<SubmitError> for ApiError {
             | SubmitError::UnknownOption { .. }
             | SubmitError::Option { .. }
             | SubmitError::Conversation { .. }
+            | SubmitError::Memory(_)
             | SubmitError::Command { .. }
             | SubmitError::Root(_)
             | SubmitError::ConversationId

@@ -8,6 +8,7 @@ mod conversation;
 pub(crate) mod files;
 mod import;
 mod inputs;
+mod memory;
 mod options;
 mod sys;
 #[cfg(test)]
@@ -82,6 +83,9 @@ pub enum SubmitError {
         /// The type that the workflow gives it.
         expected: &'static str,
     },
+    /// A turn that does not fit.
+    #[error("memory[{0}] must be an object with the texts query and answer, and perhaps a list of files")]
+    Memory(usize),
     /// A command that does not fit.
     #[error("{place} {reason}")]
     Command {
@@ -173,6 +177,8 @@ pub struct Submission {
     /// The conversation it belongs to; empty for a new one. What it remembers is taken where `conversation` says
     /// nothing.
     pub conversation_id: Option<String>,
+    /// The turns of the conversation before it, oldest first: objects with `query`, `answer` and perhaps `files`.
+    pub memory: Vec<Json>,
     /// Commands that wait for nodes: objects with `after`, `command` and what belongs to it.
     pub commands: Vec<Json>,
     /// How many workflows deep it is called by others.
@@ -203,6 +209,7 @@ impl Submission {
             sys,
             conversation: JsonMap::new(),
             conversation_id: None,
+            memory: Vec::new(),
             commands: Vec::new(),
             call_depth: 0,
             user: String::new(),
@@ -265,6 +272,7 @@ impl Submitter {
         let files = files::of_request(&graph.features, &submission.files)?;
         // So that what does not fit is refused before a key is reserved.
         inputs::of_conversation(graph, &submission.conversation)?;
+        let history = memory::history(&submission.memory)?;
         commands::read_breakpoints(submission.commands.clone(), graph)?;
         let depth_max = self.config.run.call_depth_max;
         if submission.call_depth > depth_max {
@@ -326,6 +334,10 @@ impl Submitter {
             inputs: apart.named(inputs).await?,
             sys: apart.named(sys).await?,
             conversation: apart.named(conversation).await?,
+            history: match history {
+                Some(turns) => Some(apart.value(memory::NAME, turns).await?),
+                None => None,
+            },
             conversation_id,
             commands: commands::breakpoints(submission.commands, graph, &mut apart).await?,
             options,

@@ -46,7 +46,7 @@ async fn ask(
     on_delta: DeltaSink<'_>,
 ) -> Result<(Model, ModelReply), NodeFailure> {
     let model = providers.resolve(config)?;
-    let reply = model.ask(prompt, on_delta).await?;
+    let reply = model.ask(prompt.into(), on_delta).await?;
     Ok((model, reply))
 }
 

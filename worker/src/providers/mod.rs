@@ -12,12 +12,13 @@ pub mod sse;
 use std::fmt;
 use std::time::Duration;
 
-use tidemill_common::nodes::llm::prompt::Message;
+use tidemill_common::nodes::llm::ModelMode;
+use tidemill_common::nodes::llm::message::{Message, ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::value::JsonMap;
 
 pub use errors::{ErrorClass, ModelError};
-pub use profile::{Model, Providers, ProvidersConfig};
+pub use profile::{Model, Providers, ProvidersConfig, Question};
 
 /// One question to a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +33,12 @@ pub struct ChatRequest {
     pub params: JsonMap,
     /// Texts that end the reply; empty: not sent.
     pub stop: Vec<String>,
+    /// Tools that the model may call; empty: none, and nothing is said of tools.
+    pub tools: Vec<ToolSpec>,
+    /// How the model is asked: with messages, or with the one text of the only message.
+    pub mode: ModelMode,
+    /// Whether the reply is to come in pieces.
+    pub stream: bool,
 }
 
 /// A reply, complete.
@@ -39,6 +46,8 @@ pub struct ChatRequest {
 pub struct ModelReply {
     /// All pieces of text together.
     pub text: String,
+    /// The calls that the model asks for, whole, in its order.
+    pub tool_calls: Vec<ToolCall>,
     /// The provider's own word for why the reply ended, such as `stop` or `length`; none when it gave none.
     pub finish_reason: Option<String>,
     /// What the provider counted; zero when it does not count.

@@ -100,6 +100,7 @@ impl Play {
             inputs,
             sys: vec![("user_id".into(), Stored::Inline(Segment::string("u")))],
             conversation: Vec::new(),
+            history: None,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

@@ -185,6 +185,7 @@ fn check_events(play: &Play) {
             | EventKind::NodeRunBodyStarted { .. }
             | EventKind::NodeRunBodyNext { .. }
             | EventKind::NodeRunBodyEnded { .. }
+            | EventKind::NodeStep { .. }
             | EventKind::NodeRunRetry { .. } => {}
         }
     }

@@ -44,6 +44,13 @@ impl Decimal {
         Self { digits: self.widened(scale).saturating_add(other.widened(scale)), scale }
     }
 
+    /// The difference, or zero when the other is larger; it has the larger scale of the two.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        let scale = self.scale.max(other.scale);
+        Self { digits: self.widened(scale).saturating_sub(other.widened(scale)), scale }
+    }
+
     /// Plain notation whatever the size: `0.0000001`.
     pub fn fixed(self) -> String {
         let digits = self.digits.to_string();

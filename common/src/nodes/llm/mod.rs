@@ -5,6 +5,8 @@
 
 pub mod context;
 pub mod decimal;
+pub mod history;
+pub mod message;
 pub mod params;
 mod parse;
 pub mod prompt;

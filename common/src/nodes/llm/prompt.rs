@@ -5,6 +5,7 @@
 
 use serde_json::{Value as Json, json};
 
+use super::message::Message;
 use super::record::{self, Inputs, Secrets};
 use super::{
     LlmData, Memory, MessageTemplate, ModelMode, PromptTemplate, Role, TextTemplate, context, params,
@@ -15,15 +16,6 @@ use crate::nodes::evaluate::UndefinedNames;
 use crate::value::jinja::JinjaTemplate;
 use crate::value::template::Template;
 use crate::value::{Segment, Variables};
-
-/// A message as it is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// Who says it.
-    pub role: Role,
-    /// What is said; never empty.
-    pub text: String,
-}
 
 /// What is sent to a model.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,9 +33,11 @@ impl Prompt {
     pub fn record(&self, mode: ModelMode) -> Json {
         let one = |m: &Message| match mode {
             ModelMode::Chat => {
-                json!({"role": m.role.name(), "text": self.secrets.masked(&m.text), "files": []})
+                json!({"role": m.role.name(), "text": self.secrets.masked(&m.joined_text()), "files": []})
             }
-            ModelMode::Completion => json!({"role": m.role.name(), "text": self.secrets.masked(&m.text)}),
+            ModelMode::Completion => {
+                json!({"role": m.role.name(), "text": self.secrets.masked(&m.joined_text())})
+            }
         };
         self.messages.iter().map(one).collect()
     }
@@ -87,7 +81,7 @@ fn assemble_openly(
         PromptTemplate::Chat(templates) => fill.chat(templates)?,
         PromptTemplate::Completion(text) => vec![fill.completion(text)?],
     };
-    messages.retain(|message| !message.text.is_empty());
+    messages.retain(|message| !message.is_empty());
     if messages.is_empty() {
         return Err(NodeFailure::new("NoPromptFoundError", NO_PROMPT));
     }
@@ -112,10 +106,10 @@ impl Fill<'_> {
             if template.role == Role::Tool {
                 return Err(NodeFailure::new("NotImplementedError", "Role tool is not supported"));
             }
-            messages.push(Message { role: template.role, text: self.text(&template.text)? });
+            messages.push(Message::text(template.role, self.text(&template.text)?));
         }
         if let Some(memory) = &self.data.memory {
-            messages.push(Message { role: Role::User, text: self.render(&self.query(memory)) });
+            messages.push(Message::text(Role::User, self.render(&self.query(memory))));
         }
         Ok(messages)
     }
@@ -130,7 +124,7 @@ impl Fill<'_> {
         let query =
             self.data.memory.as_ref().map(|memory| self.query(memory)).filter(|query| !query.is_empty());
         let text = query.map_or(text.clone(), |query| format!("{query}\n{text}"));
-        Ok(Message { role: Role::User, text })
+        Ok(Message::text(Role::User, text))
     }
 
     fn text(&self, template: &TextTemplate) -> Result<String, NodeFailure> {

@@ -48,7 +48,7 @@ fn run(changes: Json) -> (Result<Prompt, NodeFailure>, Inputs) {
 
 fn messages(changes: Json) -> Json {
     let prompt = run(changes).0.unwrap();
-    prompt.messages.iter().map(|m| json!([m.role.name(), m.text])).collect()
+    prompt.messages.iter().map(|m| json!([m.role.name(), m.joined_text()])).collect()
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn secrets_are_sent_and_never_recorded() {
     }));
     let mut inputs = Inputs::new();
     let prompt = assemble(&data, &pool, UndefinedNames::Empty, &mut inputs).unwrap();
-    assert_eq!(prompt.messages[0].text, "sk-hidden-key sk-hidden-key");
+    assert_eq!(prompt.messages[0].joined_text(), "sk-hidden-key sk-hidden-key");
     assert_eq!(inputs.len(), 5);
     let shown = format!("{inputs:?} {} {:?}", prompt.record(ModelMode::Chat), prompt.secrets);
     assert!(!shown.contains("hidden-key"), "{shown}");

@@ -70,6 +70,8 @@ pub(super) fn write(n: u8) -> RunWrite {
         collected_cleared: false,
         collected: Vec::new(),
         pauses: Vec::new(),
+        ledger: Vec::new(),
+        has_ledger: false,
         conversation: None,
         held_cleared: false,
         held: Vec::new(),

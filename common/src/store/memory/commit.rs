@@ -79,6 +79,7 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
         };
     }
     run.pauses.extend(write.pauses.iter().cloned());
+    run.ledger.extend(write.ledger.iter().cloned());
     if write.held_cleared {
         run.held.clear();
     }

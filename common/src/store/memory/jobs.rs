@@ -9,10 +9,13 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::queue::Place;
 use super::shard::Shard;
-use super::{Inner, MemoryStore, announce, look};
+use super::{Inner, MemoryStore, announce, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
-use crate::store::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Meta, StoreError};
+use crate::store::{
+    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, JournalOf, Meta, StepBegin, StepKept,
+    StoreError,
+};
 
 struct MemoryJobReader {
     inner: Arc<Inner>,
@@ -207,6 +210,26 @@ impl Jobs for MemoryStore {
 
     async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
         Ok(Box::new(MemoryHints(self.inner.hints.subscribe())))
+    }
+
+    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        Ok(journal::begin(space.shard(of.shard), of, step, another, now))
+    }
+
+    async fn record_step(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        fact: (&'static str, &str),
+    ) -> Result<StepKept, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let kept = journal::record(space.shard(of.shard), of, step, result, fact, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(kept)
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

@@ -9,6 +9,7 @@ mod commit;
 mod dead;
 mod inspect;
 mod jobs;
+mod journal;
 mod pauses;
 mod queue;
 mod runs;

@@ -84,6 +84,10 @@ pub(super) struct Run {
     /// Keys of commands and the hashes of what they asked.
     pub(super) commands: HashMap<String, String>,
     pub(super) held: Vec<String>,
+    /// Results of steps of its jobs, and marks of their tries.
+    pub(super) journal: HashMap<String, String>,
+    /// What its model calls cost.
+    pub(super) ledger: HashMap<String, String>,
     pub(super) events: Stream<Vec<(String, String)>>,
     pub(super) blobs: BTreeMap<BlobId, u64>,
     pub(super) graph: String,

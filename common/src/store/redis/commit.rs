@@ -158,6 +158,7 @@ impl RedisOwner {
         }
         write_fields(pipe, &self.keys.collected(write.run), &write.collected);
         set_fields(pipe, &self.keys.pauses(write.run), &write.pauses);
+        set_fields(pipe, &self.keys.ledger(write.run), &write.ledger);
         if let Some(kept) = &write.conversation {
             self.write_conversation(pipe, kept);
         }
@@ -206,6 +207,9 @@ impl RedisOwner {
             pipe.cmd("ZADD").arg(keys.ended(shard)).arg(at.micros()).arg(&id);
             for key in keys.all_of(run) {
                 pipe.cmd("EXPIRE").arg(key).arg(self.ttl_seconds);
+            }
+            if write.has_ledger {
+                pipe.cmd("EXPIRE").arg(keys.ledger(run)).arg(self.ttl_seconds);
             }
         }
     }

@@ -14,9 +14,13 @@ use super::keys::{GROUP, Keys};
 use super::pubsub::HintMessages;
 use super::replies::{array, entry, pairs, streams, take, unexpected};
 use super::shards::word;
+use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
-use crate::store::{Accepted, Completion, Dead, Delivered, Hints, JobReader, Jobs, Meta, Runs, StoreError};
+use crate::store::{
+    Accepted, Completion, Dead, Delivered, Hints, JobReader, Jobs, JournalOf, Meta, Runs, StepBegin,
+    StepKept, StoreError,
+};
 
 /// Before the first pending entry.
 const START: &str = "0-0";
@@ -235,6 +239,20 @@ impl Jobs for RedisStore {
 
     async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
         Ok(Box::new(HintMessages::open(&self.connector, &self.keys.cancels()).await?))
+    }
+
+    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
+        self.begin(of, step, another, SystemClock.now().micros()).await
+    }
+
+    async fn record_step(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        fact: (&'static str, &str),
+    ) -> Result<StepKept, StoreError> {
+        self.record(of, step, result, fact).await
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

@@ -195,7 +195,15 @@ impl Keys {
     pub fn commands(&self, run: RunId) -> String {
         self.of_run(run, ":commands")
     }
-    /// every key of a run
+    /// hash: results of steps of its jobs; goes by itself
+    pub fn journal(&self, run: RunId) -> String {
+        self.of_run(run, ":journal")
+    }
+    /// hash: what its model calls cost, one by one
+    pub fn ledger(&self, run: RunId) -> String {
+        self.of_run(run, ":ledger")
+    }
+    /// the keys that every run may have
     pub fn all_of(&self, run: RunId) -> [String; 8] {
         [
             self.run(run),

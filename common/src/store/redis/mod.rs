@@ -13,6 +13,7 @@ mod connection;
 mod dead;
 mod follow;
 mod jobs;
+mod journal;
 mod pauses;
 mod pubsub;
 mod replies;

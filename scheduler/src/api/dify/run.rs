@@ -56,6 +56,7 @@ pub async fn run(
         sys: SystemValues::Standard,
         conversation: serde_json::Map::new(),
         conversation_id: None,
+        memory: Vec::new(),
         commands: Vec::new(),
         call_depth: 0,
         user,

@@ -35,6 +35,7 @@ pub async fn submit(
         conversation: take_object(&mut map, "conversation")?.unwrap_or_default(),
         user: take_text(&mut map, "user")?.unwrap_or_default(),
         conversation_id: take_text(&mut map, "conversation_id")?,
+        memory: take_list(&mut map, "memory")?,
         commands: take_list(&mut map, "commands")?,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options: take_object(&mut map, "options")?.unwrap_or_default(),
@@ -44,9 +45,6 @@ pub async fn submit(
         schedule: None,
         has_files: false,
     };
-    if !take_list(&mut map, "memory")?.is_empty() {
-        return Err(ApiError::not_supported("memory is not supported yet"));
-    }
     nothing_left(&map)?;
     let done = state.submitter.submit(submission).await?;
     let status = if done.is_new { StatusCode::CREATED } else { StatusCode::OK };

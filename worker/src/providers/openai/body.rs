@@ -7,7 +7,7 @@ use crate::providers::{ChatRequest, ErrorClass, ModelError};
 /// Writes the body. What the client sets itself wins over parameters of the same name.
 pub(super) fn write(request: &ChatRequest, stream_usage: bool) -> Result<String, ModelError> {
     let messages: Vec<Json> =
-        request.messages.iter().map(|m| json!({"role": m.role.name(), "content": m.text})).collect();
+        request.messages.iter().map(|m| json!({"role": m.role.name(), "content": m.joined_text()})).collect();
     let mut body = Map::new();
     body.insert("model".into(), json!(request.model));
     body.insert("messages".into(), Json::Array(messages));
@@ -51,17 +51,20 @@ fn response_format(label: &str, body: &mut Map<String, Json>) -> Result<(), Mode
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidemill_common::nodes::llm::Role;
-    use tidemill_common::nodes::llm::prompt::Message;
+    use tidemill_common::nodes::llm::message::Message;
+    use tidemill_common::nodes::llm::{ModelMode, Role};
 
     fn body(params: Json, stop: &[&str]) -> Result<Json, ModelError> {
         let Json::Object(params) = params else { panic!("parameters are an object") };
         let request = ChatRequest {
             label: "p".into(),
             model: "m".into(),
-            messages: vec![Message { role: Role::User, text: "hi".into() }],
+            messages: vec![Message::text(Role::User, "hi")],
             params,
             stop: stop.iter().map(ToString::to_string).collect(),
+            tools: Vec::new(),
+            mode: ModelMode::Chat,
+            stream: true,
         };
         write(&request, true).map(|text| serde_json::from_str(&text).unwrap())
     }

@@ -1,8 +1,8 @@
 //! Streams that no well-behaved server sends; the well-behaved ones are tested against the mock of the `cli` crate.
 
 use serde_json::json;
-use tidemill_common::nodes::llm::Role;
-use tidemill_common::nodes::llm::prompt::Message;
+use tidemill_common::nodes::llm::message::Message;
+use tidemill_common::nodes::llm::{ModelMode, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -73,9 +73,12 @@ async fn ask(client: &OpenAi) -> (Vec<String>, Result<ModelReply, ModelError>) {
     let request = ChatRequest {
         label: "p".into(),
         model: "m".into(),
-        messages: vec![Message { role: Role::User, text: "hi".into() }],
+        messages: vec![Message::text(Role::User, "hi")],
         params: serde_json::Map::new(),
         stop: Vec::new(),
+        tools: Vec::new(),
+        mode: ModelMode::Chat,
+        stream: true,
     };
     let mut pieces = Vec::new();
     let reply = client.stream_chat(&request, &mut |piece| pieces.push(piece.to_owned())).await;

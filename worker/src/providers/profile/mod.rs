@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::decimal::Decimal;
+use tidemill_common::nodes::llm::message::{Message, ModelFacts, ToolSpec};
+use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::prompt::Prompt;
 use tidemill_common::nodes::llm::usage::Pricing;
+use tidemill_common::nodes::llm::{ModelConfig, ModelMode};
 
 use super::openai::{OpenAi, Settings};
 use super::{ChatRequest, DeltaSink, ErrorClass, ModelError, ModelProvider, ModelReply};
@@ -69,20 +71,56 @@ pub struct Model {
     name: String,
 }
 
+/// What a model is asked.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The conversation; at least one message.
+    pub messages: Vec<Message>,
+    /// Parameters of the call and texts that end the reply.
+    pub params: Params,
+    /// Tools that the model may call.
+    pub tools: Vec<ToolSpec>,
+    /// With messages, or with the one text of the only message.
+    pub mode: ModelMode,
+    /// Whether the reply is to come in pieces.
+    pub stream: bool,
+}
+
+impl From<&Prompt> for Question {
+    fn from(prompt: &Prompt) -> Self {
+        Self {
+            messages: prompt.messages.clone(),
+            params: prompt.params.clone(),
+            tools: Vec::new(),
+            mode: ModelMode::Chat,
+            stream: true,
+        }
+    }
+}
+
 impl Model {
-    /// Asks with a prompt; see [`ModelProvider::stream_chat`].
+    /// What is known of it that decides how it is asked.
+    pub fn facts(&self) -> ModelFacts {
+        ModelFacts { features: self.settings.features.clone(), context_size: self.settings.context_size }
+    }
+
+    /// Asks; see [`ModelProvider::stream_chat`].
     ///
     /// # Errors
     /// What the provider reports.
-    pub async fn ask(&self, prompt: &Prompt, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
-        let kept = prompt.params.values.iter().filter(|(key, _)| !self.settings.drop_params.contains(key));
+    pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
+        let Question { messages, params, tools, mode, stream } = question;
+        let kept = params.values.iter().filter(|(key, _)| !self.settings.drop_params.contains(key));
         let named = |key: &String| self.settings.param_map.get(key).unwrap_or(key).clone();
         let request = ChatRequest {
             label: self.label.clone(),
             model: self.settings.send_as.clone().unwrap_or_else(|| self.name.clone()),
-            messages: prompt.messages.clone(),
+            messages,
             params: kept.map(|(key, value)| (named(key), value.clone())).collect(),
-            stop: prompt.params.stop.clone(),
+            stop: params.stop.clone(),
+            tools,
+            mode,
+            stream,
         };
         self.client.stream_chat(&request, on_delta).await
     }

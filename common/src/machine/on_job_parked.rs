@@ -1,0 +1,26 @@
+//! A job that has to wait longer than a worker waits: nobody holds it, a timer brings it back as the same attempt.
+
+use std::time::Duration;
+
+use super::changes::TimerChange;
+use super::fact::{JobParked, Timer};
+use super::run::NodeStatus;
+use super::{Step, drive, on_job_started, timeouts};
+
+pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
+    if !on_job_started::is_current(cx, &it.job) {
+        return;
+    }
+    on_job_started::tell_started(cx, &it.job, it.started_at);
+    let (frame, node, attempt) = (it.job.frame.clone(), it.job.node, it.job.attempt);
+    timeouts::over(cx, &frame, node, attempt);
+    cx.update(&frame, node, |state| {
+        state.status = NodeStatus::Retrying;
+        state.job = None;
+        state.parked = Some(it.reason.into());
+    });
+    let due = cx.at.now.plus(Duration::from_millis(it.wait_ms));
+    cx.out.timers.push(TimerChange::Set(due, Timer::Retry { frame, node, attempt }));
+    // Another node of this run may have waited for its turn.
+    drive::drive(cx);
+}

@@ -1,0 +1,54 @@
+//! A step of a job: what it tells becomes events, what it cost is counted now. The journal keeps its result; both were
+//! written at once, so what is recorded is told and charged exactly once.
+
+use serde_json::json;
+
+use super::body::Spent;
+use super::changes::EventKind;
+use super::fact::{Charge, JobRef, JobStepped};
+use super::{Step, on_job_started};
+
+pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
+    if let Some(charge) = &it.charge {
+        count(cx, &it.job, charge);
+    }
+    if !on_job_started::is_current(cx, &it.job) {
+        return;
+    }
+    on_job_started::tell_started(cx, &it.job, it.started_at);
+    for (what, data) in it.events {
+        let about = cx.about(&it.job.frame, it.job.node);
+        cx.tell(EventKind::NodeStep { about, what, data });
+    }
+}
+
+/// Counts a call, also of a holder that is not the newest any more: it was paid for, and its result will be used.
+fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
+    let is_open = |node: &super::run::NodeState| node.status.is_open() && node.attempt == job.attempt;
+    if !cx.run.node(&job.frame, job.node).is_some_and(is_open) {
+        return;
+    }
+    let spent = Spent::of(Some(&charge.usage));
+    cx.update(&job.frame, job.node, |node| {
+        node.spent = node.spent.plus(&spent);
+        node.charged = node.charged.plus(&spent);
+    });
+    let execution = cx.execution(&job.frame, job.node);
+    note(cx, format!("{execution}/{}", charge.key), job, charge);
+}
+
+fn note(cx: &mut Step<'_>, field: String, job: &JobRef, charge: &Charge) {
+    let usage = &charge.usage;
+    let entry = json!({
+        "at": cx.at.now.micros(),
+        "node": cx.run.graph.node(job.node).id.as_str(),
+        "provider": charge.model.0,
+        "model": charge.model.1,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+        "total_price": usage.total_price,
+        "currency": usage.currency,
+    });
+    cx.out.ledger.push((field, entry.to_string()));
+}

@@ -1,0 +1,54 @@
+//! The journal of a run, as `begin_step.lua` and `record_step.lua` keep it.
+
+use super::shard::Shard;
+use crate::clock::Timestamp;
+use crate::store::{JournalOf, StepBegin, StepKept};
+
+pub(super) fn begin(
+    shard: &mut Shard,
+    of: &JournalOf,
+    step: &str,
+    another: bool,
+    now: Timestamp,
+) -> StepBegin {
+    if !is_held(shard, of) {
+        return StepBegin::NotYours;
+    }
+    let journal = &mut shard.runs.entry(of.run).or_default().journal;
+    if let Some(known) = journal.get(&of.field(step)) {
+        return StepBegin::Known(known.clone());
+    }
+    let mark = of.mark(step);
+    let begun = (1u32..).take_while(|number| journal.contains_key(&format!("{mark}{number}"))).last();
+    let last = begun.and_then(|number| journal.get(&format!("{mark}{number}")));
+    // A try that an earlier attempt of the node made has ended, or nobody would have made this attempt.
+    let is_of_this = last.is_some_and(|text| text.split(' ').next() == Some(&of.attempt.to_string()));
+    let again = is_of_this && !another;
+    let attempt = begun.unwrap_or(0) + u32::from(!again);
+    journal.insert(format!("{mark}{attempt}"), format!("{} {}", of.attempt, now.micros()));
+    StepBegin::Begin { attempt, possible_duplicate: again }
+}
+
+pub(super) fn record(
+    shard: &mut Shard,
+    of: &JournalOf,
+    step: &str,
+    result: &str,
+    (kind, fact): (&'static str, &str),
+    now: Timestamp,
+) -> StepKept {
+    if !is_held(shard, of) {
+        return StepKept::NotYours;
+    }
+    let journal = &mut shard.runs.entry(of.run).or_default().journal;
+    if journal.contains_key(&of.field(step)) {
+        return StepKept::Kept;
+    }
+    journal.insert(of.field(step), result.to_string());
+    shard.add_fact(now, of.run.to_string(), kind, fact);
+    StepKept::Kept
+}
+
+fn is_held(shard: &Shard, of: &JournalOf) -> bool {
+    shard.queues.get(&*of.queue).is_some_and(|queue| queue.is_held(of.entry, &of.consumer, of.number))
+}

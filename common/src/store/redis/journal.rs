@@ -1,0 +1,81 @@
+//! The journal of a run: results of steps of its jobs, each written once by whoever holds the job.
+
+use redis::Value;
+
+use super::RedisStore;
+use super::connection::args;
+use super::keys::GROUP;
+use super::replies::unexpected;
+use super::shards::word;
+use crate::limits;
+use crate::store::{JournalOf, StepBegin, StepKept, StoreError};
+
+impl RedisStore {
+    pub(super) async fn begin(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        another: bool,
+        now_micros: i64,
+    ) -> Result<StepBegin, StoreError> {
+        const DOING: &str = "beginning a step of a job";
+        let keys = [self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run)];
+        let list = args![
+            GROUP,
+            &*of.consumer,
+            of.entry.to_string(),
+            of.number,
+            of.field(step),
+            of.mark(step),
+            of.attempt,
+            if another { "next" } else { "" },
+            now_micros,
+            limits::JOURNAL_SECONDS,
+        ];
+        let answer: Vec<Value> = self.connector.run(DOING, &self.scripts.begin_step, &keys, &list).await?;
+        let mut parts = answer.into_iter().map(word);
+        let first = parts.next().unwrap_or_default();
+        let mut number = || parts.next().and_then(|text| text.parse::<u32>().ok());
+        match first.as_str() {
+            "STALE" => Ok(StepBegin::NotYours),
+            "KNOWN" => Ok(StepBegin::Known(parts.next().unwrap_or_default())),
+            "BEGIN" => match (number(), number()) {
+                (Some(attempt), Some(again)) => {
+                    Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1 })
+                }
+                _ => Err(unexpected(DOING, "a try without a number")),
+            },
+            other => Err(unexpected(DOING, other)),
+        }
+    }
+
+    pub(super) async fn record(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        fact: (&'static str, &str),
+    ) -> Result<StepKept, StoreError> {
+        const DOING: &str = "keeping a step of a job";
+        let keys =
+            [self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run), self.keys.inbox(of.shard)];
+        let list = args![
+            GROUP,
+            &*of.consumer,
+            of.entry.to_string(),
+            of.number,
+            of.field(step),
+            result,
+            of.run.to_string(),
+            fact.0,
+            fact.1,
+            limits::JOURNAL_SECONDS,
+        ];
+        let answer: String = self.connector.run(DOING, &self.scripts.record_step, &keys, &list).await?;
+        match answer.as_str() {
+            "STORED" | "KNOWN" => Ok(StepKept::Kept),
+            "STALE" => Ok(StepKept::NotYours),
+            other => Err(unexpected(DOING, other)),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Steps of a job: what must not be done twice when the job is handed out again. A step begins with a mark in the run's
+//! journal and ends with its result there; the fact that tells of it is written with the result, or neither is.
+//!
+//! A job without steps pays nothing for this. A job that was taken away meanwhile learns it at its next step and ends
+//! there: none of these calls return then, the job's task is stopped.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tidemill_common::ids::ExecutionId;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::fact::Charge;
+use tidemill_common::nodes::Usage;
+use tidemill_common::store::{Jobs, JournalOf, StepBegin, StepKept, StoreError};
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::fact::Report;
+
+use crate::backoff::Backoff;
+use crate::hand::Hand;
+use crate::metrics;
+
+/// How often the journal is asked that answers with nonsense.
+const NONSENSE_MAX: u32 = 3;
+
+/// What is known of a step when it is its turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Begun {
+    /// It was done before; this came of it, and it is told and charged already.
+    Known(Json),
+    /// It is to be done now.
+    Try(Try),
+}
+
+/// A try of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Try {
+    /// Its number, from 1. A job that is handed out again goes on with the try that was under way.
+    pub number: u32,
+    /// Somebody has begun this very try and not told what came of it.
+    pub possible_duplicate: bool,
+    /// What its calls carry as `Idempotency-Key`, where the other side takes one.
+    pub idempotency_key: String,
+}
+
+/// What a step tells.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Events, in order.
+    pub events: Vec<(StepEvent, JsonMap)>,
+    /// What it cost, and which model was asked: the provider as the workflow names it, the model's name.
+    pub charge: Option<(Usage, (String, String))>,
+}
+
+/// The steps of one job. A node is given this with its attempt.
+pub struct Steps {
+    hand: Hand,
+    of: JournalOf,
+    wait_max: Duration,
+}
+
+impl Steps {
+    pub(crate) fn new(hand: &Hand, execution: ExecutionId) -> Self {
+        let of = JournalOf {
+            shard: hand.place.shard,
+            queue: hand.place.queue.clone(),
+            entry: hand.place.entry,
+            number: hand.number,
+            consumer: hand.core.consumer.clone(),
+            run: hand.run,
+            execution,
+            attempt: hand.name.attempt,
+        };
+        Self { hand: hand.clone(), of, wait_max: hand.core.settings.job_wait_max }
+    }
+
+    /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
+    pub async fn begin(&self, step: &str) -> Begun {
+        loop {
+            match self.ask(step, false).await {
+                StepBegin::Begin { attempt, possible_duplicate } => {
+                    return Begun::Try(self.the_try(step, attempt, possible_duplicate));
+                }
+                StepBegin::Known(text) => match serde_json::from_str(&text) {
+                    Ok(result) => return Begun::Known(result),
+                    Err(error) => {
+                        // Written by nobody of ours.
+                        tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
+                        return self.lost().await;
+                    }
+                },
+                StepBegin::NotYours => return self.lost().await,
+            }
+        }
+    }
+
+    /// Begins another try of a step whose try has failed.
+    pub async fn again(&self, step: &str) -> Begun {
+        match self.ask(step, true).await {
+            StepBegin::Begin { attempt, .. } => Begun::Try(self.the_try(step, attempt, false)),
+            StepBegin::Known(_) | StepBegin::NotYours => self.begin(step).await,
+        }
+    }
+
+    /// Keeps the result of a step; when this returns it will not be done again, and it is told and charged once.
+    /// `number` is that of the try that succeeded.
+    pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
+        let Told { events, charge } = told;
+        let charge = charge.map(|(usage, model)| Charge { key: format!("{step}/{number}"), usage, model });
+        let report = Report::Step { started_at: self.hand.started_at, events, charge };
+        let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
+        let result = result.to_string();
+        let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact));
+        match self.until_answered(record).await {
+            StepKept::Kept => metrics::STEPS.count(),
+            StepKept::NotYours => self.lost().await,
+        }
+    }
+
+    /// Tells something that needs no memory: it may be told again when the job is handed out again.
+    pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
+        let report = Report::Step { started_at: self.hand.started_at, events, charge: None };
+        let lane = self.hand.core.lanes.of(self.of.shard);
+        lane.report(self.of.run, report.kind(), report.to_json(&self.hand.name));
+    }
+
+    /// Waits. What takes longer than `worker.job_wait_max_ms` is waited for in Redis: the job is put down, with the
+    /// reason where people look for it, and handed out again when its time has come; this does not return then, and
+    /// whoever takes the job up goes on behind its last recorded step.
+    pub async fn wait(&self, wait: Duration, reason: &str) {
+        if wait <= self.wait_max {
+            return tokio::time::sleep(wait).await;
+        }
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, wait_ms, reason, "job is parked");
+        metrics::PARKED.count();
+        self.hand.park(wait_ms, reason.to_owned());
+        std::future::pending().await
+    }
+
+    fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {
+        if possible_duplicate {
+            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "a call may be made twice");
+        }
+        let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
+        Try { number, possible_duplicate, idempotency_key }
+    }
+
+    async fn ask(&self, step: &str, another: bool) -> StepBegin {
+        self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await
+    }
+
+    fn jobs(&self) -> &dyn Jobs {
+        &*self.hand.core.jobs
+    }
+
+    /// Repeats a request until it is answered; all of them bear that.
+    async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> T {
+        let (mut backoff, mut nonsense) = (Backoff::default(), 0);
+        loop {
+            match request().await {
+                Ok(answer) => return answer,
+                Err(error) => {
+                    nonsense += u32::from(!error.is_passing());
+                    if nonsense >= NONSENSE_MAX {
+                        tracing::error!(run = %self.of.run, %error, "the journal cannot be used; the job is left to others");
+                        return self.lost().await;
+                    }
+                    tracing::warn!(run = %self.of.run, %error, "the journal does not answer");
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    /// The job is not ours any more: its task is stopped here.
+    async fn lost<T>(&self) -> T {
+        self.hand.core.held.lose(&self.hand.place, self.hand.number);
+        std::future::pending().await
+    }
+}
