@@ -11,6 +11,7 @@ mod fixtures;
 mod inbox;
 mod jobs;
 mod runs;
+mod steps;
 mod sweeping;
 mod taking_over;
 mod timers;
@@ -155,6 +156,11 @@ cases! {
         hints_arrive,
         lost_jobs_are_those_that_nobody_waits_for,
         trimming_a_queue_loses_no_job,
+    },
+    steps::{
+        a_step_is_recorded_once_with_its_fact,
+        tries_of_a_step_are_counted_where_the_job_goes_on,
+        only_the_holder_of_a_job_records_its_steps,
     },
     dead::{
         dead_letters_are_listed_newest_first_page_by_page,
