@@ -6,6 +6,7 @@
 mod claims;
 mod commits;
 mod controlling;
+mod conversing;
 mod dead;
 mod fixtures;
 mod inbox;
@@ -156,6 +157,10 @@ cases! {
         hints_arrive,
         lost_jobs_are_those_that_nobody_waits_for,
         trimming_a_queue_loses_no_job,
+    },
+    conversing::{
+        runs_enter_a_conversation_one_behind_the_other,
+        the_turn_of_a_run_that_has_ended_is_kept_once,
     },
     steps::{
         a_step_is_recorded_once_with_its_fact,
