@@ -138,12 +138,13 @@ async fn attempt(hand: Hand, job: Job) {
         Ok(done) => done,
         Err(_) => (timed_out(node, limit), None),
     };
+    let is_in_outputs = progress.lock().is_in(&result);
     let spilled = spill(result, variables.as_ref(), sizes(&hand, &options));
     drop(variables);
     let streamed = {
         let mut progress = progress.lock();
         // What is not sent is taken from the outputs, if it ended well and they are at hand.
-        if spilled.failed || !spilled.blobs.is_empty() {
+        if spilled.failed || !spilled.blobs.is_empty() || !is_in_outputs {
             progress.flush();
         }
         progress.streamed()
@@ -212,13 +213,28 @@ async fn outside(
     progress: &SharedProgress,
 ) -> NodeResult {
     let mut on_delta = |text: &str| progress.lock().push(text);
+    let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
     let Outside { providers, http, files } = &hand.core.outside;
-    let (code, documents, on_delta) = (&hand.core.code, &hand.core.documents, &mut on_delta);
+    let (code, documents) = (&hand.core.code, &hand.core.documents);
+    let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &**files;
     let steps = &Steps::new(hand, name.execution);
-    let attempt =
-        Attempt { node, variables, options, providers, http, files, code, documents, steps, name, on_delta };
-    executor.run(attempt).await
+    executor
+        .run(Attempt {
+            node,
+            variables,
+            options,
+            providers,
+            http,
+            files,
+            code,
+            documents,
+            steps,
+            name,
+            on_delta,
+            on_thought,
+        })
+        .await
 }
 
 /// Evaluates a pure node on a thread where it may take long.

@@ -38,7 +38,12 @@ pub struct Attempt<'a> {
     pub documents: &'a DocumentNodes,
     /// Takes the pieces of what the node streams.
     pub on_delta: DeltaSink<'a>,
+    /// Takes what a model thinks.
+    pub on_thought: ThoughtSink<'a>,
 }
+
+/// Takes the pieces of what a model thinks, none of them empty but perhaps the last, which is marked.
+pub type ThoughtSink<'a> = &'a mut (dyn FnMut(&str, bool) + Send);
 
 /// An attempt among all that there are; handed out again it has the same name.
 #[derive(Debug, Clone, Copy)]

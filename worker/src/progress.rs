@@ -1,6 +1,9 @@
-//! What a job tells while it runs: that it has started, and the text it streams. The first piece after a quiet time goes
-//! out at once, the following ones are gathered for at most `worker.chunk_gather_ms`. A job that ends before anything is
-//! due tells nothing.
+//! What a job tells while it runs: that it has started, the text it streams, and what its model thinks. The first piece
+//! after a quiet time goes out at once, the following ones are gathered for at most `worker.chunk_gather_ms`. A job that
+//! ends before anything is due tells nothing.
+//!
+//! Text is counted, and what did not arrive is found in the outputs. Thoughts are told and forgotten: a job that is handed
+//! out again tells them again. Both keep their order: where one kind follows the other, what is pending goes first.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -9,10 +12,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use serde_json::json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::limits;
-use tidemill_common::value::Selector;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::value::{JsonMap, Selector};
 use tidemill_common::wire::fact::{JobName, Report};
 use tokio::time::Instant;
 
@@ -39,6 +45,7 @@ pub(crate) struct Progress {
     /// Bytes that were sent.
     sent: u64,
     pending: String,
+    thought: String,
     last: Option<Instant>,
 }
 
@@ -62,6 +69,7 @@ impl Progress {
             announced: false,
             sent: 0,
             pending: String::new(),
+            thought: String::new(),
             last: None,
         }
     }
@@ -71,8 +79,9 @@ impl Progress {
         if self.selector.is_none() || text.is_empty() {
             return;
         }
-        self.pending.push_str(text);
         let now = Instant::now();
+        self.send_thought(now, false);
+        self.pending.push_str(text);
         let quiet = self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         // Text that waits already is due by itself.
         if self.gather.is_zero() || quiet && self.pending.len() == text.len() && !self.lane.is_busy() {
@@ -80,27 +89,53 @@ impl Progress {
         }
     }
 
+    /// Takes a piece of what a model thinks. It is told where its text is read, as an event of the node.
+    pub(crate) fn think(&mut self, text: &str, is_last: bool) {
+        if self.selector.is_none() {
+            return;
+        }
+        self.flush_text();
+        let now = Instant::now();
+        let quiet = self.thought.is_empty() && self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
+        self.thought.push_str(text);
+        if is_last || self.gather.is_zero() || quiet && !self.lane.is_busy() {
+            self.send_thought(now, is_last);
+        }
+    }
+
+    /// Whether the text that was streamed is, to its last byte, an output: not so where the output is tidied up.
+    pub(crate) fn is_in(&self, result: &NodeResult) -> bool {
+        let Some([_, name]) = self.selector.as_deref() else { return true };
+        let output = result.outputs.iter().find(|(known, _)| known == name);
+        output.is_some_and(|(_, segment)| segment.text().len() as u64 == self.sent + self.pending.len() as u64)
+    }
+
     /// When something is to be told.
     fn due(&self) -> Option<Instant> {
-        if !self.pending.is_empty() {
+        if !self.pending.is_empty() || !self.thought.is_empty() {
             return Some(self.last.unwrap_or(self.began) + self.gather);
         }
         (!self.announced).then(|| self.began + STARTED_AFTER)
     }
 
     fn fire(&mut self, now: Instant) {
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.thought.is_empty() {
             self.announced = true;
             self.report(&Report::Started { at: self.started_at });
-        } else if self.lane.is_busy() && self.pending.len() < PENDING_BYTES_MAX {
+        } else if self.lane.is_busy() && self.pending.len() + self.thought.len() < PENDING_BYTES_MAX {
             self.last = Some(now);
         } else {
-            self.send(now);
+            self.flush();
         }
     }
 
     /// Sends what is pending.
     pub(crate) fn flush(&mut self) {
+        self.send_thought(Instant::now(), false);
+        self.flush_text();
+    }
+
+    fn flush_text(&mut self) {
         if !self.pending.is_empty() {
             self.send(Instant::now());
         }
@@ -121,6 +156,22 @@ impl Progress {
         metrics::CHUNKS.count();
         self.announced = true;
         self.sent += length;
+        self.last = Some(now);
+    }
+
+    fn send_thought(&mut self, now: Instant, is_last: bool) {
+        let Some(selector) = &self.selector else { return };
+        if self.thought.is_empty() && !is_last {
+            return;
+        }
+        let text = std::mem::take(&mut self.thought);
+        let mut data = JsonMap::new();
+        data.insert("selector".into(), json!([selector[0], "reasoning_content"]));
+        data.insert("chunk".into(), json!(text));
+        data.insert("is_final".into(), json!(is_last));
+        let events = vec![(StepEvent::ReasoningChunk, data)];
+        self.report(&Report::Step { started_at: self.started_at, events, charge: None });
+        self.announced = true;
         self.last = Some(now);
     }
 

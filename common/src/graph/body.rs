@@ -59,6 +59,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Assigner(_)
         | NodeData::HumanInput(_)
         | NodeData::Llm(_)
+        | NodeData::QuestionClassifier(_)
+        | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
         | NodeData::ListOperator(_)

@@ -256,12 +256,22 @@ pub enum StepEvent {
     ToolCallCompleted,
     /// A tool has failed.
     ToolCallFailed,
+    /// A piece of what a model thinks (Dify).
+    ReasoningChunk,
+    /// The passages that a model was given (Dify).
+    RetrieverResource,
 }
 
 impl StepEvent {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::AgentLog, Self::ToolCallStarted, Self::ToolCallCompleted, Self::ToolCallFailed];
+    pub const ALL: [Self; 6] = [
+        Self::AgentLog,
+        Self::ToolCallStarted,
+        Self::ToolCallCompleted,
+        Self::ToolCallFailed,
+        Self::ReasoningChunk,
+        Self::RetrieverResource,
+    ];
     /// The type of the event that it becomes.
     pub const fn name(self) -> &'static str {
         match self {
@@ -269,6 +279,8 @@ impl StepEvent {
             Self::ToolCallStarted => "tool_call_started",
             Self::ToolCallCompleted => "tool_call_completed",
             Self::ToolCallFailed => "tool_call_failed",
+            Self::ReasoningChunk => "node_run_reasoning_chunk",
+            Self::RetrieverResource => "node_run_retriever_resource",
         }
     }
     /// The one of a name.

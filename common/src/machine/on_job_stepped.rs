@@ -2,9 +2,9 @@
 //! written at once, so what is recorded is told and charged exactly once.
 
 use super::body::Spent;
-use super::changes::EventKind;
+use super::changes::{EventKind, StepEvent};
 use super::fact::{Charge, JobRef, JobStepped};
-use super::{Step, ledger, on_job_started};
+use super::{Step, ledger, on_job_started, response};
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     if let Some(charge) = &it.charge {
@@ -15,6 +15,9 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     }
     on_job_started::tell_started(cx, &it.job, it.started_at);
     for (what, data) in it.events {
+        if what == StepEvent::ReasoningChunk && !response::is_reached_for(cx, &it.job.frame, it.job.node) {
+            continue;
+        }
         let about = cx.about(&it.job.frame, it.job.node);
         cx.tell(EventKind::NodeStep { about, what, data });
     }

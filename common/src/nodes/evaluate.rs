@@ -58,6 +58,8 @@ pub fn evaluate(
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
+        | NodeData::QuestionClassifier(_)
+        | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
         | NodeData::DocumentExtractor(_)
@@ -95,6 +97,8 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::VariableAggregator(_)
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
+            | NodeData::QuestionClassifier(_)
+            | NodeData::ParameterExtractor(_)
             | NodeData::HttpRequest(_)
             | NodeData::Code(_)
             | NodeData::ListOperator(_)

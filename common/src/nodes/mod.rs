@@ -21,7 +21,9 @@ pub mod knowledge_index;
 pub mod list_operator;
 pub mod llm;
 pub mod loop_;
+pub mod parameter_extractor;
 mod parse;
+pub mod question_classifier;
 pub mod start;
 pub mod template_transform;
 mod trigger;
@@ -105,9 +107,9 @@ node_types! {
     /// a named external tool
     Tool "tool" Executable                                 false true  false;
     /// branch by meaning
-    QuestionClassifier "question-classifier" Branch        false false false;
+    QuestionClassifier "question-classifier" Branch        false false true;
     /// fields from text
-    ParameterExtractor "parameter-extractor" Executable    false false false;
+    ParameterExtractor "parameter-extractor" Executable    false false true;
     /// text from files
     DocumentExtractor "document-extractor" Executable      false false true;
     /// passages for a question
@@ -180,6 +182,10 @@ pub enum NodeData {
     Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`question_classifier`].
+    QuestionClassifier(Box<question_classifier::QuestionClassifierData>),
+    /// See [`parameter_extractor`].
+    ParameterExtractor(Box<parameter_extractor::ParameterExtractorData>),
     /// See [`http_request`].
     HttpRequest(Box<http_request::HttpRequestData>),
     /// See [`code`].

@@ -7,8 +7,8 @@ use super::{
     NodeData, NodeKind, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
 };
 use super::{
-    answer, assigner, document_extractor, end, if_else, list_operator, llm, start, template_transform,
-    variable_aggregator,
+    answer, assigner, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
+    question_classifier, start, template_transform, variable_aggregator,
 };
 use crate::dsl::Problems;
 use crate::value::JsonMap;
@@ -34,6 +34,14 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         }
         NodeKind::Llm => {
             return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
+        }
+        NodeKind::QuestionClassifier => {
+            return question_classifier::QuestionClassifierData::parse(data, problems)
+                .map(|data| NodeData::QuestionClassifier(Box::new(data)));
+        }
+        NodeKind::ParameterExtractor => {
+            return parameter_extractor::ParameterExtractorData::parse(data, problems)
+                .map(|data| NodeData::ParameterExtractor(Box::new(data)));
         }
         NodeKind::HttpRequest => {
             return http_request::HttpRequestData::parse(data, problems)
@@ -81,11 +89,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return TriggerPluginData::parse(data, problems)
                 .map(|data| NodeData::TriggerPlugin(Box::new(data)));
         }
-        NodeKind::Tool
-        | NodeKind::QuestionClassifier
-        | NodeKind::ParameterExtractor
-        | NodeKind::KnowledgeRetrieval
-        | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
+        NodeKind::Tool | NodeKind::KnowledgeRetrieval | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
     };
     check(data, problems);
     Some(NodeData::Unsupported(data.clone()))
@@ -105,6 +109,8 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::QuestionClassifier(data) => data.mentions(&mut mentions),
+        NodeData::ParameterExtractor(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),
         NodeData::Code(data) => data.mentions(&mut mentions),
         NodeData::ListOperator(data) => data.mentions(&mut mentions),

@@ -76,11 +76,13 @@ pub mod kind {
     /// A node failed and is tried again.
     pub const NODE_RUN_RETRY: &str = "node_run_retry";
     /// Those of what happens within a node.
-    pub const STEPS: [&str; 4] = [
+    pub const STEPS: [&str; 6] = [
         StepEvent::AgentLog.name(),
         StepEvent::ToolCallStarted.name(),
         StepEvent::ToolCallCompleted.name(),
         StepEvent::ToolCallFailed.name(),
+        StepEvent::ReasoningChunk.name(),
+        StepEvent::RetrieverResource.name(),
     ];
     /// Those after which nothing comes.
     pub const TERMINAL: [&str; 4] =

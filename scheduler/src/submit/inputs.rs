@@ -43,6 +43,8 @@ fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::QuestionClassifier(_)
+        | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
         | NodeData::ListOperator(_)

@@ -1,63 +1,143 @@
 //! The `llm` node: prompt, call, record. The prompt itself is made in `tidemill-common`.
+//!
+//! Of the reply the node tells what the model says and, where the node wants them apart, what it thinks.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
+use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::nodes::evaluate::UndefinedNames;
+use tidemill_common::nodes::llm::context::Context;
 use tidemill_common::nodes::llm::prompt::{self, Prompt};
-use tidemill_common::nodes::llm::usage::{self, Timing};
-use tidemill_common::nodes::llm::{LlmData, ModelConfig};
+use tidemill_common::nodes::llm::reasoning::{self, Filter, Piece};
+use tidemill_common::nodes::llm::structured::Schema;
+use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
+use tidemill_common::nodes::llm::{LlmData, ModelConfig, ReasoningFormat};
 use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
-use crate::providers::{DeltaSink, Model, ModelReply, Providers};
+use crate::executor::ThoughtSink;
+use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Providers, Question};
 
-/// Runs the node. Pieces of text go to `on_delta` as they arrive, none of them empty; the empty chunk that ends a stream
-/// is the caller's. A failure is part of the result, with the inputs as far as they were known. Every variable that the
+/// Bytes of passages above which only their origin is told: the text itself is in the node's inputs.
+const RESOURCES_BYTES_MAX: usize = 256 * 1024;
+
+/// What the node reaches beside its variables.
+pub struct Means<'a> {
+    /// What becomes of undefined names in Jinja.
+    pub undefined: UndefinedNames,
+    /// Models.
+    pub providers: &'a Providers,
+    /// Takes what the model says, piece by piece, none of them empty; the empty chunk that ends a stream is the caller's.
+    pub on_delta: DeltaSink<'a>,
+    /// Takes what it thinks, where the node wants that apart.
+    pub on_thought: ThoughtSink<'a>,
+    /// Tells something of the node while it runs.
+    pub tell: &'a (dyn Fn(StepEvent, JsonMap) + Send + Sync),
+}
+
+/// Runs the node. A failure is part of the result, with the inputs as far as they were known. Every variable that the
 /// node mentions must be at hand. Dropping the future ends the call.
 pub async fn run(
     data: &LlmData,
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
-    undefined: UndefinedNames,
-    providers: &Providers,
-    on_delta: DeltaSink<'_>,
+    means: Means<'_>,
 ) -> NodeResult {
     let mut result = NodeResult::default();
-    let prompt = match prompt::assemble(data, variables, undefined, &mut result.inputs) {
+    let model = means.providers.resolve(&data.model);
+    // That there is no such model is told where Dify tells it: after all that can be wrong with the prompt.
+    let facts = model.as_ref().map(Model::facts).unwrap_or_default();
+    let prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {
         Ok(prompt) => prompt,
         Err(failure) => return NodeResult { failure: Some(failure), ..result },
     };
-    tracing::debug!(node = %node.id, model = %data.model.name, messages = prompt.messages.len(), "asking the model");
-    match ask(&data.model, &prompt, providers, on_delta).await {
-        Ok((model, reply)) => succeeded(result, data, &prompt, &model, reply),
-        Err(failure) => {
-            // A provider may repeat the prompt in its complaint.
-            let message = prompt.secrets.masked(&failure.message);
-            NodeResult { failure: Some(NodeFailure { message, ..failure }), ..result }
-        }
+    note_asking(node, &data.model, &prompt);
+    if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
+        (means.tell)(StepEvent::RetrieverResource, told(context));
+    }
+    match ask(data, &prompt, model, means.on_delta, means.on_thought).await {
+        Ok(answer) => succeeded(result, data, &prompt, answer),
+        Err(failure) => NodeResult { failure: Some(masked(failure, &prompt)), ..result },
     }
 }
 
-async fn ask(
-    config: &ModelConfig,
-    prompt: &Prompt,
-    providers: &Providers,
-    on_delta: DeltaSink<'_>,
-) -> Result<(Model, ModelReply), NodeFailure> {
-    let model = providers.resolve(config)?;
-    let reply = model.ask(prompt.into(), on_delta).await?;
-    Ok((model, reply))
+/// Leaves a line in the log.
+pub(super) fn note_asking(node: &Node, model: &ModelConfig, prompt: &Prompt) {
+    let (model, messages) = (&model.name, prompt.messages.len());
+    tracing::debug!(node = %node.id, model, messages, "asking the model");
+    if prompt.files_left_out > 0 {
+        let files = prompt.files_left_out;
+        // Dify leaves them out as silently; here the model's table in the configuration is the likely cause.
+        tracing::warn!(node = %node.id, model, files, "files are not sent: the model is not known to see them");
+    }
 }
 
-fn succeeded(
-    result: NodeResult,
+/// A provider may repeat the prompt in its complaint.
+pub(super) fn masked(failure: NodeFailure, prompt: &Prompt) -> NodeFailure {
+    NodeFailure { message: prompt.secrets.masked(&failure.message), ..failure }
+}
+
+/// What a reply cost.
+pub(super) fn bill(model: &Model, reply: &ModelReply) -> Usage {
+    let first_token = reply.first_token.map(|first| first.as_secs_f64());
+    let timing = Timing {
+        latency: reply.latency.as_secs_f64(),
+        first_token,
+        generate: first_token.map(|first| (reply.latency.as_secs_f64() - first).max(0.0)),
+    };
+    usage::bill(reply.tokens, model.pricing.as_ref(), timing)
+}
+
+/// The bill of a call that did not come to a reply.
+pub(super) fn no_bill() -> Usage {
+    usage::bill(Tokens::default(), None, Timing::default())
+}
+
+/// A usage object as an output.
+pub(super) fn usage_segment(usage: &Usage) -> Segment {
+    Segment::new(SegmentType::Object, Json::Object(usage.record.clone()))
+}
+
+/// A reply, and the object in it where one was wanted.
+struct Answer {
+    reply: ModelReply,
+    usage: Usage,
+    structured: Option<JsonMap>,
+}
+
+async fn ask(
     data: &LlmData,
     prompt: &Prompt,
-    model: &Model,
-    reply: ModelReply,
-) -> NodeResult {
-    let usage = bill(model, &reply);
+    model: Result<Model, ModelError>,
+    on_delta: DeltaSink<'_>,
+    on_thought: ThoughtSink<'_>,
+) -> Result<Answer, NodeFailure> {
+    let model = model?;
+    let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
+    let mut question = Question::from(prompt);
+    if let Some(schema) = &schema {
+        schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
+    }
+    let reply = match data.reasoning {
+        ReasoningFormat::Tagged => model.ask(question, on_delta).await?,
+        ReasoningFormat::Separated => {
+            let mut filter = Filter::default();
+            let mut sort = |piece: Piece<'_>| match piece {
+                Piece::Said(text) => on_delta(text),
+                Piece::Thought { text, last } => on_thought(text, last),
+            };
+            let reply = model.ask(question, &mut |delta: &str| filter.push(delta, &mut sort)).await?;
+            filter.finish(&mut sort);
+            reply
+        }
+    };
+    let structured = schema.map(|schema| schema.output(&reply.text)).transpose()?;
+    Ok(Answer { usage: bill(&model, &reply), reply, structured })
+}
+
+fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer) -> NodeResult {
+    let Answer { reply, usage, structured } = answer;
     let finish_reason = reply.finish_reason.map_or(Json::Null, Json::String);
     let mut process_data = JsonMap::new();
     for (key, value) in [
@@ -70,22 +150,40 @@ fn succeeded(
     ] {
         process_data.insert(key.into(), value);
     }
-    let outputs = vec![
-        ("text".into(), Segment::string(reply.text)),
+    let (text, thoughts) = match data.reasoning {
         // The reasoning stays within the text, but the output is always there.
-        ("reasoning_content".into(), Segment::string("")),
-        ("usage".into(), Segment::new(SegmentType::Object, Json::Object(usage.record.clone()))),
+        ReasoningFormat::Tagged => (reply.text, String::new()),
+        ReasoningFormat::Separated => {
+            let split = reasoning::split(&reply.text);
+            (split.text, split.thoughts)
+        }
+    };
+    let mut outputs = vec![
+        ("text".into(), Segment::string(text)),
+        ("reasoning_content".into(), Segment::string(thoughts)),
+        ("usage".into(), usage_segment(&usage)),
         ("finish_reason".into(), Segment::infer(finish_reason)),
     ];
+    if let Some(object) = structured {
+        outputs.push(("structured_output".into(), Segment::new(SegmentType::Object, Json::Object(object))));
+    }
     NodeResult { process_data, outputs, metadata: usage::metadata(&usage), usage: Some(usage), ..result }
 }
 
-fn bill(model: &Model, reply: &ModelReply) -> Usage {
-    let first_token = reply.first_token.map(|first| first.as_secs_f64());
-    let timing = Timing {
-        latency: reply.latency.as_secs_f64(),
-        first_token,
-        generate: first_token.map(|first| (reply.latency.as_secs_f64() - first).max(0.0)),
-    };
-    usage::bill(reply.tokens, model.pricing.as_ref(), timing)
+/// A context as it is told: its passages and its text, or only where they come from when they are large.
+fn told(context: &Context) -> JsonMap {
+    let mut data = JsonMap::new();
+    let passages = Json::from(context.resources.iter().cloned().map(Json::Object).collect::<Vec<_>>());
+    if passages.to_string().len() + context.text.len() <= RESOURCES_BYTES_MAX {
+        data.insert("retriever_resources".into(), passages);
+        data.insert("context".into(), json!(context.text));
+        return data;
+    }
+    let mut origins = context.resources.clone();
+    origins.iter_mut().for_each(|passage| {
+        passage.insert("content".into(), Json::Null);
+    });
+    data.insert("retriever_resources".into(), json!(origins));
+    data.insert("context".into(), Json::Null);
+    data
 }

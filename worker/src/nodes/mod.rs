@@ -5,6 +5,8 @@ pub mod code;
 pub mod document_extractor;
 pub mod http_request;
 pub mod llm;
+pub mod parameter_extractor;
+pub mod question_classifier;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
@@ -25,6 +27,8 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::HumanInput, Executor::Pure),
     (NodeKind::Assigner, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
+    (NodeKind::QuestionClassifier, Executor::Outside(&QuestionClassifier)),
+    (NodeKind::ParameterExtractor, Executor::Outside(&ParameterExtractor)),
     (NodeKind::HttpRequest, Executor::Outside(&HttpRequest)),
     (NodeKind::Code, Executor::Outside(&Code)),
     (NodeKind::ListOperator, Executor::Pure),
@@ -46,9 +50,40 @@ impl NodeExecutor for Llm {
         Some("text")
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, options, providers, on_delta, .. } = attempt;
+        let Attempt { node, variables, options, providers, steps, on_delta, on_thought, .. } = attempt;
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
-        llm::run(data, node, variables, options.template_undefined, providers, on_delta).await
+        let undefined = options.template_undefined;
+        let tell = |what, data| steps.tell(vec![(what, data)]);
+        let means = llm::Means { undefined, providers, on_delta, on_thought, tell: &tell };
+        llm::run(data, node, variables, means).await
+    }
+}
+
+struct QuestionClassifier;
+
+#[async_trait::async_trait]
+impl NodeExecutor for QuestionClassifier {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, .. } = attempt;
+        let NodeData::QuestionClassifier(data) = &node.data else { return mistaken(node.kind) };
+        question_classifier::run(data, node, variables, providers).await
+    }
+}
+
+struct ParameterExtractor;
+
+#[async_trait::async_trait]
+impl NodeExecutor for ParameterExtractor {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, .. } = attempt;
+        let NodeData::ParameterExtractor(data) = &node.data else { return mistaken(node.kind) };
+        parameter_extractor::run(data, node, variables, providers).await
     }
 }
 

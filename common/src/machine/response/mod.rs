@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::Step;
 use super::changes::{About, ChunkText, EventKind};
 use super::run::{NodeStatus, taken};
-use crate::graph::{EdgeIx, Graph, Node, TemplatePart, stream_prefix};
+use crate::graph::{EdgeIx, Graph, Node, NodeIx, TemplatePart, stream_prefix};
 use crate::ids::FramePath;
 use crate::nodes::NodeKind;
 use crate::value::{SegmentType, Selector};
@@ -50,6 +50,24 @@ impl ResponseState {
 pub(super) fn is_awaited(graph: &Graph, node: &Node) -> bool {
     let prefix = stream_prefix(node.id.as_str());
     graph.streamed.iter().any(|key| key.starts_with(&prefix))
+}
+
+/// Whether a template that is being told, or waits for its turn, shows what this node streams: only then is told what its
+/// model thinks (Dify). That is never held back.
+pub(super) fn is_reached_for(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
+    if !frame.is_root() {
+        return false;
+    }
+    let graph = &cx.run.graph;
+    let id = graph.node(node).id.as_str();
+    let shows = |part: &TemplatePart| match part {
+        TemplatePart::Variable(selector) => {
+            matches!(&selector[..], [of, name, ..] if of == id && (name == "text" || name == "reasoning_content"))
+        }
+        TemplatePart::Text(_) => false,
+    };
+    let waiting = cx.run.response.reached.iter().skip(cx.run.response.done);
+    waiting.into_iter().any(|at| graph.responses[*at].template.iter().any(shows))
 }
 
 /// The run begins: response nodes that nothing blocks are reached, in the order of their ids.

@@ -1,28 +1,59 @@
-//! The text that replaces `{{#context#}}`: a plain text, or passages from a knowledge base.
+//! The text that replaces `{{#context#}}`: a plain text, or passages from a knowledge base, and which ones they are.
 
 use serde_json::Value as Json;
 
 use crate::failure::NodeFailure;
-use crate::value::pyrepr::repr;
-use crate::value::{Segment, Variables};
+use crate::value::pyrepr::{repr, str_of};
+use crate::value::{JsonMap, Segment, Variables};
 
-/// The context's text. Absent, and anything that is neither text nor list: no text (Dify's rule).
+/// What of a passage's `metadata` is told, and under which key there.
+const RESOURCE_KEYS: [(&str, &str); 15] = [
+    ("position", "position"),
+    ("dataset_id", "dataset_id"),
+    ("dataset_name", "dataset_name"),
+    ("document_id", "document_id"),
+    ("document_name", "document_name"),
+    ("data_source_type", "data_source_type"),
+    ("segment_id", "segment_id"),
+    ("retriever_from", "retriever_from"),
+    ("score", "score"),
+    ("hit_count", "segment_hit_count"),
+    ("word_count", "segment_word_count"),
+    ("segment_position", "segment_position"),
+    ("index_node_hash", "segment_index_node_hash"),
+    ("page", "page"),
+    ("doc_metadata", "doc_metadata"),
+];
+
+/// A context.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Context {
+    /// What the prompt shows.
+    pub text: String,
+    /// The passages that come from a knowledge base, as Dify's `retriever_resources`.
+    pub resources: Vec<JsonMap>,
+}
+
+/// Reads the context. Absent, and anything that is neither text nor list: none (Dify's rule).
 ///
 /// # Errors
-/// `InvalidContextStructureError` for an item that is neither text nor an object with `content`.
-pub fn text(selector: &[String], variables: &dyn Variables) -> Result<String, NodeFailure> {
-    let Some(segment) = variables.found(selector) else { return Ok(String::new()) };
+/// `InvalidContextStructureError` for an object without `content`; `TypeError` for an item that is neither text nor
+/// object.
+pub fn read(selector: &[String], variables: &dyn Variables) -> Result<Context, NodeFailure> {
+    let Some(segment) = variables.found(selector) else { return Ok(Context::default()) };
     let Segment { value, .. } = &*segment;
     match value {
-        Json::String(text) => Ok(text.clone()),
+        Json::String(text) => Ok(Context { text: text.clone(), resources: Vec::new() }),
         Json::Array(items) => {
-            let mut joined = String::new();
+            let mut context = Context::default();
             for item in items {
-                joined.push_str(&item_text(item)?);
+                context.text.push_str(&item_text(item)?);
+                context.resources.extend(resource(item));
             }
-            Ok(joined.trim().to_owned())
+            context.text = context.text.trim().to_owned();
+            Ok(context)
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => Ok(String::new()),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => Ok(Context::default()),
     }
 }
 
@@ -34,18 +65,27 @@ fn item_text(item: &Json) -> Result<String, NodeFailure> {
         Json::String(text) => Ok(format!("{text}\n")),
         Json::Object(map) => {
             let content = map.get("content").ok_or_else(invalid)?;
-            let summary = map.get("summary").map(plain).filter(|s| !s.is_empty());
-            let summary = summary.map(|s| s + "\n").unwrap_or_default();
-            Ok(format!("{summary}{}\n", plain(content)))
+            let summary = map.get("summary").filter(|summary| !Segment::infer((*summary).clone()).is_falsy());
+            let summary = summary.map(|summary| format!("{}\n", str_of(summary))).unwrap_or_default();
+            Ok(format!("{summary}{}\n", str_of(content)))
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) => Err(invalid()),
+        // In Python a list can be looked through for `content`, nothing else can.
+        Json::Array(_) => Err(invalid()),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {
+            let class = crate::nodes::condition::compare::class_name(item);
+            Err(NodeFailure::new("TypeError", format!("argument of type '{class}' is not iterable")))
+        }
     }
 }
 
-fn plain(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Null => String::new(),
-        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => value.to_string(),
+/// A passage of a knowledge base as Dify tells of it.
+fn resource(item: &Json) -> Option<JsonMap> {
+    let metadata = item.get("metadata").filter(|metadata| metadata["_source"] == "knowledge")?;
+    let of = |map: &Json, key: &str| map.get(key).cloned().unwrap_or_default();
+    let mut resource: JsonMap =
+        RESOURCE_KEYS.iter().map(|(name, key)| ((*name).to_owned(), of(metadata, key))).collect();
+    for key in ["content", "files", "summary"] {
+        resource.insert(key.into(), of(item, key));
     }
+    Some(resource)
 }

@@ -1,17 +1,25 @@
 //! A model call: its configuration and everything about it that needs no network.
 //!
-//! `parse` reads the node's `data`, [`prompt`] makes messages and parameters out of it and the run's variables,
-//! [`usage`] bills the tokens. The call itself is in the worker.
+//! `parse` reads the node's `data`, [`prompt`] makes messages and parameters out of it and the run's variables, step by
+//! step: [`context`], [`files`], [`fill`] for the texts, [`memory`] for what was said before within what [`tokens`]
+//! leaves room for. Of the reply [`reasoning`] splits off what the model thinks, [`structured`] reads JSON, [`usage`]
+//! bills the tokens. The call itself is in the worker. What other nodes that ask models share is here as well.
 
+pub(in crate::nodes) mod blocks;
 pub mod context;
 pub mod decimal;
+pub mod files;
+pub mod fill;
 pub mod history;
+pub mod memory;
 pub mod message;
 pub mod params;
 mod parse;
 pub mod prompt;
+pub mod reasoning;
 pub mod record;
-mod unsupported;
+pub mod structured;
+pub mod tokens;
 pub mod usage;
 
 use crate::dsl::Problems;
@@ -33,6 +41,8 @@ pub struct LlmData {
     pub context: Option<Selector>,
     /// The files that go with the prompt; none when vision is switched off.
     pub vision: Option<Vision>,
+    /// Detail of pictures, also of those that a text refers to: `high` or `low`.
+    pub detail: String,
     /// The JSON schema of the answer; none when structured output is switched off.
     pub structured_output: Option<JsonMap>,
     /// What becomes of `<think>` blocks.
@@ -144,12 +154,28 @@ pub struct JinjaVariable {
 /// How the conversation so far enters the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Most messages of history, when the window is on.
-    pub window: Option<u64>,
+    /// Whether an `llm` node heeds the size; other nodes always do (Dify).
+    pub enabled: bool,
+    /// How many turns of the history are taken at most.
+    pub size: Option<u64>,
     /// Names of the speakers in a completion prompt: user, assistant.
     pub role_prefix: Option<(String, String)>,
     /// The final user message; empty: the text of `sys.query`.
     pub query_template: String,
+}
+
+impl Memory {
+    /// The window of an `llm` node: nothing while it is switched off.
+    pub fn window(&self) -> Option<u64> {
+        self.size.filter(|_| self.enabled)
+    }
+
+    /// Adds what a node with memory reads.
+    pub(in crate::nodes) fn mentions(&self, into: &mut Vec<(String, String)>) {
+        Template::parse(&self.query_template).mentions(into);
+        into.extend(["query", "conversation_id"].map(|name| ("sys".into(), name.into())));
+        into.push((history::NODE.into(), history::NAME.into()));
+    }
 }
 
 /// Files that go with the prompt.
@@ -157,8 +183,6 @@ pub struct Memory {
 pub struct Vision {
     /// Where they come from.
     pub selector: Selector,
-    /// `high` or `low`.
-    pub detail: String,
 }
 
 /// What becomes of `<think>` blocks in the reply.
@@ -171,6 +195,20 @@ pub enum ReasoningFormat {
     Separated,
 }
 
+impl ModelConfig {
+    /// The last part of the provider's name, as messages show it.
+    pub fn provider_label(&self) -> &str {
+        self.provider.rsplit('/').next().unwrap_or(&self.provider)
+    }
+
+    /// Adds the variables that the parameters mention.
+    pub(in crate::nodes) fn mentions(&self, into: &mut Vec<(String, String)>) {
+        for text in self.completion_params.values().filter_map(|value| value.as_str()) {
+            Template::parse(text).mentions(into);
+        }
+    }
+}
+
 impl LlmData {
     /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
@@ -179,17 +217,16 @@ impl LlmData {
 
     /// Adds the variables that the configuration mentions, as (node, name).
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
-        let params = self.model.completion_params.values().filter_map(|value| value.as_str());
-        let texts = self.texts().into_iter().map(TextTemplate::source).chain(params);
-        for text in texts.chain(self.memory.iter().map(|memory| memory.query_template.as_str())) {
-            Template::parse(text).mentions(into);
+        for text in self.texts() {
+            Template::parse(text.source()).mentions(into);
         }
+        self.model.mentions(into);
         let jinja = self.jinja_variables.iter().map(|variable| &variable.selector);
         for selector in jinja.chain(&self.context).chain(self.vision.iter().map(|vision| &vision.selector)) {
             mention(selector, into);
         }
-        if self.memory.is_some() {
-            into.extend(["query", "dialogue_count"].map(|name| ("sys".into(), name.into())));
+        if let Some(memory) = &self.memory {
+            memory.mentions(into);
         }
     }
 

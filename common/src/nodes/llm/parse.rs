@@ -2,15 +2,12 @@
 
 use serde_json::Value as Json;
 
+use super::blocks::{INVALID, memory, model, optional_text, present, selector, vision};
 use super::{
-    JinjaVariable, LlmData, Memory, MessageTemplate, ModelConfig, ModelMode, PromptTemplate, ReasoningFormat,
-    Role, TextTemplate, Vision,
+    JinjaVariable, LlmData, MessageTemplate, PromptTemplate, ReasoningFormat, Role, TextTemplate,
 };
 use crate::dsl::Problems;
 use crate::value::{JsonMap, Selector};
-
-/// Dify's code for a node whose `data` does not fit its type.
-const INVALID: &str = crate::dsl::fields::BUILD_FAILED;
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> {
     // All parts are read before any `?`, so that every mistake is reported at once.
@@ -18,57 +15,23 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> 
     let prompt = problems.within("prompt_template", |p| prompt(present(data, "prompt_template"), p));
     let jinja_variables =
         problems.within("prompt_config", |p| jinja_variables(present(data, "prompt_config"), p));
-    let memory = problems.within("memory", |p| present(data, "memory").map(|m| memory(m, p)).transpose());
+    let memory = problems.within("memory", |p| memory(present(data, "memory"), p));
     let context = problems.within("context", |p| context(data.get("context"), p));
     let vision = problems.within("vision", |p| vision(present(data, "vision"), p));
     let structured_output = problems.within("structured_output", |p| structured_output(data, p));
     let reasoning = problems.within("reasoning_format", |p| reasoning(present(data, "reasoning_format"), p));
+    let (vision, detail) = vision?;
     Some(LlmData {
         model: model?,
         prompt: prompt?,
         jinja_variables: jinja_variables?,
-        memory: memory.ok()?,
+        memory: memory?,
         context: context?,
-        vision: vision?,
+        vision,
+        detail,
         structured_output: structured_output?,
         reasoning: reasoning?,
     })
-}
-
-/// The model block of every node that calls a model: provider, name, mode, parameters.
-fn model(value: Option<&Json>, problems: &mut Problems) -> Option<ModelConfig> {
-    let Some(map) = value.and_then(Json::as_object) else {
-        problems.error_with_hint(
-            INVALID,
-            "the node names no model",
-            "set model to a mapping with provider, name and mode",
-        );
-        return None;
-    };
-    let provider = problems.within("provider", |p| required_text(map, "provider", p));
-    let name = problems.within("name", |p| required_text(map, "name", p));
-    let mode = problems.within("mode", |p| match present(map, "mode").and_then(Json::as_str) {
-        Some("chat") => Some(ModelMode::Chat),
-        Some("completion") => Some(ModelMode::Completion),
-        Some(other) => {
-            p.error(INVALID, format!("{other:?} is not a model mode: chat or completion"));
-            None
-        }
-        None => {
-            p.error(INVALID, "LLM mode is required: chat or completion");
-            None
-        }
-    });
-    let completion_params =
-        problems.within("completion_params", |p| match present(map, "completion_params") {
-            None => Some(JsonMap::new()),
-            Some(Json::Object(params)) => Some(params.clone()),
-            Some(_) => {
-                p.error(INVALID, "completion_params must be a mapping");
-                None
-            }
-        });
-    Some(ModelConfig { provider: provider?, name: name?, mode: mode?, completion_params: completion_params? })
 }
 
 fn prompt(value: Option<&Json>, problems: &mut Problems) -> Option<PromptTemplate> {
@@ -152,20 +115,6 @@ fn jinja_variables(value: Option<&Json>, problems: &mut Problems) -> Option<Vec<
     })
 }
 
-fn memory(value: &Json, problems: &mut Problems) -> Result<Memory, ()> {
-    let Some(window) = value.get("window").and_then(Json::as_object) else {
-        problems.error(INVALID, "memory needs a window with enabled and size");
-        return Err(());
-    };
-    let enabled = window.get("enabled").and_then(Json::as_bool).unwrap_or(false);
-    let prefix = |of: &str| value.get("role_prefix")?.get(of)?.as_str().map(str::to_owned);
-    Ok(Memory {
-        window: window.get("size").and_then(Json::as_u64).filter(|_| enabled),
-        role_prefix: prefix("user").zip(prefix("assistant")),
-        query_template: value.get("query_prompt_template").and_then(Json::as_str).unwrap_or("").to_owned(),
-    })
-}
-
 fn context(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Selector>> {
     let Some(map) = value.and_then(Json::as_object) else {
         problems.error_with_hint(
@@ -177,23 +126,6 @@ fn context(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Selec
     };
     let enabled = map.get("enabled").and_then(Json::as_bool).unwrap_or(false);
     Some(selector(map.get("variable_selector")).filter(|s| enabled && !s.is_empty()))
-}
-
-fn vision(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Vision>> {
-    let Some(value) = value else { return Some(None) };
-    let Some(map) = value.as_object() else {
-        problems.error(INVALID, "vision must be a mapping with enabled and configs");
-        return None;
-    };
-    if !map.get("enabled").and_then(Json::as_bool).unwrap_or(false) {
-        return Some(None);
-    }
-    let configs = map.get("configs");
-    Some(Some(Vision {
-        selector: selector(configs.and_then(|c| c.get("variable_selector")))
-            .unwrap_or_else(|| vec!["sys".into(), "files".into()]),
-        detail: configs.and_then(|c| c.get("detail")).and_then(Json::as_str).unwrap_or("high").to_owned(),
-    }))
 }
 
 /// The schema when structured output is on. `structured_output_enabled` is the switch's name in older files; the
@@ -222,32 +154,4 @@ fn reasoning(value: Option<&Json>, problems: &mut Problems) -> Option<ReasoningF
             None
         }
     }
-}
-
-/// A key's value, null counting as absent.
-fn present<'a>(map: &'a JsonMap, key: &str) -> Option<&'a Json> {
-    map.get(key).filter(|value| !value.is_null())
-}
-
-fn required_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
-    let text = present(map, key).and_then(Json::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
-    if text.is_none() {
-        problems.error(INVALID, format!("the model's {key} is missing"));
-    }
-    text
-}
-
-fn optional_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
-    match present(map, key) {
-        None => Some(String::new()),
-        Some(Json::String(text)) => Some(text.clone()),
-        Some(_) => {
-            problems.within(key, |p| p.error(INVALID, format!("{key} must be text")));
-            None
-        }
-    }
-}
-
-fn selector(value: Option<&Json>) -> Option<Selector> {
-    value?.as_array()?.iter().map(|part| part.as_str().map(str::to_owned)).collect()
 }

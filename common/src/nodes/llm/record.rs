@@ -1,11 +1,13 @@
-//! What an `llm` node was given, for the record: `inputs` of the node's result, in the order and spelling of Dify.
+//! What a node that asks a model was given, for the record: `inputs` of its result in the order and spelling of Dify, and
+//! the prompts of `process_data`.
 
 use std::collections::HashSet;
 use std::fmt;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
-use super::LlmData;
+use super::message::{FilePart, MediaKind, Message, ToolCall};
+use super::{LlmData, ModelMode};
 use crate::failure::NodeFailure;
 use crate::value::text::mask;
 use crate::value::{Segment, SegmentType, Selector, Variables};
@@ -25,10 +27,8 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The values of all secret variables that the configuration mentions.
-    pub(super) fn of(data: &LlmData, variables: &dyn Variables) -> Self {
-        let mut mentions = Vec::new();
-        data.mentions(&mut mentions);
+    /// The values of the secret ones among these variables (node, name).
+    pub fn among(mentions: Vec<(String, String)>, variables: &dyn Variables) -> Self {
         let secret = |(node, name): (String, String)| {
             let segment = variables.found(&[node, name])?;
             let text =
@@ -44,7 +44,7 @@ impl Secrets {
     }
 
     /// Masks the texts of a record; what was a secret is plain text then.
-    pub(super) fn mask(&self, inputs: &mut Inputs) {
+    pub fn mask(&self, inputs: &mut Inputs) {
         for (_, segment) in inputs {
             if let Json::String(text) = &segment.value
                 && self.0.iter().any(|secret| text.contains(secret.as_str()))
@@ -52,6 +52,54 @@ impl Secrets {
                 *segment = Segment::string(self.masked(text));
             }
         }
+    }
+}
+
+/// Longest address or content of a file that the record shows whole, in characters, and how many of a longer one it
+/// shows in front and behind (Dify's).
+const DATA_CHARS_MAX: usize = 20;
+const DATA_CHARS_SHOWN: usize = 10;
+
+/// `process_data.prompts`: one object a message. A completion has a list of files only where there are some (Dify).
+/// Secrets are masked.
+pub fn prompts(messages: &[Message], mode: ModelMode, secrets: &Secrets) -> Json {
+    let one = |message: &Message| {
+        let mut shown = json!({"role": message.role.name(), "text": secrets.masked(&message.joined_text())});
+        let files: Vec<Json> = message.files().filter_map(file).collect();
+        if mode == ModelMode::Chat || !files.is_empty() {
+            shown["files"] = Json::Array(files);
+        }
+        if mode == ModelMode::Chat && !message.tool_calls.is_empty() {
+            shown["tool_calls"] = message.tool_calls.iter().map(tool_call).collect();
+        }
+        shown
+    };
+    messages.iter().map(one).collect()
+}
+
+/// A call of a tool as Dify records it.
+pub fn tool_call(call: &ToolCall) -> Json {
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+}
+
+fn file(part: &FilePart) -> Option<Json> {
+    let word = |key: &str| part.file.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
+    let data = word("remote_url").or_else(|| word("url")).unwrap_or_default();
+    let count = data.chars().count();
+    let data = if count > DATA_CHARS_MAX {
+        let front: String = data.chars().take(DATA_CHARS_SHOWN).collect();
+        let behind: String = data.chars().skip(count - DATA_CHARS_SHOWN).collect();
+        format!("{front}...[TRUNCATED]...{behind}")
+    } else {
+        data.to_owned()
+    };
+    match part.kind {
+        MediaKind::Image => Some(json!({"type": "image", "data": data, "detail": part.detail})),
+        MediaKind::Audio => {
+            let format = word("extension").unwrap_or_default().trim_start_matches('.');
+            Some(json!({"type": "audio", "data": data, "format": format}))
+        }
+        MediaKind::Document | MediaKind::Video => None,
     }
 }
 
@@ -123,7 +171,7 @@ fn required(variables: &dyn Variables, selector: &[String], name: &str) -> Resul
 }
 
 /// Sets a key of the record; the last value of a key wins, its first place stays.
-pub(super) fn set(inputs: &mut Inputs, name: &str, value: Segment) {
+pub(in crate::nodes) fn set(inputs: &mut Inputs, name: &str, value: Segment) {
     match inputs.iter_mut().find(|(key, _)| key == name) {
         Some((_, old)) => *old = value,
         None => inputs.push((name.into(), value)),

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value as Json, json};
 
+use super::message::{Message, ModelFacts, Part, ToolCall};
 use super::prompt::{Prompt, assemble};
 use super::record::Inputs;
 use super::*;
@@ -33,22 +34,56 @@ fn node(changes: Json) -> LlmData {
 }
 
 fn pool() -> Pool {
-    let image = json!({"dify_model_identity": "__dify__file__", "type": "image"});
+    let file = |ty: &str| {
+        json!({
+            "dify_model_identity": "__dify__file__", "type": ty, "extension": ".png", "mime_type": "image/png",
+            "remote_url": "https://example.com/picture.png", "filename": "f.png"
+        })
+    };
+    let (image, custom) = (file("image"), file("custom"));
     Pool::new(json!({
-        "start": {"topic": "tea", "points": ["a", "b"], "nul": null, "o": {"k": "K"}, "n": 0.7, "yes": true, "image": image},
+        "start": {"custom": custom, "topic": "tea", "points": ["a", "b"], "nul": null, "o": {"k": "K"}, "n": 0.7, "yes": true, "image": image},
         "sys": {"query": "why {{#start.topic#}}?", "files": [image]}
     }))
 }
 
+fn facts(features: Option<&[&str]>) -> ModelFacts {
+    let features = features.map(|features| features.iter().map(ToString::to_string).collect());
+    ModelFacts { features, context_size: None }
+}
+
 fn run(changes: Json) -> (Result<Prompt, NodeFailure>, Inputs) {
+    run_with(changes, &pool(), &facts(None))
+}
+
+fn run_with(changes: Json, pool: &Pool, facts: &ModelFacts) -> (Result<Prompt, NodeFailure>, Inputs) {
     let mut inputs = Inputs::new();
-    let prompt = assemble(&node(changes), &pool(), UndefinedNames::Empty, &mut inputs);
+    let prompt = assemble(&node(changes), pool, UndefinedNames::Empty, facts, &mut inputs);
     (prompt, inputs)
 }
 
 fn messages(changes: Json) -> Json {
-    let prompt = run(changes).0.unwrap();
-    prompt.messages.iter().map(|m| json!([m.role.name(), m.joined_text()])).collect()
+    messages_with(changes, &pool(), &facts(None))
+}
+
+/// Role and text of each message; files as `[image low]`.
+fn messages_with(changes: Json, pool: &Pool, facts: &ModelFacts) -> Json {
+    let prompt = run_with(changes, pool, facts).0.unwrap();
+    let part = |part: &Part| match part {
+        Part::Text(text) => text.clone(),
+        Part::File(file) => format!("[{} {}]", file.kind.name(), file.detail),
+    };
+    let shown = |m: &Message| json!([m.role.name(), m.parts.iter().map(part).collect::<String>()]);
+    prompt.messages.iter().map(shown).collect()
+}
+
+/// A conversation of two turns.
+fn conversation() -> Pool {
+    let turns = json!([{"query": "q1", "answer": "a1"}, {"query": "q2", "answer": "a2"}]);
+    Pool::new(json!({
+        "sys": {"query": "now", "conversation_id": "c"}, history::NODE: {history::NAME: turns},
+        "start": {"topic": "tea"}
+    }))
 }
 
 #[test]
@@ -122,7 +157,7 @@ fn jinja_messages_see_the_declared_variables_only() {
 fn passages_of_a_knowledge_base_become_lines_of_context() {
     let text = |items: Json| {
         let pool = Pool::new(json!({"k": {"result": items}}));
-        context::text(&["k".into(), "result".into()], &pool)
+        context::read(&["k".into(), "result".into()], &pool).map(|context| context.text)
     };
     for (items, expected) in [
         (json!(["a", "b"]), "a\nb"),
@@ -133,8 +168,98 @@ fn passages_of_a_knowledge_base_become_lines_of_context() {
     ] {
         assert_eq!(text(items.clone()).unwrap(), expected, "{items}");
     }
-    let failure = text(json!([{"title": "t"}])).unwrap_err();
-    assert_eq!(failure.error_type, "InvalidContextStructureError");
+    for (item, error_type) in [
+        (json!({"title": "t"}), "InvalidContextStructureError"),
+        (json!([1]), "InvalidContextStructureError"),
+        (json!(5), "TypeError"),
+        (json!(null), "TypeError"),
+    ] {
+        assert_eq!(text(json!([item])).unwrap_err().error_type, error_type, "{item}");
+    }
+}
+
+#[test]
+fn only_passages_of_a_knowledge_base_are_told_as_resources() {
+    let passage = json!({
+        "content": "c", "summary": null, "title": "t",
+        "metadata": {"_source": "knowledge", "score": 0.5, "segment_hit_count": 3, "dataset_id": "d", "other": 1}
+    });
+    let pool = Pool::new(json!({"k": {"result": [passage, "text", {"content": "x", "metadata": {"_source": "web"}}]}}));
+    let context = context::read(&["k".into(), "result".into()], &pool).unwrap();
+    assert_eq!(context.text, "c\ntext\nx");
+    assert_eq!(context.resources.len(), 1);
+    let resource = &context.resources[0];
+    assert_eq!(resource.len(), 18);
+    assert_eq!((&resource["score"], &resource["hit_count"], &resource["content"]), (&json!(0.5), &json!(3), &json!("c")));
+    assert_eq!((resource.get("other"), &resource["page"]), (None, &json!(null)));
+}
+
+#[test]
+fn the_history_stands_between_the_template_and_the_question() {
+    let memory = json!({"window": {"enabled": true, "size": 1}, "query_prompt_template": "asked: {{#sys.query#}}"});
+    let expected = json!([["user", "hi"], ["user", "q2"], ["assistant", "a2"], ["user", "asked: now"]]);
+    assert_eq!(messages_with(json!({"memory": memory}), &conversation(), &facts(None)), expected);
+    // A window that is off takes all turns, whatever its size says.
+    let memory = json!({"window": {"enabled": false, "size": 1}});
+    let all = messages_with(json!({"memory": memory}), &conversation(), &facts(None));
+    assert_eq!(all.as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_history_takes_the_window_of_the_model_but_for_the_reply() {
+    let memory = json!({"window": {"enabled": false}});
+    let model = json!({"provider": "p", "name": "m", "mode": "chat", "completion_params": {"max_tokens": 90}});
+    let facts = ModelFacts { features: None, context_size: Some(96) };
+    let messages = messages_with(json!({"memory": memory, "model": model}), &conversation(), &facts);
+    assert_eq!(messages, json!([["user", "hi"], ["assistant", "a2"], ["user", "now"]]));
+}
+
+#[test]
+fn a_completion_holds_the_history_as_text_under_the_names_of_the_speakers() {
+    let prefix = json!({"user": "Human", "assistant": "Bot"});
+    let memory = json!({"window": {"enabled": true, "size": 1}, "role_prefix": prefix});
+    for (template, text) in [
+        ("H {{#histories#}} Q", "now\nH {{Human: q2\nBot: a2}} Q"),
+        ("Q", "now\nHuman: q2\nBot: a2\nQ"),
+    ] {
+        let changes = json!({"prompt_template": {"text": template}, "memory": memory});
+        assert_eq!(messages_with(changes, &conversation(), &facts(None)), json!([["user", text]]));
+    }
+    let memory = json!({"window": {"enabled": true}});
+    let changes = json!({"prompt_template": {"text": "Q"}, "memory": memory});
+    let failure = run_with(changes, &conversation(), &facts(None)).0.unwrap_err();
+    assert_eq!(failure.error_type, "MemoryRolePrefixRequiredError");
+    assert_eq!(failure.message, "Memory role prefix is required for completion model.");
+}
+
+#[test]
+fn files_of_a_text_follow_it_and_those_of_the_switch_go_before_them() {
+    let text = json!([{"role": "user", "text": "look: {{#start.image#}} {{#start.custom#}} please"}]);
+    let vision = |on: bool| json!({"enabled": on, "configs": {"variable_selector": ["sys", "files"], "detail": "low"}});
+    let seeing = facts(Some(&["vision"]));
+    for (vision, facts, expected) in [
+        (vision(true), &seeing, json!([["user", "look:   please"], ["user", "[image low][image low]"]])),
+        (vision(false), &seeing, json!([["user", "look:   please"], ["user", "[image low]"]])),
+        (json!({"enabled": false}), &seeing, json!([["user", "look:   please"], ["user", "[image high]"]])),
+        (vision(true), &facts(None), json!([["user", "look:   please"]])),
+    ] {
+        let changes = json!({"prompt_template": text, "vision": vision});
+        assert_eq!(messages_with(changes, &pool(), facts), expected, "{vision}");
+    }
+    let changes = json!({"vision": vision(true)});
+    assert_eq!(messages_with(changes.clone(), &pool(), &seeing), json!([["user", "[image low]hi"]]));
+    let (prompt, inputs) = run_with(changes, &pool(), &facts(None));
+    assert_eq!(prompt.unwrap().files_left_out, 1);
+    assert_eq!((inputs[0].0.as_str(), inputs[0].1.ty), ("#files#", SegmentType::ArrayFile));
+    let only = json!({"prompt_template": [{"role": "user", "text": "{{#start.image#}}"}]});
+    assert_eq!(run(only).0.unwrap_err().error_type, "NoPromptFoundError");
+}
+
+#[test]
+fn files_of_other_kinds_are_named_in_words_when_the_switch_adds_them() {
+    let vision = json!({"enabled": true, "configs": {"variable_selector": ["start", "custom"]}});
+    let messages = messages_with(json!({"vision": vision}), &pool(), &facts(None));
+    assert_eq!(messages, json!([["user", "[Unsupported file type: f.png (custom)]hi"]]));
 }
 
 #[test]
@@ -199,7 +324,7 @@ fn secrets_are_sent_and_never_recorded() {
         "prompt_config": {"jinja2_variables": [{"variable": "v", "value_selector": ["env", "KEY"]}]}
     }));
     let mut inputs = Inputs::new();
-    let prompt = assemble(&data, &pool, UndefinedNames::Empty, &mut inputs).unwrap();
+    let prompt = assemble(&data, &pool, UndefinedNames::Empty, &facts(None), &mut inputs).unwrap();
     assert_eq!(prompt.messages[0].joined_text(), "sk-hidden-key sk-hidden-key");
     assert_eq!(inputs.len(), 5);
     let shown = format!("{inputs:?} {} {:?}", prompt.record(ModelMode::Chat), prompt.secrets);
@@ -243,22 +368,6 @@ fn what_cannot_be_asked_fails_under_difys_names() {
             "InvalidVariableTypeError",
             "Invalid variable type: ",
         ),
-        (json!({"vision": {"enabled": true}}), "LLMNodeError", "vision with files is not supported yet"),
-        (
-            json!({"prompt_template": user("{{#start.image#}}")}),
-            "LLMNodeError",
-            "a file in a message is not supported yet",
-        ),
-        (
-            json!({"reasoning_format": "separated"}),
-            "LLMNodeError",
-            "reasoning_format separated is not supported yet",
-        ),
-        (
-            json!({"structured_output_enabled": true, "structured_output": {"schema": {}}}),
-            "LLMNodeError",
-            "structured output is not supported yet",
-        ),
     ] {
         let failure = run(changes.clone()).0.unwrap_err();
         assert_eq!(failure.error_type, error_type, "{changes}");
@@ -267,17 +376,26 @@ fn what_cannot_be_asked_fails_under_difys_names() {
 }
 
 #[test]
-fn memory_is_refused_only_where_there_is_a_history_that_would_be_missing() {
-    let data = node(json!({"memory": {"window": {"enabled": false}}}));
-    let turn = |count: i64| {
-        let pool = Pool::new(json!({"sys": {"query": "q", "conversation_id": "c", "dialogue_count": count}}));
-        assemble(&data, &pool, UndefinedNames::Empty, &mut Inputs::new()).err().map(|f| f.message)
-    };
-    assert_eq!(turn(1), None);
-    assert_eq!(
-        turn(2).as_deref(),
-        Some("memory after the first turn of a conversation is not supported yet")
-    );
+fn a_model_known_to_be_unable_is_not_asked_for_structured_output() {
+    let schema = json!({"structured_output_enabled": true, "structured_output": {"schema": {}}});
+    for (features, allowed) in [(None, true), (Some(&["structured-output"][..]), true), (Some(&[]), false)] {
+        let (prompt, inputs) = run_with(schema.clone(), &pool(), &facts(features));
+        assert_eq!(prompt.is_ok(), allowed, "{features:?}");
+        assert_eq!(inputs.len(), if allowed { 2 } else { 0 });
+    }
+}
+
+#[test]
+fn the_switch_of_structured_output_has_an_old_name_that_the_present_one_beats() {
+    for (old, present, on) in
+        [(json!(true), json!(null), true), (json!(true), json!(false), false), (json!(false), json!(true), true)]
+    {
+        let mut changes = json!({"structured_output_enabled": old, "structured_output": {"schema": {}}});
+        if !present.is_null() {
+            changes["structured_output_switch_on"] = present.clone();
+        }
+        assert_eq!(node(changes).structured_output.is_some(), on, "{old} {present}");
+    }
 }
 
 #[test]
@@ -309,13 +427,14 @@ fn everything_a_job_must_carry_is_mentioned() {
         mentions.into_iter().map(|(node, name)| format!("{node}.{name}")).collect();
     mentions.sort();
     let expected = [
+        "#history.turns",
         "jin.text",
         "jin.var",
         "know.result",
         "mem.q",
         "par.am",
         "start.topic",
-        "sys.dialogue_count",
+        "sys.conversation_id",
         "sys.files",
         "sys.query",
     ];
@@ -327,6 +446,15 @@ fn prompts_are_recorded_by_mode() {
     let prompt = run(json!({})).0.unwrap();
     assert_eq!(prompt.record(ModelMode::Chat), json!([{"role": "user", "text": "hi", "files": []}]));
     assert_eq!(prompt.record(ModelMode::Completion), json!([{"role": "user", "text": "hi"}]));
+    let seeing = facts(Some(&["vision"]));
+    let mut prompt = run_with(json!({"vision": {"enabled": true}}), &pool(), &seeing).0.unwrap();
+    let picture = json!({"type": "image", "data": "https://ex...[TRUNCATED]...icture.png", "detail": "high"});
+    assert_eq!(prompt.record(ModelMode::Chat)[0]["files"], json!([picture]));
+    assert_eq!(prompt.record(ModelMode::Completion)[0]["files"], json!([picture]));
+    prompt.messages[0].tool_calls =
+        vec![ToolCall { id: "1".into(), name: "f".into(), arguments: "{}".into() }];
+    let call = json!({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    assert_eq!(prompt.record(ModelMode::Chat)[0]["tool_calls"], json!([call]));
 }
 
 #[test]

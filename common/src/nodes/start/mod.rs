@@ -3,7 +3,7 @@
 
 pub mod field;
 pub mod form;
-mod schema;
+pub(in crate::nodes) mod schema;
 #[cfg(test)]
 mod tests;
 

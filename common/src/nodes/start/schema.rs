@@ -61,7 +61,7 @@ fn detail(text: &str, error: &serde_json::Error) -> String {
 }
 
 /// The library's errors with values written as Python writes them. Rare kinds keep the library's own words.
-fn message(error: &ValidationError<'_>) -> String {
+pub(in crate::nodes) fn message(error: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     let value = || repr(error.instance());
     let listed = |names: &[String]| names.iter().map(|name| repr_text(name)).collect::<Vec<_>>().join(", ");

@@ -64,6 +64,8 @@ pub async fn parameters(
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::QuestionClassifier(_)
+        | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
         | NodeData::ListOperator(_)

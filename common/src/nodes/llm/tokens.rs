@@ -1,0 +1,65 @@
+//! How many tokens a prompt has, estimated, and how many are left for what was said before.
+//!
+//! No provider says beforehand what it will count. Four characters a token is Dify's own fall-back; an estimate only
+//! decides how far back a conversation is remembered.
+
+use serde_json::Value as Json;
+
+use super::message::{Message, ModelFacts};
+use super::params::Params;
+
+/// Characters of a token.
+const TOKEN_CHARS: u64 = 4;
+/// Tokens that a history may have when the size of the model's window is unknown (Dify's).
+pub const REST_DEFAULT: u64 = 2000;
+
+/// Tokens of these messages: their roles and texts.
+pub fn estimate(messages: &[Message]) -> u64 {
+    messages.iter().map(of_message).sum()
+}
+
+/// Tokens of one message.
+pub(super) fn of_message(message: &Message) -> u64 {
+    let calls = message.tool_calls.iter().map(|call| call.name.chars().count() + call.arguments.chars().count());
+    let text = message.joined_text().chars().count() + calls.sum::<usize>();
+    // A line `role: text` a message.
+    let chars = message.role.name().len() + 2 + text;
+    (chars as u64).div_ceil(TOKEN_CHARS)
+}
+
+/// Tokens that are left for a history beside a prompt of `used` tokens and the longest reply (`max_tokens`).
+pub fn rest(facts: &ModelFacts, params: &Params, used: u64) -> u64 {
+    let Some(size) = facts.context_size else { return REST_DEFAULT };
+    let reply = params.values.get("max_tokens").and_then(Json::as_u64).unwrap_or(0);
+    size.saturating_sub(reply).saturating_sub(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::llm::Role;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_left_is_the_window_without_the_reply_and_the_prompt() {
+        for (size, max_tokens, used, left) in [
+            (None, json!(100), 50, 2000),
+            (Some(1000), json!(100), 50, 850),
+            (Some(1000), json!(null), 50, 950),
+            (Some(1000), json!("100"), 0, 1000),
+            (Some(100), json!(100), 50, 0),
+        ] {
+            let facts = ModelFacts { context_size: size, ..ModelFacts::default() };
+            let mut params = Params::default();
+            params.values.insert("max_tokens".into(), max_tokens.clone());
+            assert_eq!(rest(&facts, &params, used), left, "{size:?} {max_tokens} {used}");
+        }
+    }
+
+    #[test]
+    fn four_characters_are_a_token() {
+        assert_eq!(estimate(&[]), 0);
+        assert_eq!(estimate(&[Message::text(Role::User, "ab")]), 2);
+        assert_eq!(estimate(&[Message::text(Role::User, "äöüäöü"), Message::text(Role::User, "")]), 5);
+    }
+}

@@ -1,0 +1,126 @@
+//! The object that a text holds: the first balanced run of brackets that is one. Nothing is repaired, and what the model
+//! thought is looked through as well (Dify).
+
+use serde_json::Value as Json;
+
+use crate::value::{JsonMap, pyjson};
+
+/// What looking for the end of a run finds. Positions are bytes.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// A closer that nothing in between has opened.
+    Closer(usize),
+    /// A closer that does not fit what is open there.
+    Cut(usize),
+    /// The text ends first.
+    None,
+}
+
+/// The first object in a text. Lists are passed over, objects within them are found.
+pub fn object(text: &str) -> Option<JsonMap> {
+    let openers = runs(text);
+    openers.into_iter().find_map(|(start, end)| match pyjson::loads(&text[start..end]) {
+        Ok(Json::Object(object)) => Some(object),
+        Ok(Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) | Err(_) => None,
+    })
+}
+
+/// The runs that begin at each opening bracket and end somewhere, in order. Brackets count also where they are text, and a
+/// run ends before a closer that does not fit (Dify).
+///
+/// One pass from behind: what a run ends with follows from what comes after it, so that a text of nothing but brackets
+/// takes no longer than another.
+fn runs(text: &str) -> Vec<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let brackets: Vec<usize> =
+        (0..bytes.len()).filter(|at| matches!(bytes[*at], b'{' | b'[' | b'}' | b']')).collect();
+    let mut runs = Vec::new();
+    // For each bracket, and for the end of the text: the first closer from there on that closes what lies before.
+    let mut closers = vec![End::None; brackets.len() + 1];
+    for nth in (0..brackets.len()).rev() {
+        let at = brackets[nth];
+        let wanted = match bytes[at] {
+            b'{' => b'}',
+            b'[' => b']',
+            _ => {
+                closers[nth] = End::Closer(nth);
+                continue;
+            }
+        };
+        closers[nth] = match closers[nth + 1] {
+            End::Closer(closer) if bytes[brackets[closer]] == wanted => {
+                runs.push((at, brackets[closer] + 1));
+                closers[closer + 1]
+            }
+            End::Closer(closer) | End::Cut(closer) => {
+                runs.push((at, brackets[closer]));
+                End::Cut(closer)
+            }
+            End::None => End::None,
+        };
+    }
+    runs.reverse();
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_first_object_wins_and_lists_are_looked_into() {
+        for (text, expected) in [
+            ("Here: {\"a\": 1} bye", Some(json!({"a": 1}))),
+            ("{broken} {\"a\": 1}", Some(json!({"a": 1}))),
+            ("[{\"a\": 1}]", Some(json!({"a": 1}))),
+            ("{\"a\": {\"b\": 1}}", Some(json!({"a": {"b": 1}}))),
+            ("<think>{\"a\": 1}</think>{\"a\": 2}", Some(json!({"a": 1}))),
+            ("{\"a\": 1] {\"b\": 2}", Some(json!({"b": 2}))),
+            ("{\"a\": \"}\"}", None),
+            ("{\"a\": \"{}\"}", Some(json!({"a": "{}"}))),
+            ("{\"a\": 1", None),
+            ("{'a': 1}", None),
+            ("[1, 2]", None),
+            ("no idea", None),
+            ("{}", Some(json!({}))),
+            ("", None),
+        ] {
+            assert_eq!(object(text).map(Json::Object), expected, "{text}");
+        }
+    }
+
+    /// The run from each opener, found by walking on from it.
+    fn by_walking(text: &str) -> Vec<(usize, usize)> {
+        let mut runs = Vec::new();
+        for (start, _) in text.match_indices(['{', '[']) {
+            let mut open = Vec::new();
+            for (at, c) in text.char_indices().skip_while(|(at, _)| *at < start) {
+                match (c, open.last()) {
+                    ('{' | '[', _) => open.push(c),
+                    ('}', Some('{')) | (']', Some('[')) => {
+                        open.pop();
+                        if open.is_empty() {
+                            runs.push((start, at + 1));
+                            break;
+                        }
+                    }
+                    ('}' | ']', _) => {
+                        runs.push((start, at));
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        runs
+    }
+
+    proptest! {
+        #[test]
+        fn one_pass_finds_what_walking_finds(text in r"[{}\[\]aö]{0,24}") {
+            prop_assert_eq!(runs(&text), by_walking(&text));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The `parameter-extractor` node: one call, and the values in its reply. Nothing of the reply is streamed.
+//!
+//! A reply that does not fit is no failure but a `__reason`; only a call that fails fails the node, with outputs of its
+//! own and no class of error (Dify).
+
+use serde_json::{Value as Json, json};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::llm::message::ToolSpec;
+use tidemill_common::nodes::llm::{prompt::Prompt, record, usage};
+use tidemill_common::nodes::parameter_extractor::result::extract;
+use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt};
+use tidemill_common::value::{JsonMap, Segment, Variables};
+
+use super::llm::{bill, masked, note_asking, usage_segment};
+use crate::providers::{Model, ModelReply, Providers, Question};
+
+/// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
+pub async fn run(
+    data: &ParameterExtractorData,
+    node: &Node,
+    variables: &(dyn Variables + Send + Sync),
+    providers: &Providers,
+) -> NodeResult {
+    let model = match providers.resolve(&data.model) {
+        Ok(model) => model,
+        Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
+    };
+    let (prompt, tool, inputs) = match prompt::assemble(data, variables, &model.facts()) {
+        Ok(assembled) => assembled,
+        Err(failure) => return NodeResult::failed(failure),
+    };
+    note_asking(node, &data.model, &prompt);
+    let process_data = process_data(data, &prompt, tool.as_ref());
+    let result = NodeResult { inputs, process_data, ..NodeResult::default() };
+    let tools = tool.into_iter().collect();
+    let question = Question { tools, stream: false, ..Question::from(&prompt) };
+    match model.ask(question, &mut |_| {}).await {
+        Ok(reply) => succeeded(result, data, &model, reply),
+        Err(error) => failed(result, masked(error.into(), &prompt)),
+    }
+}
+
+fn process_data(data: &ParameterExtractorData, prompt: &Prompt, tool: Option<&ToolSpec>) -> JsonMap {
+    let function = |tool: &ToolSpec| {
+        json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
+    };
+    let mut process_data = JsonMap::new();
+    for (key, value) in [
+        ("model_mode", json!(data.model.mode.name())),
+        ("prompts", prompt.record(data.model.mode)),
+        ("usage", Json::Null),
+        ("function", tool.map_or_else(|| json!({}), function)),
+        ("tool_call", Json::Null),
+        ("model_provider", json!(data.model.provider)),
+        ("model_name", json!(data.model.name)),
+    ] {
+        process_data.insert(key.into(), value);
+    }
+    process_data
+}
+
+fn failed(result: NodeResult, failure: NodeFailure) -> NodeResult {
+    let outputs = vec![
+        ("__is_success".into(), Segment::infer(json!(0))),
+        ("__reason".into(), Segment::string("Failed to invoke model")),
+        ("__error".into(), Segment::string(&failure.message)),
+    ];
+    let failure = NodeFailure { error_type: String::new(), ..failure };
+    NodeResult { outputs, failure: Some(failure), ..result }
+}
+
+fn succeeded(
+    mut result: NodeResult,
+    data: &ParameterExtractorData,
+    model: &Model,
+    reply: ModelReply,
+) -> NodeResult {
+    let usage = bill(model, &reply);
+    let call = reply.tool_calls.first();
+    let extracted = extract(&data.parameters, call, &reply.text);
+    let process_data = &mut result.process_data;
+    process_data.insert("usage".into(), Json::Object(usage.record.clone()));
+    process_data.insert("tool_call".into(), call.map_or(Json::Null, record::tool_call));
+    process_data.insert("llm_text".into(), json!(reply.text));
+    let mut outputs = vec![
+        ("__is_success".to_owned(), Segment::infer(json!(i32::from(extracted.reason.is_none())))),
+        ("__reason".to_owned(), Segment::infer(json!(extracted.reason))),
+        ("__usage".to_owned(), usage_segment(&usage)),
+    ];
+    for (name, value) in extracted.values {
+        // A parameter may have the name of one of these (`__usage`), and then takes its place (Dify).
+        match outputs.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, output)) => *output = value,
+            None => outputs.push((name, value)),
+        }
+    }
+    NodeResult { outputs, metadata: usage::metadata(&usage), usage: Some(usage), ..result }
+}

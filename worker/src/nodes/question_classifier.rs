@@ -1,0 +1,91 @@
+//! The `question-classifier` node: one call, and the class that its reply names. Nothing of the reply is streamed.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
+use tidemill_common::nodes::llm::{prompt::Prompt, usage};
+use tidemill_common::nodes::question_classifier::answer::{Unread, choose};
+use tidemill_common::nodes::question_classifier::{QuestionClassifierData, prompt};
+use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::value::template::Template;
+use tidemill_common::value::{JsonMap, Segment, Variables};
+
+use super::llm::{bill, masked, no_bill, note_asking, usage_segment};
+use crate::providers::{ModelReply, Providers, Question};
+
+/// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
+pub async fn run(
+    data: &QuestionClassifierData,
+    node: &Node,
+    variables: &(dyn Variables + Send + Sync),
+    providers: &Providers,
+) -> NodeResult {
+    let model = match providers.resolve(&data.model) {
+        Ok(model) => model,
+        Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
+    };
+    let (prompt, inputs) = match prompt::assemble(data, variables, &model.facts()) {
+        Ok(assembled) => assembled,
+        Err(failure) => return NodeResult::failed(failure),
+    };
+    note_asking(node, &data.model, &prompt);
+    let result = NodeResult { inputs, ..NodeResult::default() };
+    let reply = match model.ask(Question::from(&prompt), &mut |_| {}).await {
+        Ok(reply) => reply,
+        Err(error) => return failed(result, masked(error.into(), &prompt), no_bill()),
+    };
+    let usage = bill(&model, &reply);
+    match choose(&reply.text, &data.classes) {
+        Ok(at) => succeeded(result, data, variables, &prompt, &reply, usage, at),
+        Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
+        Err(Unread::Escaped(failure)) => NodeResult::failed(failure),
+    }
+}
+
+/// A failed call is paid for, too.
+fn failed(result: NodeResult, failure: NodeFailure, usage: Usage) -> NodeResult {
+    NodeResult {
+        failure: Some(failure),
+        metadata: usage::metadata(&usage),
+        usage: Some(usage),
+        ..result
+    }
+}
+
+fn succeeded(
+    result: NodeResult,
+    data: &QuestionClassifierData,
+    variables: &dyn Variables,
+    prompt: &Prompt,
+    reply: &ModelReply,
+    usage: Usage,
+    at: usize,
+) -> NodeResult {
+    let class = &data.classes[at];
+    let mut process_data = JsonMap::new();
+    for (key, value) in [
+        ("model_mode", json!(data.model.mode.name())),
+        ("prompts", prompt.record(data.model.mode)),
+        ("usage", Json::Object(usage.record.clone())),
+        ("finish_reason", json!(reply.finish_reason)),
+        ("model_provider", json!(data.model.provider)),
+        ("model_name", json!(data.model.name)),
+    ] {
+        process_data.insert(key.into(), value);
+    }
+    let name = Template::parse(&class.name).render_text(variables);
+    let outputs = vec![
+        ("class_name".into(), Segment::string(name)),
+        ("class_label".into(), Segment::string(data.label(at))),
+        ("class_id".into(), Segment::string(&class.id)),
+        ("usage".into(), usage_segment(&usage)),
+    ];
+    NodeResult {
+        process_data,
+        outputs,
+        handle: class.id.clone(),
+        metadata: usage::metadata(&usage),
+        usage: Some(usage),
+        ..result
+    }
+}
