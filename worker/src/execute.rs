@@ -212,12 +212,26 @@ async fn outside(
     progress: &SharedProgress,
 ) -> NodeResult {
     let mut on_delta = |text: &str| progress.lock().push(text);
-    let Outside { providers, http, files } = &hand.core.outside;
+    let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
+    let Outside { providers, http, files, tools } = &hand.core.outside;
     let (code, documents, on_delta) = (&hand.core.code, &hand.core.documents, &mut on_delta);
     let files = &**files;
     let steps = &Steps::new(hand, name.execution);
-    let attempt =
-        Attempt { node, variables, options, providers, http, files, code, documents, steps, name, on_delta };
+    let attempt = Attempt {
+        node,
+        variables,
+        options,
+        providers,
+        http,
+        files,
+        code,
+        documents,
+        steps,
+        name,
+        on_delta,
+        tools,
+        on_piece,
+    };
     executor.run(attempt).await
 }
 

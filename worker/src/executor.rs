@@ -13,6 +13,7 @@ use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::{DeltaSink, Providers};
 use crate::steps::Steps;
+use crate::tools::Tools;
 
 /// All that an execution may touch.
 pub struct Attempt<'a> {
@@ -38,7 +39,14 @@ pub struct Attempt<'a> {
     pub documents: &'a DocumentNodes,
     /// Takes the pieces of what the node streams.
     pub on_delta: DeltaSink<'a>,
+    /// The ways to tools.
+    pub tools: &'a Tools,
+    /// Takes pieces of any output by its name, for nodes that stream more than one.
+    pub on_piece: PieceSink<'a>,
 }
+
+/// Takes a piece of an output: its name, the text. An empty text says that the output is one that streams.
+pub type PieceSink<'a> = &'a (dyn Fn(&str, &str) + Send + Sync);
 
 /// An attempt among all that there are; handed out again it has the same name.
 #[derive(Debug, Clone, Copy)]

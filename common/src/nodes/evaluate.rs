@@ -59,6 +59,7 @@ pub fn evaluate(
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
         | NodeData::HttpRequest(_)
+        | NodeData::Tool(_)
         | NodeData::Code(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
@@ -96,6 +97,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
             | NodeData::HttpRequest(_)
+            | NodeData::Tool(_)
             | NodeData::Code(_)
             | NodeData::ListOperator(_)
             | NodeData::DocumentExtractor(_)

@@ -24,6 +24,7 @@ pub mod loop_;
 mod parse;
 pub mod start;
 pub mod template_transform;
+pub mod tool;
 mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
@@ -103,7 +104,7 @@ node_types! {
     /// an outgoing call
     HttpRequest "http-request" Executable                  false true  true;
     /// a named external tool
-    Tool "tool" Executable                                 false true  false;
+    Tool "tool" Executable                                 false true  true;
     /// branch by meaning
     QuestionClassifier "question-classifier" Branch        false false false;
     /// fields from text
@@ -184,6 +185,8 @@ pub enum NodeData {
     HttpRequest(Box<http_request::HttpRequestData>),
     /// See [`code`].
     Code(Box<code::CodeData>),
+    /// See [`tool`].
+    Tool(Box<tool::ToolData>),
     /// See [`list_operator`].
     ListOperator(Box<list_operator::ListOperatorData>),
     /// See [`document_extractor`].

@@ -7,7 +7,7 @@ use super::{
     NodeData, NodeKind, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
 };
 use super::{
-    answer, assigner, document_extractor, end, if_else, list_operator, llm, start, template_transform,
+    answer, assigner, document_extractor, end, if_else, list_operator, llm, start, template_transform, tool,
     variable_aggregator,
 };
 use crate::dsl::Problems;
@@ -41,6 +41,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         }
         NodeKind::Code => {
             return code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data)));
+        }
+        NodeKind::Tool => {
+            return tool::ToolData::parse(data, problems).map(|data| NodeData::Tool(Box::new(data)));
         }
         NodeKind::ListOperator => {
             return list_operator::ListOperatorData::parse(data, problems)
@@ -81,8 +84,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return TriggerPluginData::parse(data, problems)
                 .map(|data| NodeData::TriggerPlugin(Box::new(data)));
         }
-        NodeKind::Tool
-        | NodeKind::QuestionClassifier
+        NodeKind::QuestionClassifier
         | NodeKind::ParameterExtractor
         | NodeKind::KnowledgeRetrieval
         | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
@@ -107,6 +109,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Llm(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),
         NodeData::Code(data) => data.mentions(&mut mentions),
+        NodeData::Tool(data) => data.mentions(&mut mentions),
         NodeData::ListOperator(data) => data.mentions(&mut mentions),
         NodeData::DocumentExtractor(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),

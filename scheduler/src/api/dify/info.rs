@@ -66,6 +66,7 @@ pub async fn parameters(
         | NodeData::Llm(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::Tool(_)
         | NodeData::ListOperator(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
