@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use tidemill_common::nodes::tool::config::McpConfig;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::Transport;
@@ -38,12 +38,14 @@ struct Running {
     shared: Arc<Shared>,
     last_id: AtomicU64,
     _child: Child,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 /// What the one who reads and those who ask have in common.
 struct Shared {
-    stdin: Mutex<ChildStdin>,
+    /// Lines for the program. Whoever asks may go at any time, and half a line would spoil all that follow, so another
+    /// task writes.
+    lines: mpsc::UnboundedSender<String>,
     /// None once the program has ended.
     waiting: StdMutex<Option<HashMap<u64, oneshot::Sender<Result<Json, McpError>>>>>,
 }
@@ -88,7 +90,7 @@ impl Program {
         let new = Arc::new(self.start()?);
         let result = new.ask("initialize", &introduction(), self.silence).await?;
         chosen_version(&result)?;
-        new.shared.write(&notification("notifications/initialized")).await?;
+        new.shared.say(&notification("notifications/initialized"))?;
         *running = Some(new.clone());
         Ok(new)
     }
@@ -123,7 +125,7 @@ impl Running {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let answer = self.shared.expect(id)?;
         let _expected = Expected { shared: &self.shared, id };
-        self.shared.write(&request(id, method, params)).await?;
+        self.shared.say(&request(id, method, params))?;
         match tokio::time::timeout(silence, answer).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(ended()),
@@ -169,14 +171,18 @@ impl Shared {
     fn close(&self) {
         *self.lock() = None;
     }
-    async fn write(&self, message: &Json) -> Result<(), McpError> {
-        let line = format!("{message}\n");
-        let mut stdin = self.stdin.lock().await;
-        let written = async {
-            stdin.write_all(line.as_bytes()).await?;
-            stdin.flush().await
-        };
-        written.await.map_err(|_| ended())
+    fn say(&self, message: &Json) -> Result<(), McpError> {
+        self.lines.send(format!("{message}\n")).map_err(|_| ended())
+    }
+}
+
+/// Writes lines until the program takes no more.
+async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
+    while let Some(line) = lines.recv().await {
+        // Whoever listens sees that it has ended.
+        if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
     }
 }
 
@@ -199,7 +205,7 @@ async fn listen(id: Arc<str>, shared: Arc<Shared>, stdout: ChildStdout, line_byt
                                 drop(waiting.send(result));
                             }
                         }
-                        Incoming::Request { answer } => drop(shared.write(&answer).await),
+                        Incoming::Request { answer } => drop(shared.say(&answer)),
                         Incoming::Other => {}
                     }
                 }
