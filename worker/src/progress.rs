@@ -86,10 +86,9 @@ impl Progress {
     /// Takes a piece of an output by its name. An empty piece says that the output is one that streams: what reads it
     /// is told of its end, and not of its value.
     pub(crate) fn push_to(&mut self, output: &str, text: &str) {
-        let Some(main) = self.texts.first() else { return };
+        let Some(node) = self.texts.first().and_then(|main| main.selector.first()).cloned() else { return };
         let known = self.texts.iter().position(|one| one.selector.get(1).is_some_and(|name| name == output));
         let at = known.unwrap_or_else(|| {
-            let node = main.selector.first().cloned().unwrap_or_default();
             self.texts.push(Text::new(vec![node, output.to_owned()]));
             self.texts.len() - 1
         });

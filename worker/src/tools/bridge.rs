@@ -91,6 +91,7 @@ impl Bridge {
             name: tool.tool.to_owned(),
             description: body.get("description").and_then(Json::as_str).unwrap_or_default().to_owned(),
             parameters: list.iter().filter_map(Parameter::from_json).collect(),
+            takes_more: body.get("takes_more").and_then(Json::as_bool).unwrap_or(false),
             has_output_schema: false,
         }))
     }

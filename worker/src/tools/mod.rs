@@ -19,7 +19,7 @@ use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::cast::cast;
-use tidemill_common::nodes::tool::{Declaration, Message, Parameter, ProviderKind};
+use tidemill_common::nodes::tool::{Declaration, Known, Message, ProviderKind};
 use tidemill_common::value::JsonMap;
 
 use crate::http::{Http, HttpSettingError};
@@ -101,8 +101,8 @@ pub struct Tool<'a> {
 
 impl Tool<'_> {
     /// Its parameters, if it tells them.
-    pub fn parameters(&self) -> Option<&[Parameter]> {
-        self.declaration.as_ref().map(|declaration| declaration.parameters.as_slice())
+    pub fn known(&self) -> Option<Known<'_>> {
+        self.declaration.as_ref().map(Declaration::known)
     }
 
     /// The arguments under the declared types, for callers whose arguments come from a model.
@@ -110,8 +110,9 @@ impl Tool<'_> {
     /// # Errors
     /// What Dify says of a value that cannot have the type.
     pub fn cast(&self, mut arguments: JsonMap) -> Result<JsonMap, String> {
-        for parameter in self.parameters().unwrap_or_default() {
-            if let Some(value) = arguments.get_mut(&parameter.name) {
+        let known = self.known().unwrap_or(Known::NOTHING);
+        for (name, value) in &mut arguments {
+            if let Some(parameter) = known.find(name) {
                 *value = cast(parameter.ty, value)?;
             }
         }

@@ -161,8 +161,33 @@ pub struct Declaration {
     pub description: String,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
+    /// Whether it takes others besides.
+    pub takes_more: bool,
     /// Whether it says what its structured answers look like (MCP).
     pub has_output_schema: bool,
+}
+
+/// The parameters that a tool is known to have.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// They.
+    pub parameters: &'a [Parameter],
+    /// Whether whatever else it is given is a parameter too.
+    pub takes_more: bool,
+}
+
+impl<'a> Known<'a> {
+    /// A tool that does not tell: everything that it is given is a parameter.
+    pub const NOTHING: Known<'static> = Known { parameters: &[], takes_more: true };
+
+    /// Just these.
+    pub const fn just(parameters: &'a [Parameter]) -> Self {
+        Self { parameters, takes_more: false }
+    }
+    /// The parameter of a name.
+    pub fn find(&self, name: &str) -> Option<&'a Parameter> {
+        self.parameters.iter().find(|one| one.name == name)
+    }
 }
 
 impl Parameter {
@@ -208,6 +233,11 @@ impl Parameter {
 }
 
 impl Declaration {
+    /// Its parameters.
+    pub fn known(&self) -> Known<'_> {
+        Known { parameters: &self.parameters, takes_more: self.takes_more }
+    }
+
     /// The JSON schema of what a model fills in: an object. Files are no business of a model, as on Dify.
     pub fn schema(&self) -> Json {
         let is_file =

@@ -21,7 +21,7 @@ use crate::value::template::{Template, mention};
 use crate::value::{JsonMap, Selector};
 
 pub use config::ToolsConfig;
-pub use declared::{Declaration, Form, Parameter, ParameterType};
+pub use declared::{Declaration, Form, Known, Parameter, ParameterType};
 pub use message::Message;
 
 /// Configuration of `tool`.

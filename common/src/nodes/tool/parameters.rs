@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::cast::cast;
-use super::{Form, Input, Parameter, ParameterType, ToolData};
+use super::{Form, Input, Known, Parameter, ParameterType, ToolData};
 use crate::failure::NodeFailure;
 use crate::nodes::fields::set;
 use crate::value::pyrepr::{repr_texts, str_of};
@@ -25,13 +25,13 @@ pub struct Filled {
 /// A required parameter whose variable is missing; on Dify it escapes the node.
 pub fn filled(
     data: &ToolData,
-    declared: Option<&[Parameter]>,
+    declared: Known<'_>,
     variables: &dyn Variables,
 ) -> Result<Filled, NodeFailure> {
     let mut filled = Filled::default();
     for (name, input) in &data.parameters {
-        let known = declared.map(|all| all.iter().find(|one| one.name == *name));
-        if known == Some(None) {
+        let known = declared.find(name);
+        if known.is_none() && !declared.takes_more {
             filled.values.insert(name.clone(), Json::Null);
             set(&mut filled.shown, name, Segment::none());
             continue;
@@ -39,7 +39,7 @@ pub fn filled(
         let (value, shown) = match input {
             Input::Variable(selector) => match variables.found(selector) {
                 Some(value) => (value.value.clone(), value.into_owned()),
-                None if known.flatten().is_some_and(|one| one.required) => {
+                None if known.is_some_and(|one| one.required) => {
                     return Err(NodeFailure::escaped(missing(selector)));
                 }
                 None => continue,
@@ -65,12 +65,12 @@ fn missing(selector: &[String]) -> String {
 /// What Dify says when there is no way to the tool with these.
 pub fn configured(
     data: &ToolData,
-    declared: Option<&[Parameter]>,
+    declared: Known<'_>,
     variables: &dyn Variables,
 ) -> Result<JsonMap, String> {
-    let Some(declared) = declared else { return all_configured(data, variables) };
-    let mut values = JsonMap::new();
-    for parameter in declared.iter().filter(|one| one.form == Form::Form) {
+    let mut values =
+        if declared.takes_more { undeclared(data, declared, variables)? } else { JsonMap::new() };
+    for parameter in declared.parameters.iter().filter(|one| one.form == Form::Form) {
         let value = if data.is_typed {
             // What the workflow fills in stands over what is configured under the same name.
             let given = data.parameters.iter().find(|(name, _)| *name == parameter.name);
@@ -92,10 +92,10 @@ pub fn configured(
     Ok(values)
 }
 
-/// Of a tool that does not tell what it has.
-fn all_configured(data: &ToolData, variables: &dyn Variables) -> Result<JsonMap, String> {
+/// Of a tool that takes more than it tells.
+fn undeclared(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) -> Result<JsonMap, String> {
     let mut values = JsonMap::new();
-    for (name, configured) in &data.configurations {
+    for (name, configured) in data.configurations.iter().filter(|(name, _)| declared.find(name).is_none()) {
         let value = match &configured.input {
             Some(input) if data.is_typed => resolved(input, variables)?,
             // An input that was left empty.
@@ -142,14 +142,9 @@ fn plain(data: &ToolData, parameter: &Parameter) -> Result<Option<Json>, String>
 ///
 /// # Errors
 /// What Dify says of a value that cannot have the type.
-pub fn arguments(
-    mut values: JsonMap,
-    configured: JsonMap,
-    declared: Option<&[Parameter]>,
-) -> Result<JsonMap, String> {
+pub fn arguments(mut values: JsonMap, configured: JsonMap, declared: Known<'_>) -> Result<JsonMap, String> {
     for (name, value) in &mut values {
-        let known = declared.and_then(|all| all.iter().find(|one| one.name == *name));
-        if let Some(parameter) = known {
+        if let Some(parameter) = declared.find(name) {
             *value = cast(parameter.ty, value)?;
         }
     }

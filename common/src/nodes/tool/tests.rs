@@ -108,7 +108,7 @@ fn parameters_are_filled_in_as_dify_does() {
     let names = ["place", "raw", "num", "flag", "obj", "gone", "key"];
     let declared: Vec<Parameter> =
         names.iter().map(|name| Parameter { name: (*name).into(), ..Parameter::default() }).collect();
-    let told = filled(&read, Some(&declared), &pool()).expect("filled");
+    let told = filled(&read, Known::just(&declared), &pool()).expect("filled");
     let expected = json!({
         "place": "in Bergen", "raw": {"k": [1]}, "num": "5", "flag": "True", "obj": "{'k': 'v'}",
         "key": "k=sk-0123456789", "unknown": null,
@@ -119,7 +119,7 @@ fn parameters_are_filled_in_as_dify_does() {
     assert_eq!(shown("key"), Some(json!("k=sk-012************89")));
     assert_eq!(shown("gone"), None);
     // Of a tool that does not tell, all that is given counts.
-    let untold = filled(&read, None, &pool()).expect("filled");
+    let untold = filled(&read, Known::NOTHING, &pool()).expect("filled");
     assert_eq!(untold.values["unknown"], json!("dropped"));
 }
 
@@ -127,7 +127,7 @@ fn parameters_are_filled_in_as_dify_does() {
 fn a_required_variable_that_is_missing_escapes_the_node() {
     let read = usable(json!({"tool_parameters": {"must": {"type": "variable", "value": ["a", "b"]}}}));
     let declared = [Parameter { name: "must".into(), required: true, ..Parameter::default() }];
-    let failure = filled(&read, Some(&declared), &pool()).expect_err("missing");
+    let failure = filled(&read, Known::just(&declared), &pool()).expect_err("missing");
     assert_eq!(failure.message, "Variable ['a', 'b'] does not exist");
     assert_eq!(failure.error_type, "WorkflowNodeError");
 }
@@ -156,11 +156,11 @@ fn configured_values_win_over_filled_ones() {
         form("over", ParameterType::String),
         q,
     ];
-    let configured = configured(&read, Some(&declared), &pool()).expect("configured");
+    let configured = configured(&read, Known::just(&declared), &pool()).expect("configured");
     assert_eq!(Json::Object(configured.clone()), json!({"region": "Bergen", "limit": 3, "over": "3"}));
-    let mut values = filled(&read, Some(&declared), &pool()).expect("filled").values;
+    let mut values = filled(&read, Known::just(&declared), &pool()).expect("filled").values;
     values.insert("limit".into(), json!("99"));
-    let all = arguments(values, configured, Some(&declared)).expect("arguments");
+    let all = arguments(values, configured, Known::just(&declared)).expect("arguments");
     assert_eq!(Json::Object(all), json!({"q": 1, "over": "3", "limit": 3, "region": "Bergen"}));
 }
 
@@ -179,7 +179,7 @@ fn the_older_form_has_defaults_and_options() {
         (json!({}), kind(), Ok(json!({}))),
     ] {
         let read = usable(json!({"tool_configurations": configurations}));
-        let found = configured(&read, Some(&[parameter]), &pool());
+        let found = configured(&read, Known::just(&[parameter]), &pool());
         assert_eq!(found.map(Json::Object), expected.map_err(str::to_owned));
     }
 }
@@ -188,7 +188,7 @@ fn the_older_form_has_defaults_and_options() {
 fn a_configured_variable_that_is_missing_is_no_way_to_the_tool() {
     let configurations = json!({"a": {"type": "variable", "value": ["x", "y"]}});
     let read = usable(json!({"tool_node_version": "2", "tool_configurations": configurations}));
-    for declared in [None, Some(&[form("a", ParameterType::Any)][..])] {
+    for declared in [Known::NOTHING, Known::just(&[form("a", ParameterType::Any)])] {
         assert_eq!(configured(&read, declared, &pool()), Err("Variable ['x', 'y'] does not exist".into()));
     }
 }

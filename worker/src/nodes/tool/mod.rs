@@ -13,7 +13,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::tool::outputs::Collected;
-use tidemill_common::nodes::tool::{Message, ToolData, parameters};
+use tidemill_common::nodes::tool::{Known, Message, ToolData, parameters};
 use tidemill_common::value::{JsonMap, Variables};
 
 use crate::executor::PieceSink;
@@ -63,7 +63,8 @@ pub async fn run(
         Ok(tool) => tool,
         Err(error) => return failed(result, error),
     };
-    let declared = tool.parameters().or(data.declared.as_deref());
+    let noted = data.declared.as_deref().map(Known::just);
+    let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
     let configured = match parameters::configured(data, declared, variables) {
         Ok(configured) => configured,
         Err(message) => return failed(result, ToolError::unavailable(message)),

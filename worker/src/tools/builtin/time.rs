@@ -32,6 +32,7 @@ pub(super) fn tools() -> Vec<Declaration> {
         name: name.into(),
         description: description.into(),
         parameters,
+        takes_more: false,
         has_output_schema: false,
     };
     let llm = |name: &str, description: &str| parameter(name, Form::Llm, None, description);

@@ -23,6 +23,7 @@ pub fn declaration(tool: &Json) -> Option<Declaration> {
         parameters: parameters
             .map(|(name, schema)| parameter(name, schema, required.contains(&name.as_str())))
             .collect(),
+        takes_more: false,
         has_output_schema: tool.get("outputSchema").is_some_and(|schema| !schema.is_null()),
     })
 }

@@ -110,9 +110,10 @@ impl Program {
             return Err(unreachable(format!("{program:?} has no standard streams")));
         };
         tracing::info!(server = %self.id, program, "an MCP server is started");
-        let shared =
-            Arc::new(Shared { stdin: Mutex::new(stdin), waiting: StdMutex::new(Some(HashMap::new())) });
+        let (lines, written) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared { lines, waiting: StdMutex::new(Some(HashMap::new())) });
         let tasks = [
+            tokio::spawn(write(stdin, written)),
             tokio::spawn(listen(self.id.clone(), shared.clone(), stdout, self.line_bytes_max)),
             tokio::spawn(log(self.id.clone(), stderr)),
         ];

@@ -129,6 +129,7 @@ fn operation(
         name: id.map_or_else(|| name_of(path, method), str::to_owned),
         description: described.unwrap_or_default().to_owned(),
         parameters,
+        takes_more: false,
         has_output_schema: false,
     };
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or(Method::GET);

@@ -172,28 +172,28 @@ async fn operations_are_tools() {
     let expected = |all: &[(&str, ParameterType, bool)]| -> Vec<(String, ParameterType, bool)> {
         all.iter().map(|(name, ty, required)| ((*name).to_owned(), *ty, *required)).collect()
     };
-    use ParameterType::{Array, Boolean, File, Number, String};
+    use ParameterType as T;
     let outer = [
-        ("X-Trace", String, false),
-        ("id", String, true),
-        ("seen", String, false),
-        ("tag", Array, false),
-        ("verbose", Boolean, false),
+        ("X-Trace", T::String, false),
+        ("id", T::String, true),
+        ("seen", T::String, false),
+        ("tag", T::Array, false),
+        ("verbose", T::Boolean, false),
     ];
     assert_eq!(types(pet), expected(&outer));
     let body = [
-        ("age", Number, false),
-        ("good", Boolean, false),
-        ("id", String, true),
-        ("kind", String, false),
-        ("more", String, false),
-        ("name", String, true),
-        ("size", String, false),
-        ("tags", Array, false),
+        ("age", T::Number, false),
+        ("good", T::Boolean, false),
+        ("id", T::String, true),
+        ("kind", T::String, false),
+        ("more", T::String, false),
+        ("name", T::String, true),
+        ("size", T::String, false),
+        ("tags", T::Array, false),
     ];
     assert_eq!(types(api.operation(&tool("setPet")).unwrap()), expected(&body));
     let upload = types(api.operation(&tool("upload")).unwrap());
-    assert_eq!(upload, expected(&[("file", File, false), ("note", String, false)]));
+    assert_eq!(upload, expected(&[("file", T::File, false), ("note", T::String, false)]));
     let missing = api.parameters(&tool("fly")).await.unwrap_err();
     assert_eq!(missing.message, "the document of provider pets has no operation fly");
 }
