@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::{ToolsConfig, masked_url};
 use tidemill_common::nodes::tool::{Declaration, Message, Parameter};
 
-use super::door::{Door, Request, address, bearer, content_type, excerpt, headers, whole};
+use super::door::{Door, Request, address, bearer, content_type, excerpt, headers, whole, without_secrets};
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError};
 use crate::http::{Answer, CallError};
 use crate::providers::retry::Hints;
@@ -84,7 +84,7 @@ impl Bridge {
         }
         let body = whole(&mut answer, self.answer_bytes_max).await.map_err(unavailable)?;
         if !status.is_success() {
-            return Err(unavailable(said(status.as_u16(), &body)));
+            return Err(unavailable(without_secrets(&self.headers, said(status.as_u16(), &body))));
         }
         let body: Json = serde_json::from_slice(&body).unwrap_or_default();
         Ok(body.get("parameters").and_then(Json::as_array).map(|list| Declaration {
@@ -122,6 +122,19 @@ impl ToolRuntime for Bridge {
     }
 
     async fn invoke(
+        &self,
+        tool: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        self.call(tool, call, sink)
+            .await
+            .map_err(|error| ToolError { message: without_secrets(&self.headers, error.message), ..error })
+    }
+}
+
+impl Bridge {
+    async fn call(
         &self,
         tool: &ToolName<'_>,
         call: ToolCall<'_>,
@@ -165,9 +178,7 @@ impl ToolRuntime for Bridge {
         }
         Ok(())
     }
-}
 
-impl Bridge {
     /// An answer in pieces: each event is a message.
     async fn streamed(&self, mut answer: Answer, sink: MessageSink<'_>) -> Result<(), ToolError> {
         let read = |message: String| ToolError::new(Stage::Read, message);

@@ -15,6 +15,8 @@ use crate::http::{Answer, Call, CallError, Http, HttpSettingError};
 
 /// Characters of an answer that an error shows.
 const SHOWN_CHARS_MAX: usize = 300;
+/// Shortest secret that is looked for in texts: a shorter one stands in many words.
+const SECRET_CHARS_MIN: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -92,6 +94,15 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
+/// A text of the other side, without what these headers keep secret: it may repeat what it was sent.
+pub(super) fn without_secrets(headers: &HeaderMap, text: String) -> String {
+    let values =
+        headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
+    // The key is the last word of `Bearer …` and its like.
+    let words = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
+    words.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text, |text, word| text.replace(word, "***"))
+}
+
 /// An address out of the settings; user and password in it become a header.
 pub(super) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
     let wrong =
@@ -134,4 +145,26 @@ pub(super) fn secret(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_repeats_of_a_secret_is_hidden() {
+        let given =
+            [("x-key".to_owned(), Hidden("s3cret".into())), ("x-short".to_owned(), Hidden("a".into()))];
+        let mut headers = headers("k", given.iter().map(|(name, value)| (name, value.clone()))).unwrap();
+        bearer(&mut headers, "k", "hush hush").unwrap();
+        headers.insert("accept", HeaderValue::from_static("application/json"));
+        for (text, shown) in [
+            ("no key s3cret a", "no key *** a"),
+            ("Bearer hush hush", "***"),
+            ("wants application/json", "wants application/json"),
+        ] {
+            assert_eq!(without_secrets(&headers, text.into()), shown);
+        }
+        assert!(!format!("{headers:?}").contains("s3cret"));
+    }
 }

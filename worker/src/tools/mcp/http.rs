@@ -18,18 +18,25 @@ use super::protocol::{Incoming, McpError, chosen_version, incoming, introduction
 use crate::http::Answer;
 use crate::providers::sse::Decoder;
 use crate::tools::ToolSettingError;
-use crate::tools::door::{Door, Request, address, content_type, excerpt, headers, whole};
+use crate::tools::door::{Door, Request, address, content_type, excerpt, headers, whole, without_secrets};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
+/// Where a server is, and what every request to it has.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) door: Door,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    /// Longest silence, but of tools.
+    pub(super) silence: Duration,
+    pub(super) answer_bytes_max: u64,
+}
+
 /// See the module.
 pub(super) struct StreamableHttp {
-    door: Door,
-    url: Url,
-    headers: HeaderMap,
-    silence: Duration,
-    answer_bytes_max: u64,
+    at: Address,
     session: Mutex<Option<Arc<Session>>>,
     last_id: AtomicU64,
 }
@@ -41,7 +48,8 @@ struct Session {
     version: String,
 }
 
-impl StreamableHttp {
+impl Address {
+    /// Out of `[tools.mcp.ID]`.
     pub(super) fn new(
         id: &str,
         config: &McpConfig,
@@ -65,9 +73,24 @@ impl StreamableHttp {
             headers: all,
             silence: Duration::from_secs(config.timeout_seconds),
             answer_bytes_max,
-            session: Mutex::new(None),
-            last_id: AtomicU64::new(0),
         })
+    }
+
+    /// An error without what the headers keep secret.
+    pub(super) fn hidden(&self, error: McpError) -> McpError {
+        let hide = |text| without_secrets(&self.headers, text);
+        match error {
+            McpError::Unreachable(text) => McpError::Unreachable(hide(text)),
+            McpError::Broken(text) => McpError::Broken(hide(text)),
+            McpError::Refused { code, message } => McpError::Refused { code, message: hide(message) },
+            McpError::Expired => McpError::Expired,
+        }
+    }
+}
+
+impl StreamableHttp {
+    pub(super) fn new(at: Address) -> Self {
+        Self { at, session: Mutex::new(None), last_id: AtomicU64::new(0) }
     }
 
     /// The session; a new one if there is none.
@@ -78,11 +101,11 @@ impl StreamableHttp {
         }
         let id = self.next_id();
         let body = request(id, "initialize", &introduction());
-        let mut answer = self.post(None, &body, self.silence).await?;
+        let mut answer = self.post(None, &body, self.at.silence).await?;
         let issued = answer.response.headers().get(SESSION).cloned();
-        let result = self.result(None, &mut answer, id, self.silence).await?;
+        let result = self.result(None, &mut answer, id, self.at.silence).await?;
         let new = Arc::new(Session { id: issued, version: chosen_version(&result)? });
-        drop(self.post(Some(&new), &notification("notifications/initialized"), self.silence).await?);
+        drop(self.post(Some(&new), &notification("notifications/initialized"), self.at.silence).await?);
         *session = Some(new.clone());
         Ok(new)
     }
@@ -105,7 +128,7 @@ impl StreamableHttp {
         body: &Json,
         silence: Duration,
     ) -> Result<Answer, McpError> {
-        let mut headers = self.headers.clone();
+        let mut headers = self.at.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(session) = session {
@@ -117,9 +140,9 @@ impl StreamableHttp {
             }
         }
         let body = Bytes::from(body.to_string());
-        let request = Request { method: Method::POST, url: &self.url, headers, body, silence };
+        let request = Request { method: Method::POST, url: &self.at.url, headers, body, silence };
         let mut answer =
-            self.door.send(request).await.map_err(|error| McpError::Unreachable(error.to_string()))?;
+            self.at.door.send(request).await.map_err(|error| McpError::Unreachable(error.to_string()))?;
         let status = answer.response.status();
         if status.is_success() {
             return Ok(answer);
@@ -132,7 +155,7 @@ impl StreamableHttp {
                 "the server wants to know who calls (401); set headers_env or headers".into(),
             ));
         }
-        let body = whole(&mut answer, self.answer_bytes_max).await.unwrap_or_default();
+        let body = whole(&mut answer, self.at.answer_bytes_max).await.unwrap_or_default();
         // Some servers refuse in the language itself.
         let told = serde_json::from_slice::<Json>(&body).map(|body| incoming(&body)).unwrap_or_default();
         for one in told {
@@ -154,7 +177,7 @@ impl StreamableHttp {
     ) -> Result<Json, McpError> {
         let broken = |message: String| McpError::Broken(message);
         if content_type(answer) != "text/event-stream" {
-            let body = whole(answer, self.answer_bytes_max).await.map_err(broken)?;
+            let body = whole(answer, self.at.answer_bytes_max).await.map_err(broken)?;
             let body = serde_json::from_slice(&body)
                 .map_err(|error| broken(format!("the server's answer is no JSON: {error}")))?;
             return match self.look(session, &body, id, silence).await? {
@@ -171,8 +194,8 @@ impl StreamableHttp {
             }
             .map_err(|error| broken(error.to_string()))?;
             total += piece.as_ref().map_or(0, |bytes| bytes.len() as u64);
-            if total > self.answer_bytes_max {
-                let max = self.answer_bytes_max;
+            if total > self.at.answer_bytes_max {
+                let max = self.at.answer_bytes_max;
                 return Err(broken(format!("the answer has more than {max} bytes (tools.answer_bytes_max)")));
             }
             for event in events.drain(..) {
@@ -211,11 +234,17 @@ impl StreamableHttp {
 #[async_trait::async_trait]
 impl Transport for StreamableHttp {
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
+        self.ask(method, &params, silence).await.map_err(|error| self.at.hidden(error))
+    }
+}
+
+impl StreamableHttp {
+    async fn ask(&self, method: &str, params: &Json, silence: Duration) -> Result<Json, McpError> {
         let mut is_second = false;
         loop {
             let session = self.session().await?;
             let id = self.next_id();
-            let body = request(id, method, &params);
+            let body = request(id, method, params);
             let mut answer = match self.post(Some(&session), &body, silence).await {
                 // The server has not looked at it, so nothing is done twice.
                 Err(McpError::Expired) if !is_second => {

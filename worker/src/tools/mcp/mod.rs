@@ -1,15 +1,17 @@
 //! Tools of MCP servers.
 //!
-//! [`protocol`] is the language: requests, answers, and what a server may ask in between. [`http`] and [`stdio`] carry it
-//! (one URL, or a program of the operator's), [`convert`] makes messages and declarations of what comes back. A server is
+//! [`protocol`] is the language: requests, answers, and what a server may ask in between. [`http`], [`sse`] and [`stdio`] carry
+//! it (one URL, two as in the oldest version, or a program of the operator's), [`convert`] makes messages and declarations of what comes back. A server is
 //! met when it is first needed, and anew when it has forgotten us.
 
 pub mod convert;
 mod http;
 pub mod protocol;
+mod sse;
 mod stdio;
+mod waiting;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
@@ -18,8 +20,9 @@ use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::nodes::tool::config::McpConfig;
 
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError};
-use http::StreamableHttp;
+use http::{Address, StreamableHttp};
 use protocol::McpError;
+use sse::TwoUrls;
 use stdio::Program;
 
 /// Most pages of a list of tools, so that a server that never ends is one that fails.
@@ -57,7 +60,14 @@ impl McpServer {
         let wrong = |key: &str, reason: &str| ToolSettingError::new(format!("mcp.\"{id}\".{key}"), reason);
         let silence = Duration::from_secs(config.timeout_seconds);
         let transport: Box<dyn Transport> = match (config.url.is_empty(), config.command.is_empty()) {
-            (false, true) => Box::new(StreamableHttp::new(id, config, http, answer_bytes_max, variable)?),
+            (false, true) => {
+                let at = Address::new(id, config, http, answer_bytes_max, variable)?;
+                // As Dify tells the two apart.
+                match at.url.path().trim_end_matches('/').ends_with("/sse") {
+                    true => Box::new(TwoUrls::new(at, Duration::from_secs(config.read_seconds))),
+                    false => Box::new(StreamableHttp::new(at)),
+                }
+            }
             (true, false) => Box::new(Program::new(id, config, silence, answer_bytes_max, variable)?),
             (true, true) => {
                 return Err(wrong("url", "give the server's url, or the command that is the server"));
@@ -74,20 +84,24 @@ impl McpServer {
         })
     }
 
-    /// All tools, as they are believed to be or as the server says now.
+    fn listed(&self) -> MutexGuard<'_, Option<(Instant, Vec<Declaration>)>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All tools as they are believed to be, if anything is.
+    fn believed(&self) -> Option<Vec<Declaration>> {
+        let listed = self.listed();
+        listed.as_ref().filter(|(at, _)| at.elapsed() < self.believed).map(|(_, tools)| tools.clone())
+    }
+
+    /// All tools as the server says now.
     async fn tools(&self) -> Result<Vec<Declaration>, ToolError> {
-        let lock = || self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, tools)) = &*lock()
-            && at.elapsed() < self.believed
-        {
-            return Ok(tools.clone());
-        }
         let tools = self.ask().await.map_err(|error| {
             let message = format!("Failed to connect to MCP server: {error} (tools.mcp.\"{}\")", self.id);
             let unavailable = ToolError::unavailable(message);
             if error.is_passing() { unavailable.passing() } else { unavailable }
         })?;
-        *lock() = Some((Instant::now(), tools.clone()));
+        *self.listed() = Some((Instant::now(), tools.clone()));
         Ok(tools)
     }
 
@@ -110,13 +124,21 @@ impl McpServer {
 #[async_trait::async_trait]
 impl ToolRuntime for McpServer {
     async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
-        let found = self.tools().await?.into_iter().find(|one| one.name == tool.tool);
+        let among = |tools: Vec<Declaration>| tools.into_iter().find(|one| one.name == tool.tool);
+        if let Some(known) = self.believed().and_then(among) {
+            return Ok(Some(known));
+        }
+        // It may have come since.
+        let found = among(self.tools().await?);
         let missing = || ToolError::unavailable(format!("MCP server {} has no tool {}", self.id, tool.tool));
         found.map(Some).ok_or_else(missing)
     }
 
     async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
-        self.tools().await
+        match self.believed() {
+            Some(tools) => Ok(tools),
+            None => self.tools().await,
+        }
     }
 
     async fn invoke(

@@ -1,25 +1,27 @@
 //! MCP with a program of the operator's: a line a message, in by its standard input, out by its standard output; what it
 //! says besides goes to the log. The program is started when it is needed, serves all calls, and ends with the worker.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::tool::config::McpConfig;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 
 use super::Transport;
-use super::protocol::{Incoming, McpError, chosen_version, incoming, introduction, notification, request};
+use super::protocol::{McpError, chosen_version, introduction, notification};
+use super::waiting::Waiting;
 use crate::tools::ToolSettingError;
 
 /// Handed on of the worker's environment, without which programs hardly start.
 const PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
+/// What is said of a program that is gone.
+const ENDED: &str = "the program has ended; its log is in the worker's";
 /// Longest line of a program's log that is told, in bytes.
 const LOG_LINE_MAX: u64 = 4096;
 
@@ -36,7 +38,6 @@ pub(super) struct Program {
 /// A program that runs. Dropped, it is killed.
 struct Running {
     shared: Arc<Shared>,
-    last_id: AtomicU64,
     _child: Child,
     tasks: [JoinHandle<()>; 3],
 }
@@ -46,8 +47,7 @@ struct Shared {
     /// Lines for the program. Whoever asks may go at any time, and half a line would spoil all that follow, so another
     /// task writes.
     lines: mpsc::UnboundedSender<String>,
-    /// None once the program has ended.
-    waiting: StdMutex<Option<HashMap<u64, oneshot::Sender<Result<Json, McpError>>>>>,
+    waiting: Waiting,
 }
 
 impl Drop for Running {
@@ -82,13 +82,13 @@ impl Program {
     async fn running(&self) -> Result<Arc<Running>, McpError> {
         let mut running = self.running.lock().await;
         if let Some(known) = &*running
-            && known.shared.is_open()
+            && known.shared.waiting.is_open()
         {
             return Ok(known.clone());
         }
         *running = None;
         let new = Arc::new(self.start()?);
-        let result = new.ask("initialize", &introduction(), self.silence).await?;
+        let result = new.shared.ask("initialize", &introduction(), self.silence).await?;
         chosen_version(&result)?;
         new.shared.say(&notification("notifications/initialized"))?;
         *running = Some(new.clone());
@@ -111,69 +111,23 @@ impl Program {
         };
         tracing::info!(server = %self.id, program, "an MCP server is started");
         let (lines, written) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared { lines, waiting: StdMutex::new(Some(HashMap::new())) });
+        let shared = Arc::new(Shared { lines, waiting: Waiting::new(ENDED) });
         let tasks = [
             tokio::spawn(write(stdin, written)),
             tokio::spawn(listen(self.id.clone(), shared.clone(), stdout, self.line_bytes_max)),
             tokio::spawn(log(self.id.clone(), stderr)),
         ];
-        Ok(Running { shared, last_id: AtomicU64::new(0), _child: child, tasks })
+        Ok(Running { shared, _child: child, tasks })
     }
 }
-
-impl Running {
-    async fn ask(&self, method: &str, params: &Json, silence: Duration) -> Result<Json, McpError> {
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let answer = self.shared.expect(id)?;
-        let _expected = Expected { shared: &self.shared, id };
-        self.shared.say(&request(id, method, params))?;
-        match tokio::time::timeout(silence, answer).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(ended()),
-            Err(_) => Err(McpError::Broken(format!("no answer within {} s", silence.as_secs_f64()))),
-        }
-    }
-}
-
-/// A question that is withdrawn when nobody waits any more.
-struct Expected<'a> {
-    shared: &'a Shared,
-    id: u64,
-}
-
-impl Drop for Expected<'_> {
-    fn drop(&mut self) {
-        self.shared.take(self.id);
-    }
-}
-
-fn ended() -> McpError {
-    McpError::Unreachable("the program has ended; its log is in the worker's".into())
-}
-
-type Waiting = HashMap<u64, oneshot::Sender<Result<Json, McpError>>>;
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-    fn is_open(&self) -> bool {
-        self.lock().is_some()
-    }
-    fn expect(&self, id: u64) -> Result<oneshot::Receiver<Result<Json, McpError>>, McpError> {
-        let (send, receive) = oneshot::channel();
-        self.lock().as_mut().ok_or_else(ended)?.insert(id, send);
-        Ok(receive)
-    }
-    fn take(&self, id: u64) -> Option<oneshot::Sender<Result<Json, McpError>>> {
-        self.lock().as_mut().and_then(|waiting| waiting.remove(&id))
-    }
-    /// Nobody waits in vain.
-    fn close(&self) {
-        *self.lock() = None;
-    }
     fn say(&self, message: &Json) -> Result<(), McpError> {
-        self.lines.send(format!("{message}\n")).map_err(|_| ended())
+        self.lines.send(format!("{message}\n")).map_err(|_| self.waiting.ended())
+    }
+
+    async fn ask(&self, method: &str, params: &Json, silence: Duration) -> Result<Json, McpError> {
+        self.waiting.ask(method, params, silence, |message| async move { self.say(&message) }).await
     }
 }
 
@@ -198,17 +152,9 @@ async fn listen(id: Arc<str>, shared: Arc<Shared>, stdout: ChildStdout, line_byt
                     tracing::debug!(server = %id, "an MCP server said something that is no message");
                     continue;
                 };
-                for one in incoming(&body) {
-                    match one {
-                        Incoming::Answer { id, result } => {
-                            if let Some(waiting) = shared.take(id) {
-                                // Whoever asked may have gone.
-                                drop(waiting.send(result));
-                            }
-                        }
-                        Incoming::Request { answer } => drop(shared.say(&answer)),
-                        Incoming::Other => {}
-                    }
+                for answer in shared.waiting.take_in(&body) {
+                    // Whoever writes has ended only if the program has.
+                    drop(shared.say(&answer));
                 }
             }
             Ok(None) => break,
@@ -219,7 +165,7 @@ async fn listen(id: Arc<str>, shared: Arc<Shared>, stdout: ChildStdout, line_byt
         }
     }
     tracing::warn!(server = %id, "an MCP server has ended");
-    shared.close();
+    shared.waiting.close();
 }
 
 /// The next line, if it is not too long.
@@ -252,6 +198,6 @@ async fn log(id: Arc<str>, stderr: ChildStderr) {
 impl Transport for Program {
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
         let running = self.running().await?;
-        running.ask(method, &params, silence).await
+        running.shared.ask(method, &params, silence).await
     }
 }

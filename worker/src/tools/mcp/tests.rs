@@ -269,3 +269,48 @@ async fn a_program_that_says_nothing_is_not_waited_for_longer_than_allowed() {
     let error = missing.parameters(&tool("t")).await.unwrap_err();
     assert!(error.message.contains("does not start"), "{error}");
 }
+
+/// A server of the first version: `/sse` brings what is answered to messages at `/messages`.
+async fn server_with_two_urls() -> McpServer {
+    use axum::body::Body;
+    use axum::routing::get;
+    let (send, receive) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let stream = Arc::new(Mutex::new(Some(receive)));
+    let events = move || async move {
+        let receive = stream.lock().unwrap().take().expect("one stream");
+        let first = "event: endpoint\ndata: /messages?session=1\n\n".to_owned();
+        let parts = futures_util::stream::unfold((Some(first), receive), |(first, mut receive)| async move {
+            let next = match first {
+                Some(first) => Some(first),
+                None => receive.recv().await,
+            };
+            next.map(|part| (Ok::<_, std::io::Error>(part), (None, receive)))
+        });
+        ([("content-type", "text/event-stream")], Body::from_stream(parts))
+    };
+    let messages = move |body: Bytes| async move {
+        let message: Json = serde_json::from_slice(&body).unwrap();
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({"protocolVersion": "2024-11-05"}),
+            Some("tools/list") => json!({"tools": [{"name": "t"}]}),
+            Some("tools/call") => json!({"content": [{"type": "text", "text": "hi"}]}),
+            _ => return StatusCode::ACCEPTED,
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        send.send(format!("event: message\ndata: {answer}\n\n")).unwrap();
+        StatusCode::ACCEPTED
+    };
+    let router = Router::new().route("/sse", get(events)).route("/messages", post(messages));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    of(&McpConfig { url, ..McpConfig::default() })
+}
+
+#[tokio::test]
+async fn a_server_of_the_first_version_answers_by_its_stream() {
+    let server = server_with_two_urls().await;
+    for _ in 0..2 {
+        assert_eq!(call(&server, "t", json!({})).await, Ok(vec![text("hi")]));
+    }
+}
