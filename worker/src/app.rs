@@ -21,6 +21,7 @@ use crate::http::{Http, HttpSettingError};
 use crate::noted_files::NotedFiles;
 use crate::providers::profile::ProfileError;
 use crate::providers::{Providers, ProvidersConfig};
+use crate::tools::{ToolSettingError, Tools};
 use crate::{cancel, consume, health, heartbeat, metrics};
 
 /// Longest time that results which are ready may take to be handed in at a stop.
@@ -50,6 +51,9 @@ pub enum StartError {
     /// A setting of `[http]`.
     #[error(transparent)]
     Http(#[from] HttpSettingError),
+    /// A setting of `[tools]`.
+    #[error(transparent)]
+    Tools(#[from] ToolSettingError),
     /// `files.url`.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -100,6 +104,7 @@ pub async fn start_with(
         providers: providers(config)?,
         http: Http::new(&config.http)?,
         files: Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone())),
+        tools: Tools::new(&config.tools, &config.http)?,
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;

@@ -63,6 +63,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::Tool(_)
         | NodeData::ListOperator(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::IterationStart

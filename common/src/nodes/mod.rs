@@ -26,6 +26,7 @@ mod parse;
 pub mod question_classifier;
 pub mod start;
 pub mod template_transform;
+pub mod tool;
 mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
@@ -105,7 +106,7 @@ node_types! {
     /// an outgoing call
     HttpRequest "http-request" Executable                  false true  true;
     /// a named external tool
-    Tool "tool" Executable                                 false true  false;
+    Tool "tool" Executable                                 false true  true;
     /// branch by meaning
     QuestionClassifier "question-classifier" Branch        false false true;
     /// fields from text
@@ -190,6 +191,8 @@ pub enum NodeData {
     HttpRequest(Box<http_request::HttpRequestData>),
     /// See [`code`].
     Code(Box<code::CodeData>),
+    /// See [`tool`].
+    Tool(Box<tool::ToolData>),
     /// See [`list_operator`].
     ListOperator(Box<list_operator::ListOperatorData>),
     /// See [`document_extractor`].

@@ -8,7 +8,7 @@ use super::{
 };
 use super::{
     answer, assigner, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
-    question_classifier, start, template_transform, variable_aggregator,
+    question_classifier, start, template_transform, tool, variable_aggregator,
 };
 use crate::dsl::Problems;
 use crate::value::JsonMap;
@@ -50,6 +50,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Code => {
             return code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data)));
         }
+        NodeKind::Tool => {
+            return tool::ToolData::parse(data, problems).map(|data| NodeData::Tool(Box::new(data)));
+        }
         NodeKind::ListOperator => {
             return list_operator::ListOperatorData::parse(data, problems)
                 .map(|data| NodeData::ListOperator(Box::new(data)));
@@ -89,7 +92,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return TriggerPluginData::parse(data, problems)
                 .map(|data| NodeData::TriggerPlugin(Box::new(data)));
         }
-        NodeKind::Tool | NodeKind::KnowledgeRetrieval | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
+        NodeKind::KnowledgeRetrieval | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
     };
     check(data, problems);
     Some(NodeData::Unsupported(data.clone()))
@@ -113,6 +116,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::ParameterExtractor(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),
         NodeData::Code(data) => data.mentions(&mut mentions),
+        NodeData::Tool(data) => data.mentions(&mut mentions),
         NodeData::ListOperator(data) => data.mentions(&mut mentions),
         NodeData::DocumentExtractor(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),
