@@ -64,6 +64,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
         | NodeData::Tool(_)
+        | NodeData::Agent(_)
         | NodeData::ListOperator(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::IterationStart

@@ -193,6 +193,11 @@ impl Collected {
         Err(ErrorType::File.failure(message))
     }
 
+    /// Takes a file object that is kept already.
+    pub fn keep(&mut self, file: Json) {
+        self.files.push(Pending::Object(file));
+    }
+
     /// The names of all variables. Dify ends the stream of each, also of those that did not come in pieces.
     pub fn variable_names(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|(name, _)| name.as_str())

@@ -69,6 +69,7 @@ pub async fn parameters(
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
         | NodeData::Tool(_)
+        | NodeData::Agent(_)
         | NodeData::ListOperator(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)

@@ -2,30 +2,36 @@
 
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
-use tidemill_common::files::FilesError;
+use tidemill_common::files::{Files, FilesError};
+use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::ErrorType;
 use tidemill_common::nodes::tool::outputs::{Pending, file_object};
 
-use super::Means;
+use crate::http::Http;
 
-pub(super) async fn kept(files: Vec<Pending>, means: Means<'_>) -> Result<Vec<Json>, NodeFailure> {
-    let mut objects = Vec::with_capacity(files.len());
-    for file in files {
+pub(in crate::nodes) async fn kept(
+    pending: Vec<Pending>,
+    run: &RunId,
+    http: &Http,
+    files: &dyn Files,
+) -> Result<Vec<Json>, NodeFailure> {
+    let mut objects = Vec::with_capacity(pending.len());
+    for file in pending {
         objects.push(match file {
             Pending::Object(object) => object,
             Pending::Keep { bytes, mime_type, filename } => {
-                let (size, max) = (bytes.len(), means.http.bounds.file_bytes_max);
+                let (size, max) = (bytes.len(), http.bounds.file_bytes_max);
                 if size as u64 > max {
                     let message = format!(
                         "a file of the tool has {size} bytes, and {max} are allowed (http.file_bytes_max)"
                     );
                     return Err(ErrorType::File.failure(message));
                 }
-                let reference = means.files.keep(means.run, bytes.into()).await.map_err(unkept)?;
+                let reference = files.keep(run, bytes.into()).await.map_err(unkept)?;
                 file_object(&mime_type, filename.as_deref(), Some(size), &reference)
             }
             Pending::Kept { reference, mime_type, filename, is_blob } => {
-                let bytes = means.files.read(&reference, means.http.bounds.file_bytes_max).await;
+                let bytes = files.read(&reference, http.bounds.file_bytes_max).await;
                 let bytes = bytes.map_err(|error| unread(error, &reference, is_blob))?;
                 let mime_type = match mime_type {
                     Some(mime_type) => mime_type,

@@ -3,7 +3,7 @@
 //!
 //! The call is a step of the job: a job that is handed out again does not make it twice.
 
-mod files;
+pub(in crate::nodes) mod files;
 mod record;
 
 use tidemill_common::failure::NodeFailure;
@@ -169,7 +169,9 @@ async fn call_once(
     }
     invoked.map_err(Broken::Tool)?;
     collected.end().map_err(Broken::Node)?;
-    let files = files::kept(std::mem::take(&mut collected.files), means).await.map_err(Broken::Node)?;
+    let files = files::kept(std::mem::take(&mut collected.files), means.run, means.http, means.files)
+        .await
+        .map_err(Broken::Node)?;
     // As on Dify: whoever reads a variable of a tool is told of its end, also when it did not come in pieces.
     for name in collected.variable_names() {
         (means.on_piece)(name, "");
