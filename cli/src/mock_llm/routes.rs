@@ -51,12 +51,7 @@ pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
         .with_state(mock)
 }
 
-async fn chat(
-    protocol: Protocol,
-    State(mock): State<Arc<MockLlm>>,
-    uri: Uri,
-    body: Bytes,
-) -> Response {
+async fn chat(protocol: Protocol, State(mock): State<Arc<MockLlm>>, uri: Uri, body: Bytes) -> Response {
     let body = match object(protocol, &body) {
         Ok(body) => body,
         Err(refusal) => return respond(refusal),

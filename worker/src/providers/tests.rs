@@ -76,18 +76,20 @@ async fn serve(answers: Vec<Vec<Vec<u8>>>) -> String {
     format!("http://{addr}/v1")
 }
 
-async fn read_request(socket: &mut TcpStream) {
+/// The head and the body of a request.
+pub(super) async fn read_request(socket: &mut TcpStream) -> (String, String) {
     let mut bytes = Vec::new();
     loop {
         let mut piece = [0; 4096];
         let count = socket.read(&mut piece).await.unwrap();
         bytes.extend_from_slice(&piece[..count]);
-        let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
         let length =
             head.split("content-length: ").nth(1).unwrap().lines().next().unwrap().parse::<usize>().unwrap();
         if body.len() >= length {
-            return;
+            return (head, body.to_owned());
         }
     }
 }
