@@ -38,6 +38,7 @@ pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
         .route("/v1/rerank", compute(vectors::ranking, Protocol::OpenAi))
         .route("/v1/messages", chat(Protocol::Anthropic))
         .route("/openai/v1/chat/completions", chat(Protocol::Azure))
+        .route("/openai/v1/completions", chat(Protocol::Completions))
         .route("/openai/v1/embeddings", compute(vectors::embeddings, Protocol::Azure))
         .route("/openai/deployments/{deployment}/{*operation}", post(deployed))
         .route("/api/chat", chat(Protocol::Ollama))

@@ -19,6 +19,10 @@ use crate::providers::{ChatRequest, DeltaSink, Embeddings, ModelError, ModelProv
 /// fewer too much is sent, which a server then cuts itself, or refuses.
 const TOKEN_CHARS: u64 = 4;
 
+/// What workflows call the longest reply, by the provider that they were written for.
+const REPLY_LIMITS: [&str; 4] =
+    ["max_tokens", "max_completion_tokens", "max_tokens_to_sample", "num_predict"];
+
 /// A model that can be asked.
 #[derive(Debug, Clone)]
 pub struct Model {
@@ -136,9 +140,8 @@ impl Model {
 
     fn sent_params(&self, params: &JsonMap) -> JsonMap {
         let mut params = params.clone();
-        let limits = ["max_tokens", "max_completion_tokens"];
         if let Some(max_tokens) = self.settings.max_tokens_default
-            && !limits.iter().any(|key| params.contains_key(*key))
+            && !REPLY_LIMITS.iter().any(|key| params.contains_key(*key))
         {
             params.insert("max_tokens".into(), json!(max_tokens));
         }
