@@ -1,7 +1,7 @@
 //! The conversation with a model's API, the same for all of them: sending, time-outs, tries, error bodies, streams.
 //!
 //! What is sent is a [`Post`] that a provider has written; what comes back goes object by object to its
-//! [`Reader`](super::reading::Reader).
+//! [`Reader`].
 
 use std::error::Error as StdError;
 use std::fmt;
