@@ -238,3 +238,21 @@ fn kinds_without_a_usual_address_ask_for_one() {
     let missing = providers(json!({"p": {"kind": "anthropic"}}), &[]).unwrap().model("p", "m").unwrap_err();
     assert!(missing.message.contains("api_key_env"), "{missing}");
 }
+
+#[tokio::test]
+async fn a_key_in_a_header_is_masked_in_errors() {
+    let mock = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 23\r\n\r\nno entra-token-of-ours!";
+    let base_url = crate::providers::tests::serve(vec![vec![mock.into()]]).await;
+    let table =
+        json!({"base_url": base_url, "headers": {"Authorization": "Bearer entra-token-of-ours!", "X": "no"}});
+    let model = providers(json!({"p": table}), &[]).unwrap().model("p", "m").unwrap();
+    let question = Question {
+        messages: vec![Message::text(Role::User, "hi")],
+        params: Params::default(),
+        tools: Vec::new(),
+        mode: ModelMode::Chat,
+        stream: true,
+    };
+    let error = model.ask(question, &mut |_| {}).await.unwrap_err();
+    assert!(error.message.ends_with("HTTP 401: no ***"), "{error}");
+}
