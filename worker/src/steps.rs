@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::fact::Charge;
@@ -109,9 +110,13 @@ impl Steps {
         let report = Report::Step { started_at: self.hand.started_at, events, charge };
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = result.to_string();
+        crash::pass(Place::StepMade);
         let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact));
         match self.until_answered(record).await {
-            StepKept::Kept => metrics::STEPS.count(),
+            StepKept::Kept => {
+                metrics::STEPS.count();
+                crash::pass(Place::StepKept);
+            }
             StepKept::NotYours => self.lost().await,
         }
     }
@@ -146,7 +151,9 @@ impl Steps {
     }
 
     async fn ask(&self, step: &str, another: bool) -> StepBegin {
-        self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await
+        let begun = self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await;
+        crash::pass(Place::StepBegun);
+        begun
     }
 
     fn jobs(&self) -> &dyn Jobs {
