@@ -76,21 +76,19 @@ impl Steps {
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
     pub async fn begin(&self, step: &str) -> Begun {
-        loop {
-            match self.ask(step, false).await {
-                StepBegin::Begin { attempt, possible_duplicate } => {
-                    return Begun::Try(self.the_try(step, attempt, possible_duplicate));
-                }
-                StepBegin::Known(text) => match serde_json::from_str(&text) {
-                    Ok(result) => return Begun::Known(result),
-                    Err(error) => {
-                        // Written by nobody of ours.
-                        tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
-                        return self.lost().await;
-                    }
-                },
-                StepBegin::NotYours => return self.lost().await,
+        match self.ask(step, false).await {
+            StepBegin::Begin { attempt, possible_duplicate } => {
+                Begun::Try(self.the_try(step, attempt, possible_duplicate))
             }
+            StepBegin::Known(text) => match serde_json::from_str(&text) {
+                Ok(result) => Begun::Known(result),
+                Err(error) => {
+                    // Written by nobody of ours.
+                    tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
+                    self.lost().await
+                }
+            },
+            StepBegin::NotYours => self.lost().await,
         }
     }
 
