@@ -207,6 +207,7 @@ impl Engine {
             sys: Vec::new(),
             conversation: Vec::new(),
             history: None,
+            leaves_turn: false,
             conversation_id: None,
             commands: Vec::new(),
             options: self.job.options.clone(),

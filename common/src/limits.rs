@@ -94,6 +94,10 @@ pub const CHUNK_GATHER_MS: u64 = 20;
 pub const QUEUE_MAX: u64 = 100_000;
 /// How long a conversation is kept after its last write, in seconds (`conversation_retention_seconds`): thirty days.
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
+/// Most turns of a conversation that are kept: twice what a run is told of them.
+pub const CONVERSATION_TURNS_MAX: usize = 1000;
+/// Most turns that a run is told of its conversation: Dify reads no more messages than that.
+pub const HISTORY_TURNS_MAX: usize = 500;
 /// Ended runs younger than this are not removed for want of memory, in seconds: somebody may be about to read the result.
 pub const EVICTION_AGE_SECONDS: u64 = 60;
 /// How long a journal of steps is kept after its last entry, in seconds: longer than any job can be in hand or parked.

@@ -25,6 +25,7 @@ use crate::pulse::Pulse;
 use crate::repair::Findings;
 use crate::shards::ShardKeeper;
 use crate::triggers::schedules::Schedules;
+use crate::turns::Turns;
 
 /// Why a scheduler cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,8 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     );
     // It ends with the process: whatever it is at is done whole or not at all.
     tokio::spawn(schedules.run(stopped.clone()));
+    let turns = Turns::new(state.store.clone(), state.graphs.clone(), state.config.clone());
+    tokio::spawn(turns.run(lease.clone(), stopped.clone()));
     let app = api::router(state);
     let api = tokio::spawn(async move {
         let mut stopped = stopped;

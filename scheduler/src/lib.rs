@@ -17,3 +17,4 @@ pub mod retention;
 pub mod shards;
 pub mod submit;
 pub mod triggers;
+pub mod turns;

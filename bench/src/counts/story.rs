@@ -56,6 +56,7 @@ impl Story {
             sys: vec![("query".into(), text(PAYLOAD))],
             conversation: Vec::new(),
             history: None,
+            leaves_turn: false,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

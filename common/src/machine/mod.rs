@@ -21,6 +21,7 @@ mod containers;
 mod drive;
 mod edges;
 mod end_of_run;
+mod ledger;
 mod on_answer;
 mod on_chunk;
 mod on_import;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::body::Spent;
 use super::changes::{EventKind, Held, TimerChange};
 use super::fact::Timer;
 use super::run::{NodeState, NodeStatus, RunState, RunStatus};
@@ -111,6 +112,7 @@ fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     cx.update(frame, node, |state| {
         state.job = None;
         state.parked = None;
+        state.charged = Spent::default();
         state.delivery = 0;
         if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {
             state.attempt = state.attempt.saturating_sub(1);

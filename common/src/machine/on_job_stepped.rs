@@ -1,12 +1,10 @@
 //! A step of a job: what it tells becomes events, what it cost is counted now. The journal keeps its result; both were
 //! written at once, so what is recorded is told and charged exactly once.
 
-use serde_json::json;
-
 use super::body::Spent;
 use super::changes::{EventKind, StepEvent};
 use super::fact::{Charge, JobRef, JobStepped};
-use super::{Step, on_job_started, response};
+use super::{Step, ledger, on_job_started, response};
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     if let Some(charge) = &it.charge {
@@ -36,22 +34,6 @@ fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
         node.spent = node.spent.plus(&spent);
         node.charged = node.charged.plus(&spent);
     });
-    let execution = cx.execution(&job.frame, job.node);
-    note(cx, format!("{execution}/{}", charge.key), job, charge);
-}
-
-fn note(cx: &mut Step<'_>, field: String, job: &JobRef, charge: &Charge) {
-    let usage = &charge.usage;
-    let entry = json!({
-        "at": cx.at.now.micros(),
-        "node": cx.run.graph.node(job.node).id.as_str(),
-        "provider": charge.model.0,
-        "model": charge.model.1,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.total_tokens,
-        "total_price": usage.total_price,
-        "currency": usage.currency,
-    });
-    cx.out.ledger.push((field, entry.to_string()));
+    let (provider, model) = &charge.model;
+    ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, (provider, model));
 }

@@ -379,6 +379,8 @@ pub struct RunHead {
     pub conversation: NamedValues,
     /// The turns of the conversation before it, as [`crate::nodes::llm::history`] reads them; none when there are none.
     pub history: Option<Stored>,
+    /// Whether what is said in it becomes a turn of that conversation.
+    pub leaves_turn: bool,
     /// The conversation it belongs to, if any: its conversation variables are stored there.
     pub conversation_id: Option<String>,
     /// Commands that wait for a node.

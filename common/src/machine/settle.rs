@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
-use super::{Step, breakpoints, containers, edges, end_of_run, response, retry, timeouts, variables};
+use super::{Step, breakpoints, containers, edges, end_of_run, ledger, response, retry, timeouts, variables};
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;
@@ -136,6 +136,7 @@ fn close(
     let about = cx.about(frame, node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     timeouts::over(cx, frame, node, attempt);
+    ledger::note_attempt(cx, frame, node, &record);
     let mut started_at = finished_at;
     let is_container = cx.run.graph.node(node).kind.spec().execution == ExecutionType::Container;
     cx.update(frame, node, |state| {
@@ -146,8 +147,9 @@ fn close(
         state.finished_at = Some(finished_at);
         if !is_container {
             // What its frames have cost is counted with them.
-            let told = std::mem::take(&mut state.charged);
-            state.spent = state.spent.plus(&Spent::of(record.usage.as_ref()).without(&told));
+            // What its steps have charged is in it once more; another attempt will find them done, too.
+            let usage = Spent::of(record.usage.as_ref());
+            state.spent = state.spent.plus(&usage.without(&state.charged));
         }
         state.handle = (!record.handle.is_empty() && record.handle != SOURCE_HANDLE)
             .then(|| record.handle.as_str().into());

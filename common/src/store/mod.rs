@@ -6,6 +6,7 @@
 
 #[cfg(feature = "runtime")]
 pub mod contract;
+mod conversation;
 mod dead;
 #[cfg(feature = "runtime")]
 pub mod following;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use conversation::{Entered, Entering};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use step::{JournalOf, StepBegin, StepKept};
@@ -307,6 +309,18 @@ pub trait Runs: Send + Sync {
     ) -> Result<Answered, StoreError>;
     /// Fields of a conversation's hash; none when nothing was kept.
     async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError>;
+    /// Makes a run the newest of a conversation, which begins with it if there is none. May be repeated.
+    async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError>;
+    /// The last turns of a conversation, at most `count`, oldest first: JSON texts.
+    async fn turns(&self, shard: ShardId, id: &str, count: usize) -> Result<Vec<String>, StoreError>;
+    /// Whether what was said in a run, which is over, has yet to become a turn of its conversation.
+    async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError>;
+    /// Makes it one; false when it was before.
+    async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError>;
+    /// Runs of these shards that are over and whose turns have yet to be settled, any ones, some of each shard.
+    async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError>;
+    /// There is nothing to settle of a run.
+    async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError>;
     /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
     /// At most `count` entries of a run's events behind an entry, oldest first.

@@ -150,6 +150,7 @@ mod tests {
             sys: Vec::new(),
             conversation: Vec::new(),
             history: None,
+            leaves_turn: false,
             conversation_id: Some("c".into()),
             commands: vec![Breakpoint { after: "s".into(), command: stop }],
             options: RunOptions {

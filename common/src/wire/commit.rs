@@ -83,6 +83,8 @@ pub struct RunWrite {
     pub ledger: Vec<(String, String)>,
     /// It may have a ledger.
     pub has_ledger: bool,
+    /// It is over, and what was said in it is to become a turn of its conversation.
+    pub leaves_turn: bool,
     /// What it leaves to its conversation.
     pub conversation: Option<ConversationWrite>,
     /// Delete the list of held chunks first.
@@ -152,6 +154,7 @@ impl RunWrite {
                 .collect(),
             ledger: changes.ledger,
             has_ledger: run.tokens() > 0,
+            leaves_turn: run.head.leaves_turn && run.status.is_over(),
             conversation,
             held_cleared: changes.held_cleared,
             held: changes.held.iter().map(held_json).collect(),
@@ -216,6 +219,7 @@ impl RunWrite {
             pauses: Vec::new(),
             ledger: Vec::new(),
             has_ledger: true,
+            leaves_turn: false,
             conversation: None,
             held_cleared: false,
             held: Vec::new(),

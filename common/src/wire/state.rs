@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | run | `status`, `version`, `mode`, `workflow`, `app`, `user` | words |
 //! | run | `inputs`, `sys`, `conversation`, `commands`, `options`, `outputs` | JSON |
+//! | run | `turn` | `true` when what is said becomes a turn of its conversation |
 //! | run | `history` | the turns of the conversation before it |
 //! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
@@ -141,6 +142,9 @@ pub fn head_to_json(head: &RunHead) -> Json {
     if let Some(history) = &head.history {
         map.insert("history".into(), serde_json::to_value(StoredJson(history)).unwrap_or_default());
     }
+    if head.leaves_turn {
+        map.insert("turn".into(), true.into());
+    }
     if let Some(id) = &head.conversation_id {
         map.insert("conversation_id".into(), id.as_str().into());
     }
@@ -176,6 +180,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         sys: named_from_json(map.remove("sys"))?,
         conversation: named_from_json(map.remove("conversation"))?,
         history: map.remove("history").map(stored_from_json).transpose()?,
+        leaves_turn: map.get("turn").and_then(Json::as_bool).unwrap_or(false),
         conversation_id: text(&map, "conversation_id"),
         commands: breakpoints_from_json(map.remove("commands"))?,
         options,
@@ -206,6 +211,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     }
     if let Some(history) = &head.history {
         fields.push(("history", serde_json::to_string(&StoredJson(history)).unwrap_or_default()));
+    }
+    if head.leaves_turn {
+        fields.push(("turn", "true".into()));
     }
     if let Some(id) = &head.conversation_id {
         fields.push(("conversation_id", id.clone()));
@@ -242,6 +250,7 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         sys: named_from_json(json("sys")?)?,
         conversation: named_from_json(json("conversation")?)?,
         history: json("history")?.map(stored_from_json).transpose()?,
+        leaves_turn: fields.get("turn").is_some_and(|text| text == "true"),
         conversation_id: fields.get("conversation_id").cloned(),
         commands: breakpoints_from_json(json("commands")?)?,
         options: match json("options")? {

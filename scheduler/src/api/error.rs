@@ -155,6 +155,7 @@ impl From<SubmitError> for ApiError {
             | SubmitError::Option { .. }
             | SubmitError::Conversation { .. }
             | SubmitError::Memory(_)
+            | SubmitError::ForeignConversation
             | SubmitError::Command { .. }
             | SubmitError::Root(_)
             | SubmitError::ConversationId

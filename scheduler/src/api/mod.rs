@@ -109,6 +109,9 @@ pub fn router(state: ApiState) -> Router {
         .route("/runs/{id}/pauses/{pause_id}/answer", post(own::pauses::send))
         .route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = Router::new()
+        .route("/chat-messages", post(dify::chat::send))
+        .route("/chat-messages/{id}/stop", post(dify::chat::stop))
+        .route("/messages", get(dify::messages::list))
         .route("/workflows/run", post(dify::run::run))
         .route("/workflows/run/{id}", get(dify::detail::show))
         .route("/workflows/tasks/{id}/stop", post(dify::stop::stop))

@@ -24,6 +24,8 @@ pub struct RunRecord {
     pub version: String,
     /// Its app.
     pub app: Option<String>,
+    /// The conversation it belongs to.
+    pub conversation_id: Option<String>,
     /// Who started it.
     pub user: String,
     /// When it was submitted.
@@ -71,6 +73,7 @@ impl RunRecord {
             mode: text("mode").unwrap_or_default(),
             version: text("version").ok_or_else(|| malformed("version is missing".into()))?,
             app: text("app"),
+            conversation_id: text("conversation_id"),
             user: text("user").unwrap_or_default(),
             created_at: time("created_at").unwrap_or_default(),
             started_at: time("started_at"),

@@ -1,16 +1,15 @@
 //! The turns of a conversation that a request gives, or that its conversation remembers, as a run keeps them.
 
 use serde_json::Value as Json;
+use tidemill_common::limits::HISTORY_TURNS_MAX;
 use tidemill_common::value::{Segment, SegmentType};
 
 use super::SubmitError;
 
-/// Most turns that a run is given: Dify reads no more messages than that.
-pub(super) const TURNS_MAX: usize = 500;
 /// The name that errors give it.
 pub(super) const NAME: &str = "memory";
 
-/// Checks turns (`{query, answer, files}`, oldest first); the last [`TURNS_MAX`] of them are kept.
+/// Checks turns (`{query, answer, files}`, oldest first); the last [`HISTORY_TURNS_MAX`] of them are kept.
 ///
 /// # Errors
 /// A turn that is no object, or without its texts.
@@ -25,6 +24,6 @@ pub(super) fn history(turns: &[Json]) -> Result<Option<Segment>, SubmitError> {
             return Err(SubmitError::Memory(at));
         }
     }
-    let kept = turns[turns.len().saturating_sub(TURNS_MAX)..].to_vec();
+    let kept = turns[turns.len().saturating_sub(HISTORY_TURNS_MAX)..].to_vec();
     Ok(Some(Segment::new(SegmentType::ArrayObject, Json::Array(kept))))
 }

@@ -11,6 +11,7 @@ mod inputs;
 mod memory;
 mod options;
 mod sys;
+mod talk;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,7 @@ use tokio::sync::OnceCell;
 use self::apart::Apart;
 use self::clock::StoreClock;
 use crate::api::graphs::{GraphError, Graphs, Known};
+use crate::turns::{SettleError, Turns};
 
 pub use import::Retry;
 pub use sys::SystemValues;
@@ -83,6 +85,9 @@ pub enum SubmitError {
         /// The type that the workflow gives it.
         expected: &'static str,
     },
+    /// A conversation that belongs to another app or user.
+    #[error("conversation_id names a conversation of another app or user")]
+    ForeignConversation,
     /// A turn that does not fit.
     #[error("memory[{0}] must be an object with the texts query and answer, and perhaps a list of files")]
     Memory(usize),
@@ -177,7 +182,11 @@ pub struct Submission {
     /// The conversation it belongs to; empty for a new one. What it remembers is taken where `conversation` says
     /// nothing.
     pub conversation_id: Option<String>,
-    /// The turns of the conversation before it, oldest first: objects with `query`, `answer` and perhaps `files`.
+    /// A conversation that is not there, or somebody else's, is not gone on with: a new one begins (Dify).
+    pub only_known_conversation: bool,
+    /// What is asked, of a chat; its `sys.query`.
+    pub query: String,
+    /// The turns of the conversation before it, where it does not keep them itself, oldest first: objects with `query`, `answer` and perhaps `files`.
     pub memory: Vec<Json>,
     /// Commands that wait for nodes: objects with `after`, `command` and what belongs to it.
     pub commands: Vec<Json>,
@@ -209,6 +218,8 @@ impl Submission {
             sys,
             conversation: JsonMap::new(),
             conversation_id: None,
+            only_known_conversation: false,
+            query: String::new(),
             memory: Vec::new(),
             commands: Vec::new(),
             call_depth: 0,
@@ -248,12 +259,14 @@ pub struct Submitter {
     // Read once: more shards are taken into use by starting the schedulers anew.
     meta: OnceCell<Meta>,
     clock: StoreClock,
+    turns: Turns,
 }
 
 impl Submitter {
     /// For this store, under these settings.
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, graphs: Arc<Graphs>) -> Self {
-        Self { store, config, graphs, meta: OnceCell::new(), clock: StoreClock::default() }
+        let turns = Turns::new(store.clone(), graphs.clone(), config.clone());
+        Self { store, config, graphs, meta: OnceCell::new(), clock: StoreClock::default(), turns }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns well, the run will
@@ -305,9 +318,15 @@ impl Submitter {
             }
         }
 
-        let new_id = |id: String| if id.is_empty() { conversation::new_id(run.shard()) } else { id };
-        let conversation_id = submission.conversation_id.map(new_id);
+        let new_id = |id: &String| if id.is_empty() { conversation::new_id(run.shard()) } else { id.clone() };
+        let conversation_id = submission.conversation_id.as_ref().map(new_id);
         let created_at = self.clock.now(&*self.store).await?;
+        let talk = self.talk(graph, &submission, run, conversation_id.as_deref(), created_at).await?;
+        let conversation_id = talk.as_ref().map(|talk| talk.id.clone()).or(conversation_id);
+        let history = history.map_or_else(
+            || memory::history(talk.as_ref().map(|talk| talk.turns.as_slice()).unwrap_or_default()),
+            |given| Ok(Some(given)),
+        )?;
         let about = sys::About {
             run,
             user: &user,
@@ -316,6 +335,8 @@ impl Submitter {
             source: &submission.workflow,
             files,
             conversation_id: conversation_id.as_deref(),
+            query: &submission.query,
+            dialogue: talk.as_ref().map_or(1, |talk| talk.dialogue),
         };
         let sys = sys::values(graph, submission.sys, about);
         let given = &submission.conversation;
@@ -334,6 +355,7 @@ impl Submitter {
             inputs: apart.named(inputs).await?,
             sys: apart.named(sys).await?,
             conversation: apart.named(conversation).await?,
+            leaves_turn: talk.is_some(),
             history: match history {
                 Some(turns) => Some(apart.value(memory::NAME, turns).await?),
                 None => None,
@@ -388,6 +410,22 @@ impl Submitter {
                 Ok(conversation::shard_of(id, *self.meta().await?))
             }
         }
+    }
+
+    /// Where a conversation lives.
+    ///
+    /// # Errors
+    /// An id that no conversation can have; the store's.
+    pub async fn shard_of_conversation(&self, id: &str) -> Result<ShardId, SubmitError> {
+        self.place(Some(id)).await
+    }
+
+    /// Settles the turn of a run, if it has ended and nobody has.
+    ///
+    /// # Errors
+    /// As [`Turns::settle`].
+    pub async fn settle_turn(&self, run: RunId) -> Result<(), SettleError> {
+        self.turns.settle(run).await
     }
 
     async fn meta(&self) -> Result<&Meta, StoreError> {

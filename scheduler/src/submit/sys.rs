@@ -27,6 +27,10 @@ pub(super) struct About<'a> {
     pub(super) files: Vec<Json>,
     /// The conversation it belongs to.
     pub(super) conversation_id: Option<&'a str>,
+    /// What is asked, of a chat.
+    pub(super) query: &'a str,
+    /// Which turn of its conversation it is, from 1.
+    pub(super) dialogue: u64,
 }
 
 /// The values. Null ones are left out, so that a reference to them finds nothing, as on Dify.
@@ -57,9 +61,9 @@ fn standard(graph: &Graph, about: About<'_>) -> JsonMap {
     match graph.mode {
         AppMode::Workflow => {}
         AppMode::Chat => {
-            set("query", "".into());
+            set("query", about.query.into());
             set("conversation_id", uuid::Uuid::new_v4().to_string().into());
-            set("dialogue_count", 1.into());
+            set("dialogue_count", about.dialogue.into());
         }
     }
     set("user_id", about.user.into());

@@ -2,6 +2,7 @@
 
 mod api_refusals;
 mod api_runs;
+mod chats;
 mod containers;
 mod control;
 mod events;

@@ -1,7 +1,7 @@
 //! What a commit writes must be what the state in memory is: the store's copy, written to commit by commit, and the
 //! comparison.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 
 use crate::machine::RunState;
@@ -22,6 +22,8 @@ pub(super) struct Kept {
     pauses: HashMap<String, String>,
     /// What the runs of the conversation left to it.
     pub(super) conversation: HashMap<String, String>,
+    /// What model calls cost.
+    pub(super) ledger: BTreeMap<String, String>,
     seq: u64,
 }
 
@@ -53,6 +55,7 @@ impl Kept {
         }
         self.pauses.extend(write.pauses.iter().cloned());
         self.conversation.extend(write.conversation.iter().flat_map(|kept| kept.fields.iter().cloned()));
+        self.ledger.extend(write.ledger.iter().cloned());
         if write.held_cleared {
             self.held.clear();
         }

@@ -30,6 +30,7 @@ mod properties;
 mod rewind;
 mod roots;
 mod rounds;
+mod steps;
 mod storms;
 mod tc_b;
 mod tc_c;

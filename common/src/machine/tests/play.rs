@@ -101,6 +101,7 @@ impl Play {
             sys: vec![("user_id".into(), Stored::Inline(Segment::string("u")))],
             conversation: Vec::new(),
             history: None,
+            leaves_turn: false,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

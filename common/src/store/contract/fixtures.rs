@@ -72,6 +72,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         pauses: Vec::new(),
         ledger: Vec::new(),
         has_ledger: false,
+        leaves_turn: false,
         conversation: None,
         held_cleared: false,
         held: Vec::new(),

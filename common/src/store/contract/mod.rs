@@ -6,11 +6,13 @@
 mod claims;
 mod commits;
 mod controlling;
+mod conversing;
 mod dead;
 mod fixtures;
 mod inbox;
 mod jobs;
 mod runs;
+mod steps;
 mod sweeping;
 mod taking_over;
 mod timers;
@@ -155,6 +157,15 @@ cases! {
         hints_arrive,
         lost_jobs_are_those_that_nobody_waits_for,
         trimming_a_queue_loses_no_job,
+    },
+    conversing::{
+        runs_enter_a_conversation_one_behind_the_other,
+        the_turn_of_a_run_that_has_ended_is_kept_once,
+    },
+    steps::{
+        a_step_is_recorded_once_with_its_fact,
+        tries_of_a_step_are_counted_where_the_job_goes_on,
+        only_the_holder_of_a_job_records_its_steps,
     },
     dead::{
         dead_letters_are_listed_newest_first_page_by_page,

@@ -100,6 +100,9 @@ fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
     if let Some(kept) = &write.conversation {
         write_conversation(shard, kept, now);
     }
+    if write.leaves_turn {
+        shard.unsettled.insert(write.run);
+    }
     for job in &write.taken_back {
         if let Some(queue) = shard.queues.get_mut(job.queue.as_str()) {
             queue.remove(job.entry);

@@ -6,6 +6,7 @@
 //! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
 
 mod commit;
+mod conversations;
 mod dead;
 mod inspect;
 mod jobs;

@@ -8,14 +8,14 @@ use async_trait::async_trait;
 
 use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
-use super::{Inner, MemoryStore, Reservation, dead, pauses};
+use super::{Inner, MemoryStore, Reservation, conversations, dead, pauses};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
-    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
-    TriggerChanges, TriggerState, shard_of,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
+    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, TriggerChanges, TriggerState, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -149,6 +149,35 @@ impl Runs for MemoryStore {
         let mut space = self.inner.lock();
         let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
         Ok(kept.map(|kept| kept.fields.clone()).unwrap_or_default())
+    }
+
+    async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError> {
+        Ok(conversations::enter(self.inner.lock().shard(it.run.shard()), it))
+    }
+
+    async fn turns(&self, shard: ShardId, id: &str, count: usize) -> Result<Vec<String>, StoreError> {
+        let mut space = self.inner.lock();
+        let kept = space.shard(shard).conversations.get(id).map(|kept| kept.turns.as_slice());
+        let kept = kept.unwrap_or_default();
+        Ok(kept[kept.len().saturating_sub(count)..].to_vec())
+    }
+
+    async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().shard(run.shard()).unsettled.contains(&run))
+    }
+
+    async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError> {
+        Ok(conversations::settle(self.inner.lock().shard(run.shard()), run, conversation, turn))
+    }
+
+    async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
+        let mut space = self.inner.lock();
+        Ok(shards.iter().flat_map(|shard| space.shard(*shard).unsettled.clone()).collect())
+    }
+
+    async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
+        self.inner.lock().shard(run.shard()).unsettled.remove(&run);
+        Ok(())
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

@@ -31,6 +31,8 @@ pub(super) struct Shard {
     pub(super) conversations: HashMap<String, Conversation>,
     /// Runs with files.
     pub(super) files: BTreeSet<RunId>,
+    /// Runs that are over and whose turns are to be settled.
+    pub(super) unsettled: BTreeSet<RunId>,
     /// Removed runs whose files are left.
     pub(super) files_left: BTreeSet<RunId>,
     /// When each schedule is due.
@@ -41,6 +43,8 @@ pub(super) struct Shard {
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) fields: HashMap<String, String>,
+    /// What was said, oldest first.
+    pub(super) turns: Vec<String>,
     /// When it goes.
     pub(super) until: Option<Timestamp>,
 }

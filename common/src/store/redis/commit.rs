@@ -203,6 +203,9 @@ impl RedisOwner {
             // Began and ended within one commit: it never was on the list of running ones.
             pipe.cmd("ZREM").arg(keys.runs_of(shard, RunStatus::Running)).arg(&id);
         }
+        if write.leaves_turn {
+            pipe.cmd("SADD").arg(keys.unsettled(shard)).arg(&id);
+        }
         if let Some(at) = write.ended_at {
             pipe.cmd("ZADD").arg(keys.ended(shard)).arg(at.micros()).arg(&id);
             for key in keys.all_of(run) {

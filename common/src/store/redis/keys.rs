@@ -168,6 +168,14 @@ impl Keys {
     pub fn schedules(&self, shard: ShardId) -> String {
         self.shard(shard, "schedules")
     }
+    /// list: turns of a conversation, oldest first
+    pub fn turns(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}:turns"))
+    }
+    /// set: runs that are over and whose turns are to be settled
+    pub fn unsettled(&self, shard: ShardId) -> String {
+        self.shard(shard, "unsettled")
+    }
     /// never there: scripts that must run in a full server begin by unlinking it
     pub fn nothing(&self, shard: ShardId) -> String {
         self.shard(shard, "nothing")

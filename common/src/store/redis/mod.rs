@@ -10,6 +10,7 @@ mod blobs;
 mod check;
 mod commit;
 mod connection;
+mod conversations;
 mod dead;
 mod follow;
 mod jobs;

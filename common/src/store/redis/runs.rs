@@ -14,9 +14,9 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
-    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError,
-    TriggerChanges, TriggerState, unreadable_events,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
+    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, TriggerChanges, TriggerState, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -158,6 +158,30 @@ impl Runs for RedisStore {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.conversation(shard, id));
         self.connector.ask("reading a conversation", &command).await
+    }
+
+    async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError> {
+        self.enter(it).await
+    }
+
+    async fn turns(&self, shard: ShardId, id: &str, count: usize) -> Result<Vec<String>, StoreError> {
+        self.last_turns(shard, id, count).await
+    }
+
+    async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError> {
+        self.has_unsettled(run).await
+    }
+
+    async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError> {
+        self.settle(run, conversation, turn).await
+    }
+
+    async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
+        self.some_unsettled(shards).await
+    }
+
+    async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
+        self.forget_unsettled(run).await
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

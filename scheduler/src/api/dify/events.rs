@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::stream::{Stream, Wanted};
-use super::{NO_USER, check_mode, find};
+use super::{NO_USER, find};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
@@ -27,7 +27,6 @@ pub async fn follow(
 ) -> Result<Response, ApiError> {
     let user = params.get("user").filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| ApiError::invalid_param(NO_USER))?;
-    check_mode(&app)?;
     let gone = || ApiError::not_found("Workflow run not found");
     let run = id.run().map_err(|_| gone())?;
     let record = find(&state, &app, run).await?.filter(|record| record.user == user).ok_or_else(gone)?;

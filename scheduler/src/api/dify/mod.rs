@@ -1,9 +1,11 @@
 //! Dify's service API, `/v1`: one file a resource. A key opens it for one app; runs of other apps do not exist here.
 
+pub mod chat;
 pub mod detail;
 pub mod events;
 pub mod form;
 pub mod info;
+pub mod messages;
 pub mod run;
 mod snapshot;
 pub mod stop;
@@ -21,7 +23,7 @@ use tidemill_common::wire;
 
 use super::ApiState;
 use super::error::ApiError;
-use super::projection::{FormsOfRun, RunFacts, Totals};
+use super::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
 use super::record::RunRecord;
 use super::render::Renderer;
 
@@ -44,6 +46,15 @@ fn check_mode(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::BAD_REQUEST, "not_workflow_app", message))
 }
 
+/// Chats only.
+fn check_chat(app: &App) -> Result<(), ApiError> {
+    if app.mode == AppMode::Chat.name() {
+        return Ok(());
+    }
+    let message = "Please check if your app mode matches the right API route.";
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "not_chat_app", message))
+}
+
 /// A run of this app.
 async fn find(state: &ApiState, app: &App, id: RunId) -> Result<Option<RunRecord>, ApiError> {
     let Some(fields) = state.store.run_fields(id).await? else { return Ok(None) };
@@ -64,7 +75,9 @@ async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc
 async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
     let mut inputs = record.inputs_with_sys();
     render.named(&mut inputs).await?;
+    let chat = record.conversation_id.clone().filter(|_| record.mode == AppMode::Chat.name());
     Ok(RunFacts {
+        chat: chat.map(|conversation_id| ChatFacts { conversation_id }),
         id: record.id.to_string(),
         workflow_id: record.version.clone(),
         user: record.user.clone(),

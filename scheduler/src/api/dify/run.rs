@@ -29,7 +29,7 @@ use crate::api::sse;
 use crate::submit::{Submission, SubmitError, SystemValues, WorkflowSource};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     Blocking,
     Streaming,
 }
@@ -56,6 +56,8 @@ pub async fn run(
         sys: SystemValues::Standard,
         conversation: serde_json::Map::new(),
         conversation_id: None,
+        only_known_conversation: false,
+        query: String::new(),
         memory: Vec::new(),
         commands: Vec::new(),
         call_depth: 0,
@@ -139,7 +141,7 @@ async fn paused(state: &ApiState, record: RunRecord, pause: EventRecord) -> Resu
     Ok(JsonBody(json!({"task_id": id, "workflow_run_id": id, "data": data})).into_response())
 }
 
-fn mode(given: Option<&str>) -> Result<Mode, ApiError> {
+pub(super) fn mode(given: Option<&str>) -> Result<Mode, ApiError> {
     match given {
         None | Some("blocking") => Ok(Mode::Blocking),
         Some("streaming") => Ok(Mode::Streaming),
@@ -148,7 +150,7 @@ fn mode(given: Option<&str>) -> Result<Mode, ApiError> {
 }
 
 /// Inputs that do not fit, as Dify tells it to a streaming client.
-fn refused(state: &ApiState, message: &str) -> Response {
+pub(super) fn refused(state: &ApiState, message: &str) -> Response {
     let event: Json = json!({"event": "error", "message": message, "status": 500});
     let frames: [Bytes; 2] = [sse::DIFY_PING, sse::dify(None, &event)];
     let frames = futures_util::stream::iter(frames);
@@ -173,7 +175,7 @@ fn pings(state: &ApiState) -> impl futures_util::Stream<Item = Bytes> + use<> {
 
 /// Returns when the run is over, or waits for somebody: then with the event that says so. A process that is told to
 /// stop waits nearly as long as it may.
-async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
+pub(super) async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
     let mut follower = Follower::to_the_end(state, run);
     let end = async {
         while let Some(news) = follower.next().await {

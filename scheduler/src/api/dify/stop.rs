@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
 use tidemill_common::store::RunCommand;
 use tidemill_common::wire::fact;
 
@@ -30,9 +31,15 @@ pub async fn stop(
     if let Ok(run) = id.run()
         && find(&state, &app, run).await?.is_some()
     {
-        let command = RunCommand::new(fact::kind::STOP, fact::stop_body(STOP_REASON));
-        let sent = state.store.send_command(run, &command).await?;
-        tracing::info!(%run, ?sent, "stop requested");
+        send(&state, run).await?;
     }
     Ok(JsonBody(json!({"result": "success"})))
+}
+
+/// Tells a run to stop.
+pub(super) async fn send(state: &ApiState, run: RunId) -> Result<(), ApiError> {
+    let command = RunCommand::new(fact::kind::STOP, fact::stop_body(STOP_REASON));
+    let sent = state.store.send_command(run, &command).await?;
+    tracing::info!(%run, ?sent, "stop requested");
+    Ok(())
 }

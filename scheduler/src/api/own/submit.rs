@@ -35,6 +35,8 @@ pub async fn submit(
         conversation: take_object(&mut map, "conversation")?.unwrap_or_default(),
         user: take_text(&mut map, "user")?.unwrap_or_default(),
         conversation_id: take_text(&mut map, "conversation_id")?,
+        only_known_conversation: false,
+        query: take_text(&mut map, "query")?.unwrap_or_default(),
         memory: take_list(&mut map, "memory")?,
         commands: take_list(&mut map, "commands")?,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),

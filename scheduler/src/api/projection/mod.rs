@@ -1,6 +1,7 @@
 //! The engine's events as Dify's service API tells them. Pure: what the events do not say is in [`RunFacts`] and
 //! [`Totals`]. Each family has its file: the run, nodes, containers, pauses, text.
 
+mod chat;
 mod container;
 mod files;
 mod names;
@@ -11,6 +12,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod text;
+mod usage;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +22,11 @@ use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
+pub use chat::ChatFacts;
+use chat::Gathered;
 pub use pause::FormsOfRun;
 pub use run::Totals;
-use text::Shown;
+pub use text::Shown;
 
 /// What the payloads say of the run itself.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +41,8 @@ pub struct RunFacts {
     pub inputs: JsonMap,
     /// When it was submitted, in Unix seconds.
     pub created_at: i64,
+    /// The message that it answers, of a chat.
+    pub chat: Option<ChatFacts>,
     /// Makes the tokens of its forms; none: they are told without.
     pub forms: Option<FormsOfRun>,
 }
@@ -50,6 +56,8 @@ pub struct Projection {
     totals: Totals,
     /// The text that a client has in front of it.
     shown: Shown,
+    /// What the end of a chat's message will say.
+    gathered: Gathered,
     /// The number of each execution, in the order of their begin.
     index: HashMap<String, u64>,
     began_ms: Option<i64>,
@@ -65,6 +73,7 @@ impl Projection {
             graph,
             totals: Totals::default(),
             shown: Shown::default(),
+            gathered: Gathered::default(),
             index: HashMap::new(),
             began_ms: None,
             shows_containers: false,
@@ -75,6 +84,7 @@ impl Projection {
     /// forget it, too.
     pub fn reset(&mut self) -> Json {
         self.shown = Shown::default();
+        self.gathered = Gathered::default();
         self.index.clear();
         self.text_replace()
     }
@@ -87,13 +97,19 @@ impl Projection {
     /// The payloads of an event, whose values must have been opened (of an event that nobody will see, the text of
     /// chunks suffices).
     pub fn project(&mut self, record: &EventRecord) -> Vec<Json> {
+        if self.run.chat.is_some() {
+            self.gather(record);
+        }
         let payload = match record.kind.as_str() {
             kind::GRAPH_RUN_PAUSED => self.workflow_paused(record),
             kind::GRAPH_RUN_STARTED => self.workflow_started(record),
             kind::GRAPH_RUN_SUCCEEDED
             | kind::GRAPH_RUN_PARTIAL_SUCCEEDED
             | kind::GRAPH_RUN_FAILED
-            | kind::GRAPH_RUN_ABORTED => self.workflow_finished(record),
+            | kind::GRAPH_RUN_ABORTED => match self.run.chat.clone() {
+                Some(chat) => return self.ends(&chat, record),
+                None => self.workflow_finished(record),
+            },
             kind::NODE_RUN_STARTED
             | kind::NODE_RUN_SUCCEEDED
             | kind::NODE_RUN_FAILED
@@ -132,6 +148,17 @@ impl Projection {
     }
 
     fn envelope(&self, event: &str, data: Json) -> Json {
+        if let Some(chat) = &self.run.chat {
+            return json!({
+                "event": event,
+                "conversation_id": chat.conversation_id,
+                "message_id": self.run.id,
+                "created_at": self.run.created_at,
+                "task_id": self.run.id,
+                "workflow_run_id": self.run.id,
+                "data": data,
+            });
+        }
         json!({
             "event": event,
             "workflow_run_id": self.run.id,

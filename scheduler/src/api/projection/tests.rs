@@ -14,6 +14,7 @@ fn record(kind: &str, ts: i64, data: Json) -> EventRecord {
 
 fn projection() -> Projection {
     let run = RunFacts {
+        chat: None,
         id: "run-1".into(),
         workflow_id: "v1".into(),
         user: "u".into(),

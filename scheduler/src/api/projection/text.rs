@@ -2,18 +2,28 @@
 //! them is kept here, piece by piece with the stream each came from.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::wire::event::EventRecord;
+use tidemill_common::wire::event::{EventRecord, kind};
 
 use super::{Projection, field, text};
 
 /// The text shown so far.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub struct Shown {
     /// Stream and text, in the order in which they were shown.
     pieces: Vec<(Json, String)>,
 }
 
 impl Shown {
+    /// Takes an event whose chunk is opened; what shows no text changes nothing.
+    pub fn take(&mut self, record: &EventRecord) {
+        let stream = || field(record, "selector", json!([]));
+        match record.kind.as_str() {
+            kind::NODE_RUN_STREAM_CHUNK => self.add(&stream(), text(record, "chunk")),
+            kind::NODE_RUN_STREAM_REPLACED => self.replace(&stream(), text(record, "text")),
+            _ => {}
+        }
+    }
+
     fn add(&mut self, stream: &Json, text: &str) {
         match self.pieces.last_mut() {
             Some((last, shown)) if last == stream => shown.push_str(text),
@@ -30,26 +40,33 @@ impl Shown {
         }
     }
 
-    fn text(&self) -> String {
+    /// All of it.
+    pub fn text(&self) -> String {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect()
     }
 }
 
 impl Projection {
     pub(super) fn text_chunk(&mut self, record: &EventRecord) -> Json {
+        self.shown.take(record);
         let stream = field(record, "selector", json!([]));
-        self.shown.add(&stream, text(record, "chunk"));
+        if let Some(chat) = &self.run.chat {
+            return self.message(chat, text(record, "chunk"), &stream);
+        }
         let data = json!({"text": text(record, "chunk"), "from_variable_selector": stream});
         self.envelope("text_chunk", data)
     }
 
     pub(super) fn text_replaced(&mut self, record: &EventRecord) -> Json {
-        self.shown.replace(&field(record, "selector", json!([])), text(record, "text"));
+        self.shown.take(record);
         self.text_replace()
     }
 
     /// The whole text as it stands.
     pub(super) fn text_replace(&self) -> Json {
+        if let Some(chat) = &self.run.chat {
+            return self.message_replace(chat);
+        }
         self.envelope("text_replace", json!({"text": self.shown.text()}))
     }
 }

@@ -11,9 +11,9 @@ use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Fired, Following, ListDead, ListRuns,
-    Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport, StoreError, Trigger,
-    TriggerChanges, TriggerState,
+    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
+    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, Trigger, TriggerChanges, TriggerState,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -47,6 +47,10 @@ pub(crate) struct Inner {
     pub(crate) fired: HashMap<String, Fired>,
     keys: HashMap<String, String>,
     reserved: HashMap<String, (String, RunId)>,
+    /// Who entered a conversation: app, user, run.
+    entered: HashMap<String, Vec<(String, String, RunId)>>,
+    pub(crate) turns: HashMap<String, Vec<String>>,
+    pub(crate) unsettled: BTreeSet<RunId>,
 }
 
 impl Fake {
@@ -102,6 +106,40 @@ impl Runs for Fake {
         inner.graphs.insert(new.graph.0.clone(), new.graph.1.clone());
         inner.created.push(new.clone());
         Ok(Created::Created)
+    }
+    async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError> {
+        let mut inner = self.lock();
+        let kept = inner.entered.entry(it.id.clone()).or_default();
+        let is_theirs = kept.first().is_none_or(|(app, user, _)| *app == it.app && *user == it.user);
+        if !is_theirs || (kept.is_empty() && it.must_exist) {
+            return Ok(Entered::Unknown);
+        }
+        if kept.last().is_none_or(|(_, _, run)| *run != it.run) {
+            kept.push((it.app.clone(), it.user.clone(), it.run));
+        }
+        let previous = kept.len().checked_sub(2).map(|at| kept[at].2);
+        Ok(Entered::Entered { dialogue: kept.len() as u64, previous })
+    }
+    async fn turns(&self, _: ShardId, id: &str, _: usize) -> Result<Vec<String>, StoreError> {
+        Ok(self.lock().turns.get(id).cloned().unwrap_or_default())
+    }
+    async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.lock().unsettled.contains(&run))
+    }
+    async fn settle_turn(&self, run: RunId, id: &str, turn: &str) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        let is_first = inner.unsettled.remove(&run);
+        if is_first {
+            inner.turns.entry(id.into()).or_default().push(turn.into());
+        }
+        Ok(is_first)
+    }
+    async fn unsettled(&self, _: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
+        Ok(self.lock().unsettled.iter().copied().collect())
+    }
+    async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
+        self.lock().unsettled.remove(&run);
+        Ok(())
     }
     async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
         Ok(self.lock().fields.get(&run).cloned())

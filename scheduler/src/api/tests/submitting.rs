@@ -111,7 +111,7 @@ async fn what_cannot_be_run_is_refused_with_its_reason() {
         (with("commands", json!([{}])), 400, "invalid_param", "commands[0].after must name a node"),
         (with("call_depth", json!(6)), 400, "invalid_param", "Max workflow call depth 5 reached."),
         (with("conversation_id", json!("a:b")), 400, "invalid_param", "conversation_id must have at most 64"),
-        (with("memory", json!([{}])), 400, "not_supported", "memory"),
+        (with("memory", json!([{}])), 400, "invalid_param", "memory[0] must be an object"),
         (with("colour", json!("red")), 400, "invalid_param", "unknown key colour"),
         (with("app", json!("x")), 404, "not_found", "there is no app x"),
         (with("user", json!("u".repeat(256))), 400, "invalid_param", "user must have at most 255 characters"),

@@ -1,0 +1,54 @@
+//! The ledger of a run: what each model call cost, under a key that only one call has, so that nothing is counted twice.
+//! Totals follow from the nodes; the ledger is for whoever wants to know what they are made of.
+
+use serde_json::json;
+
+use super::Step;
+use super::changes::Record;
+use crate::graph::NodeIx;
+use crate::ids::FramePath;
+use crate::nodes::Usage;
+use crate::value::Stored;
+
+/// The step of a node whose one call is the node itself.
+const CALL: &str = "call";
+
+/// Notes a call: `key` is the step and its try, `llm:2/1`.
+pub(super) fn note(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    key: &str,
+    usage: &Usage,
+    (provider, model): (&str, &str),
+) {
+    let execution = cx.execution(frame, node);
+    let entry = json!({
+        "at": cx.at.now.micros(),
+        "node": cx.run.graph.node(node).id.as_str(),
+        "provider": provider,
+        "model": model,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+        "total_price": usage.total_price,
+        "currency": usage.currency,
+    });
+    cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
+}
+
+/// Notes what an attempt cost that told of no steps; nothing for one without a model.
+pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
+    let Some(usage) = record.usage.as_ref().filter(|usage| usage.total_tokens > 0) else { return };
+    let Some(state) = cx.run.node(frame, node).filter(|state| state.charged.tokens == 0) else { return };
+    let key = format!("{CALL}/{}", state.attempt);
+    let text = |name: &str| {
+        let value = record.process_data.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        match value {
+            Some(Stored::Inline(segment)) => segment.value.as_str().unwrap_or_default().to_owned(),
+            Some(Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)) | None => String::new(),
+        }
+    };
+    let (provider, model) = (text("model_provider"), text("model_name"));
+    note(cx, frame, node, &key, usage, (&provider, &model));
+}

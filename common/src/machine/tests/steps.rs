@@ -1,0 +1,134 @@
+//! Jobs in steps: what is recorded is told and charged once; jobs that wait are nobody's.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::play::Play;
+use crate::machine::changes::{Record, StepEvent};
+use crate::machine::fact::Charge;
+use crate::machine::run::{NodeStatus, RunStatus};
+use crate::nodes::Usage;
+use crate::value::{JsonMap, Segment, Stored};
+use crate::wire::fact::Report;
+
+const SECOND: Duration = Duration::from_secs(1);
+const ONE: &str = "start s\nllm m\nend e m.text\ns > m > e";
+
+fn usage(tokens: u64, price: &str) -> Usage {
+    let record = json!({
+        "prompt_tokens": tokens, "completion_tokens": 0, "total_tokens": tokens, "total_price": price, "currency": "EUR",
+    });
+    let Json::Object(record) = record else { unreachable!("it is one") };
+    crate::wire::record::read_usage(record)
+}
+
+fn step(play: &Play, key: &str, cost: Option<(u64, &str)>) -> Report {
+    let model = || ("openai".to_string(), "gpt".to_string());
+    let charge =
+        cost.map(|(tokens, price)| Charge { key: key.into(), usage: usage(tokens, price), model: model() });
+    let log = JsonMap::from_iter([("label".to_string(), json!(key))]);
+    Report::Step { started_at: play.now, events: vec![(StepEvent::AgentLog, log)], charge }
+}
+
+fn parked(play: &Play, wait_ms: u64) -> Report {
+    Report::Parked { started_at: play.now, wait_ms, reason: "the model rests".into() }
+}
+
+fn done(play: &mut Play, delivery: u32, tokens: u64, price: &str) {
+    let order = play.job_of("m");
+    let outputs = vec![("text".to_string(), Stored::Inline(Segment::string("yes")))];
+    let record = Record { outputs, usage: Some(usage(tokens, price)), ..Record::default() };
+    let report = play.ended(record, Vec::new());
+    let fact = play.fact(&order, delivery, &report);
+    play.finish("m", fact);
+}
+
+#[test]
+fn a_step_is_told_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
+    let mut play = Play::of(ONE);
+    play.restless = true;
+    play.start().skim();
+    let order = play.job_of("m");
+    for (key, cost) in [("llm:1/1", (10, "0.5")), ("llm:2/1", (7, "0.25"))] {
+        let fact = play.fact(&order, 1, &step(&play, key, Some(cost)));
+        play.feed(vec![fact]);
+    }
+    play.tells(&["m starts", "m node_run_agent_log", "m node_run_agent_log"]);
+    assert_eq!(play.run.tokens(), 17);
+    let told = &play.records.last().unwrap().data;
+    assert_eq!((&told["node_id"], &told["data"]["label"]), (&json!("m"), &json!("llm:2/1")));
+    let execution = order.execution;
+    let kept: Vec<&String> = play.kept.ledger.keys().collect();
+    assert_eq!(kept, [&format!("{execution}/llm:1/1"), &format!("{execution}/llm:2/1")]);
+    let entry: Json = serde_json::from_str(&play.kept.ledger[kept[0]]).unwrap();
+    assert_eq!(
+        (&entry["model"], &entry["total_tokens"], &entry["total_price"], &entry["node"]),
+        (&json!("gpt"), &json!(10), &json!("0.5"), &json!("m"))
+    );
+    // What the whole execution says it cost holds what was charged.
+    done(&mut play, 1, 20, "1.00");
+    assert_eq!((play.run.status, play.run.tokens()), (RunStatus::Succeeded, 20));
+    let price = play.node("m").spent.price.clone().unwrap();
+    assert_eq!((price.amount.to_string().as_str(), &*price.currency), ("1.00", "EUR"));
+}
+
+#[test]
+fn what_an_execution_charged_before_it_failed_stays_charged_and_is_not_charged_again() {
+    let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
+    play.start().skim();
+    let fact = play.fact(&play.job_of("m"), 1, &step(&play, "llm:1/1", Some((10, "0.5"))));
+    play.feed(vec![fact]).failed("m", "broken").after(SECOND).fire();
+    assert_eq!(play.run.tokens(), 10);
+    // The second attempt found the first round in the journal, and counts it.
+    done(&mut play, 1, 15, "0.75");
+    assert_eq!(play.run.tokens(), 15);
+}
+
+#[test]
+fn a_parked_job_is_nobodys_and_goes_on_as_the_same_attempt() {
+    let mut play = Play::of(ONE);
+    play.restless = true;
+    play.start().skim();
+    let first = play.job_of("m");
+    let fact = play.fact(&first, 2, &parked(&play, 5_000));
+    play.finish("m", fact).tells(&["m starts"]);
+    assert_eq!(play.node("m").status, NodeStatus::Retrying);
+    assert_eq!(play.node("m").parked.as_deref(), Some("the model rests"));
+    assert!(play.waiting().is_empty());
+    play.after(4 * SECOND).fire();
+    assert!(play.waiting().is_empty(), "not before its time");
+    play.after(SECOND).fire().tells(&[]);
+    let second = play.job_of("m");
+    assert_eq!((second.execution, second.attempt), (first.execution, 1));
+    assert!(second.delivered >= 2, "deliveries are counted on, so that the newest is the highest");
+    assert_eq!(play.node("m").parked, None);
+    done(&mut play, 1, 3, "0.1");
+    assert_eq!(
+        (play.run.status, play.node("m").attempt, play.run.root_steps()),
+        (RunStatus::Succeeded, 1, 3)
+    );
+    assert!(play.timers.is_empty(), "{:?}", play.timers);
+}
+
+#[test]
+fn a_stop_ends_a_parked_job_and_clears_its_timer() {
+    let mut play = Play::of(ONE);
+    play.start().skim();
+    let fact = play.fact(&play.job_of("m"), 1, &parked(&play, 5_000));
+    play.finish("m", fact).stop("enough");
+    assert_eq!((play.run.status, play.node("m").status), (RunStatus::Stopped, NodeStatus::Stopped));
+    assert!(play.timers.is_empty(), "{:?}", play.timers);
+    assert_eq!(play.node("m").parked, None);
+}
+
+#[test]
+fn a_step_of_an_attempt_that_is_over_tells_nothing() {
+    let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
+    play.start().skim();
+    let order = play.job_of("m");
+    let late = play.fact(&order, 1, &step(&play, "llm:1/1", Some((10, "0.5"))));
+    play.failed("m", "broken").skim();
+    play.feed(vec![late.clone()]).tells(&[]);
+    play.after(SECOND).fire().feed(vec![late]).tells(&[]);
+}

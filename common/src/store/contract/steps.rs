@@ -1,0 +1,69 @@
+//! Steps of jobs: recorded once, by whoever holds the job, with the fact that tells of them.
+
+use super::fixtures::{QUEUE, SHARD, execution, run_id};
+use super::{Outcome, Subject, same};
+use crate::ids::EntryId;
+use crate::store::{JournalOf, StepBegin, StepKept};
+use crate::wire::fact::kind;
+
+fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
+    JournalOf {
+        shard: SHARD,
+        queue: QUEUE.into(),
+        entry,
+        number,
+        consumer: consumer.into(),
+        run: run_id(1),
+        execution: execution(1),
+        attempt: 1,
+    }
+}
+
+const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin {
+    StepBegin::Begin { attempt, possible_duplicate }
+}
+
+pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w", 1).await?;
+    let (of, store) = (of(entries[0], "w", 1), s.store());
+    let before = s.facts().await?.len();
+    same("it begins", store.begin_step(&of, "llm:1", false).await?, begins(1, false))?;
+    let record = |result| store.record_step(&of, "llm:1", result, (kind::STEP, "{}"));
+    same("it is kept", record("\"a\"").await?, StepKept::Kept)?;
+    same("once more", record("\"b\"").await?, StepKept::Kept)?;
+    let facts = s.facts().await?;
+    same("one fact tells of it", facts.len() - before, 1)?;
+    same("of its kind", facts.last().map(|fact| fact.kind.as_str()), Some(kind::STEP))?;
+    let known = store.begin_step(&of, "llm:1", false).await?;
+    same("the first result stands", known, StepBegin::Known("\"a\"".into()))?;
+    same("another step is another", store.begin_step(&of, "llm:2", false).await?, begins(1, false))
+}
+
+pub(super) async fn tries_of_a_step_are_counted_where_the_job_goes_on(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w", 1).await?;
+    let (first, store) = (of(entries[0], "w", 1), s.store());
+    same("the first try", store.begin_step(&first, "call", false).await?, begins(1, false))?;
+    same("that failed", store.begin_step(&first, "call", true).await?, begins(2, false))?;
+    same("begun before", store.begin_step(&first, "call", false).await?, begins(2, true))?;
+    let later = JournalOf { attempt: 2, ..first };
+    same("a later attempt", store.begin_step(&later, "call", false).await?, begins(3, false))?;
+    same("and again", store.begin_step(&later, "call", false).await?, begins(3, true))
+}
+
+pub(super) async fn only_the_holder_of_a_job_records_its_steps(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w", 1).await?;
+    let store = s.store();
+    let before = s.facts().await?.len();
+    for stranger in [of(entries[0], "other", 1), of(entries[0], "w", 2)] {
+        let begun = store.begin_step(&stranger, "call", false).await?;
+        same("a stranger begins nothing", begun, StepBegin::NotYours)?;
+        let kept = store.record_step(&stranger, "call", "1", (kind::STEP, "{}")).await?;
+        same("and keeps nothing", kept, StepKept::NotYours)?;
+    }
+    same("nothing was told", s.facts().await?.len(), before)?;
+    let begun = store.begin_step(&of(entries[0], "w", 1), "call", false).await?;
+    same("and nothing is known", begun, begins(1, false))
+}

@@ -1,0 +1,196 @@
+//! `POST /v1/chat-messages`, blocking and streaming, and its stop: a message of a conversation.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::ids::EntryId;
+use tidemill_common::machine::run::RunStatus;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::event::EventRecord;
+
+use super::run::{Mode, mode, refused, wait_for_end};
+use super::stream::{Stream, Wanted};
+use super::{check_chat, facts, find, renderer, stop, totals_so_far, user_of};
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::events::After;
+use crate::api::own::submit::idempotency;
+use crate::api::projection::{Projection, Totals};
+use crate::api::record::RunRecord;
+use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
+use crate::submit::{Submission, SubmitError, SystemValues, WorkflowSource};
+
+/// Entries of events read at once.
+const PAGE: usize = 512;
+
+/// Answers a message. However the client leaves, the run goes on.
+///
+/// # Errors
+/// Dify's 400s; what [`SubmitError`] says; of a blocking request that its run failed.
+pub async fn send(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let mut map = body.dify_object()?;
+    let user = user_of(&map)?;
+    check_chat(&app)?;
+    let query = query(&mut map)?;
+    let conversation = conversation(&mut map)?;
+    let inputs = take_object(&mut map, "inputs")?;
+    let mode = mode(take_text(&mut map, "response_mode")?.as_deref())?;
+    let submission = Submission {
+        inputs: inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?,
+        files: take_list(&mut map, "files")?,
+        only_known_conversation: !conversation.is_empty(),
+        conversation_id: Some(conversation),
+        query,
+        user,
+        idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
+        ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, JsonMap::new())
+    };
+    let submitted = match state.submitter.submit(submission).await {
+        Ok(submitted) => submitted,
+        Err(SubmitError::Inputs { message, .. }) if mode == Mode::Streaming => {
+            return Ok(refused(&state, &message));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let lost = || ApiError::unavailable("the store lost the run; try again");
+    let record = find(&state, &app, submitted.run).await?.ok_or_else(lost)?;
+    match mode {
+        Mode::Streaming => Stream::answer(&state, record, After::Start, Wanted::default()).await,
+        Mode::Blocking => {
+            let pause = wait_for_end(&state, submitted.run).await;
+            let record = find(&state, &app, submitted.run).await?.ok_or_else(lost)?;
+            match pause {
+                Some(pause) if record.status == RunStatus::Paused => paused(&state, record, &pause).await,
+                Some(_) | None => result(&state, record).await,
+            }
+        }
+    }
+}
+
+/// `POST /v1/chat-messages/{id}/stop`: only who asked can stop; others are told the same (Dify).
+///
+/// # Errors
+/// 400 without a user.
+pub async fn stop(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    id: IdInPath,
+    body: Body,
+) -> Result<JsonBody<Json>, ApiError> {
+    let user = user_of(&body.dify_object()?)?;
+    check_chat(&app)?;
+    if let Ok(run) = id.run()
+        && find(&state, &app, run).await?.is_some_and(|record| record.user == user)
+    {
+        stop::send(&state, run).await?;
+    }
+    Ok(JsonBody(json!({"result": "success"})))
+}
+
+fn query(map: &mut JsonMap) -> Result<String, ApiError> {
+    match map.remove("query") {
+        Some(Json::String(query)) if !query.is_empty() => Ok(query.replace('\0', "")),
+        None | Some(Json::Null | Json::String(_)) => Err(ApiError::invalid_param("query is required")),
+        Some(Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => {
+            Err(ApiError::invalid_param("query must be a string"))
+        }
+    }
+}
+
+/// The conversation, empty for a new one.
+fn conversation(map: &mut JsonMap) -> Result<String, ApiError> {
+    let id = take_text(map, "conversation_id")?.unwrap_or_default();
+    let id = id.trim();
+    if !id.is_empty() && uuid::Uuid::try_parse(id).is_err() {
+        return Err(ApiError::invalid_param("conversation_id must be a valid UUID"));
+    }
+    Ok(id.to_ascii_lowercase())
+}
+
+/// The answer to a blocking request.
+async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
+    let id = record.id.to_string();
+    match record.status {
+        RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {}
+        RunStatus::Failed => {
+            let error = record.error.unwrap_or_default();
+            let message = format!("Run failed: {error}");
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_param", message));
+        }
+        RunStatus::Scheduled | RunStatus::Running | RunStatus::Paused => {
+            let message =
+                format!("the run goes on, its end was not waited for; ask GET /v1/workflow/{id}/events");
+            return Err(ApiError::unavailable(message));
+        }
+    }
+    let projection = told(state, &record).await?;
+    let mut answer = message(&record, &projection);
+    answer["event"] = "message".into();
+    Ok(JsonBody(answer).into_response())
+}
+
+/// The answer to a blocking request whose run waits for somebody.
+async fn paused(state: &ApiState, record: RunRecord, pause: &EventRecord) -> Result<Response, ApiError> {
+    let mut projection = told(state, &record).await?;
+    let (_, graph) = renderer(state, &record).await?;
+    let totals = totals_so_far(state, record.id, &graph).await?;
+    projection.set_totals(totals);
+    let payloads = projection.project(pause);
+    let data = payloads.first().map_or(&Json::Null, |payload| &payload["data"]);
+    let mut answer = message(&record, &projection);
+    answer["event"] = "workflow_paused".into();
+    answer["workflow_run_id"] = record.id.to_string().into();
+    answer["data"] = json!({
+        "id": record.id.to_string(),
+        "workflow_id": record.version,
+        "status": record.status.name(),
+        "paused_nodes": data["paused_nodes"],
+        "reasons": data["reasons"],
+        "elapsed_time": record.elapsed(SystemClock.now()),
+        "total_tokens": totals.tokens,
+        "total_steps": totals.steps,
+        "created_at": record.created_at.seconds(),
+    });
+    Ok(JsonBody(answer).into_response())
+}
+
+fn message(record: &RunRecord, projection: &Projection) -> Json {
+    let id = record.id.to_string();
+    json!({
+        "event": "",
+        "task_id": id,
+        "id": id,
+        "message_id": id,
+        "conversation_id": record.conversation_id,
+        "mode": "advanced-chat",
+        "answer": projection.answer(),
+        "metadata": projection.metadata(),
+        "created_at": record.created_at.seconds(),
+    })
+}
+
+/// A projection that has seen all that a run told so far.
+async fn told(state: &ApiState, record: &RunRecord) -> Result<Projection, ApiError> {
+    let (render, graph) = renderer(state, record).await?;
+    let mut projection = Projection::new(facts(state, record, &render).await?, graph);
+    projection.set_totals(Totals::of(record));
+    let mut after = EntryId::ZERO;
+    loop {
+        let events = state.store.events(record.id, after, PAGE).await?;
+        let Some(last) = events.last() else { return Ok(projection) };
+        after = last.entry;
+        for mut event in events {
+            render.chunk(&mut event).await?;
+            projection.project(&event);
+        }
+    }
+}

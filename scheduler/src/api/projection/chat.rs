@@ -1,0 +1,114 @@
+//! What is different for a chat: every event names conversation and message, text comes as `message`, and the end is told
+//! twice, once of the message and once of the run.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::wire::event::{EventRecord, kind};
+
+use super::usage::Usage;
+use super::{Projection, field, files};
+
+/// The message that a run answers. Its id is the run's.
+#[derive(Debug, Clone, Default)]
+pub struct ChatFacts {
+    /// The conversation.
+    pub conversation_id: String,
+}
+
+/// What a chat's run has told beside its text.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// What its model calls cost.
+    pub(super) usage: Usage,
+    /// Where its knowledge came from.
+    pub(super) resources: Vec<Json>,
+}
+
+/// The event by which a node tells where its context came from.
+const RESOURCES: &str = "node_run_retriever_resource";
+
+impl Projection {
+    /// Notes what the end of the message will say.
+    pub(super) fn gather(&mut self, record: &EventRecord) {
+        match record.kind.as_str() {
+            kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_EXCEPTION => {
+                if let Some(usage) = record.data.get("usage") {
+                    self.gathered.usage.add(usage);
+                }
+            }
+            RESOURCES => {
+                let told = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
+                let told = told.or_else(|| record.data.get("retriever_resources"));
+                let told = told.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+                self.gathered.resources.extend_from_slice(told);
+            }
+            _ => {}
+        }
+    }
+
+    /// An event of the chat without `data`: its fields stand at the top.
+    fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
+        let mut payload = json!({
+            "event": event,
+            "conversation_id": chat.conversation_id,
+            "message_id": self.run.id,
+            "created_at": self.run.created_at,
+            "task_id": self.run.id,
+        });
+        if let (Json::Object(payload), Json::Object(fields)) = (&mut payload, fields) {
+            payload.extend(fields);
+        }
+        payload
+    }
+
+    /// A piece of the answer.
+    pub(super) fn message(&self, chat: &ChatFacts, text: &str, selector: &Json) -> Json {
+        let fields = json!({"id": self.run.id, "answer": text, "from_variable_selector": selector});
+        self.of_message(chat, "message", fields)
+    }
+
+    /// The whole answer as it stands.
+    pub(super) fn message_replace(&self, chat: &ChatFacts) -> Json {
+        self.of_message(chat, "message_replace", json!({"answer": self.shown.text(), "reason": ""}))
+    }
+
+    /// The end of a run: of the message first when all went well, else the run first, then why.
+    pub(super) fn ends(&mut self, chat: &ChatFacts, record: &EventRecord) -> Vec<Json> {
+        let finished = self.workflow_finished(record);
+        match record.kind.as_str() {
+            kind::GRAPH_RUN_FAILED => {
+                let message = field(record, "error", "".into());
+                let mut error = self.of_message(
+                    chat,
+                    "error",
+                    json!({"code": "invalid_param", "status": 400, "message": format!("Run failed: {}", message.as_str().unwrap_or_default())}),
+                );
+                if let Json::Object(map) = &mut error {
+                    map.shift_remove("task_id");
+                }
+                vec![finished, error]
+            }
+            kind::GRAPH_RUN_ABORTED => vec![finished, self.message_end(chat, record)],
+            _ => vec![self.message_end(chat, record), finished],
+        }
+    }
+
+    fn message_end(&self, chat: &ChatFacts, record: &EventRecord) -> Json {
+        let files = files::among(&field(record, "outputs", json!({})));
+        let fields = json!({"id": self.run.id, "metadata": self.metadata(), "files": files});
+        self.of_message(chat, "message_end", fields)
+    }
+
+    /// Usage and sources of the message, as far as the run has come.
+    pub fn metadata(&self) -> Json {
+        json!({
+            "annotation_reply": null,
+            "retriever_resources": self.gathered.resources,
+            "usage": self.gathered.usage.to_json(),
+        })
+    }
+
+    /// The text that is shown.
+    pub fn answer(&self) -> String {
+        self.shown.text()
+    }
+}

@@ -1,0 +1,137 @@
+//! What was said in a chat becomes a turn of its conversation, which the next run is told.
+//!
+//! A run of a chat that ends is noted as unsettled, in the commit that ends it. Its turn is made of what it has told: the
+//! text that was shown, whether the run succeeded, failed or was stopped. Whoever comes first settles it: the next
+//! message of the conversation, or the owner's look every few seconds. The script that keeps the turn takes the note
+//! away, so it is kept once, and no crash loses it.
+
+mod said;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::config::Config;
+use tidemill_common::graph::GraphHash;
+use tidemill_common::ids::RunId;
+use tidemill_common::machine::run::RunStatus;
+use tidemill_common::store::{Runs, StoreError};
+use tokio::sync::watch::Receiver;
+
+use crate::api::graphs::{GraphError, Graphs};
+use crate::api::record::RunRecord;
+use crate::api::render::Renderer;
+use crate::lease::Lease;
+
+/// Between two looks for turns that nobody has settled.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Why a turn could not be settled.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The run's workflow cannot be used.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// The run cannot be read.
+    #[error("the run cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// Settles turns.
+#[derive(Clone)]
+pub struct Turns {
+    store: Arc<dyn Runs>,
+    graphs: Arc<Graphs>,
+    config: Arc<Config>,
+}
+
+impl Turns {
+    /// For this store, with the graphs of the process.
+    pub fn new(store: Arc<dyn Runs>, graphs: Arc<Graphs>, config: Arc<Config>) -> Self {
+        Self { store, graphs, config }
+    }
+
+    /// Looks after the shards that this process owns until it is told to stop.
+    pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
+        while !*stop.borrow() {
+            let shards = lease.shards();
+            if !shards.is_empty()
+                && let Err(error) = self.look(&shards).await
+            {
+                tracing::warn!(%error, "turns of conversations have to wait for the store");
+            }
+            tokio::select! {
+                _ = stop.changed() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    async fn look(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<(), StoreError> {
+        for run in self.store.unsettled(shards).await? {
+            match self.settle(run).await {
+                Ok(()) => {}
+                Err(SettleError::Store(error)) => return Err(error),
+                Err(error) => {
+                    // It will not be readable later either; the conversation goes on without this turn.
+                    tracing::error!(%run, %error, "a turn of a conversation is lost");
+                    self.store.nothing_to_settle(run).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles the turn of a run that has ended, unless that was done.
+    ///
+    /// # Errors
+    /// See [`SettleError`]; it can be tried again.
+    pub async fn settle(&self, run: RunId) -> Result<(), SettleError> {
+        if !self.store.is_unsettled(run).await? {
+            return Ok(());
+        }
+        let Some(fields) = self.store.run_fields(run).await? else {
+            return Ok(self.store.nothing_to_settle(run).await?);
+        };
+        let unreadable = |error: tidemill_common::wire::WireError| SettleError::Unreadable(error.to_string());
+        let record = RunRecord::read(run, &fields).map_err(unreadable)?;
+        let Some(conversation) = fields.get("conversation_id") else {
+            return Ok(self.store.nothing_to_settle(run).await?);
+        };
+        let turn = self.turn(record).await?;
+        let is_first = self.store.settle_turn(run, conversation, &turn.to_string()).await?;
+        tracing::debug!(%run, conversation, is_first, "turn settled");
+        Ok(())
+    }
+
+    async fn turn(&self, mut record: RunRecord) -> Result<Json, SettleError> {
+        let hash = GraphHash(record.version.as_str().into());
+        let known = self.graphs.of_run(&*self.store, record.id.shard(), &hash).await?;
+        let shard = record.id.shard();
+        let render = Renderer::new(self.store.clone(), shard, known.graph.clone(), &self.config.compat);
+        let answer = said::text(&*self.store, &render, record.id).await?;
+        let mut sys = std::mem::take(&mut record.sys);
+        render.named(&mut sys).await?;
+        render.named(&mut record.inputs).await?;
+        let mut turn = json!({
+            "id": record.id.to_string(),
+            "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
+            "answer": answer,
+            "inputs": record.inputs,
+            "status": record.status.name(),
+            "created_at": record.created_at.seconds(),
+            "tokens": record.tokens.unwrap_or(0),
+        });
+        let files = sys.get("files").and_then(Json::as_array).filter(|files| !files.is_empty());
+        if let Some(files) = files {
+            turn["files"] = files.clone().into();
+        }
+        if record.status == RunStatus::Failed {
+            turn["error"] = record.error.into();
+        }
+        Ok(turn)
+    }
+}
