@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, Place};
-use tidemill_common::files::{self, FilesError};
+use tidemill_common::files::{self, Files, FilesError};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -19,6 +19,7 @@ use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
 use crate::noted_files::NotedFiles;
+use crate::providers::media::Reach;
 use crate::providers::profile::ProfileError;
 use crate::providers::{Providers, ProvidersConfig};
 use crate::{cancel, consume, health, heartbeat, metrics};
@@ -96,11 +97,10 @@ pub async fn start_with(
 ) -> Result<Worker, StartError> {
     metrics::describe();
     let listener = listen(&config.worker.listen).await?;
-    let outside = Outside {
-        providers: providers(config)?,
-        http: Http::new(&config.http)?,
-        files: Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone())),
-    };
+    let http = Arc::new(Http::new(&config.http)?);
+    let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
+    let reach = Reach { http: http.clone(), files: files.clone() };
+    let outside = Outside { providers: providers(config)?.reaching(reach), http, files };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
     let core = Arc::new(Core::new(config, jobs, consumer_name().into(), outside));

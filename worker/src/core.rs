@@ -58,7 +58,7 @@ pub(crate) struct Outside {
     /// Models.
     pub(crate) providers: Providers,
     /// Other servers.
-    pub(crate) http: Http,
+    pub(crate) http: Arc<Http>,
     /// Files.
     pub(crate) files: Arc<dyn Files>,
 }

@@ -170,7 +170,7 @@ pub(crate) fn config(permits: usize) -> Config {
 pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let providers = Providers::new(&ProvidersConfig::default(), &|_| None).expect("no profiles");
     let config = config(permits);
-    let http = Http::new(&config.http).expect("the defaults are right");
+    let http = Arc::new(Http::new(&config.http).expect("the defaults are right"));
     let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
     Arc::new(Core::new(&config, jobs.clone(), "w".into(), Outside { providers, http, files }))
 }

@@ -1,4 +1,5 @@
-//! From a rule and a request to an answer: a failure, one object, or the events of a stream.
+//! From a rule and a request to an answer: a failure, one object, or the pieces of a stream. How each is spelled is
+//! [`super::speech`]'s.
 
 use std::io;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tidemill_common::value::pyrepr::float_repr;
 
 use super::matching;
 use super::rules::{Echo, Rule, Says};
+use super::speech::{GARBAGE, Protocol};
 
 /// Token counts of a reply that says nothing else.
 const USAGE: [(&str, u64); 2] = [("prompt_tokens", 5), ("completion_tokens", 7)];
@@ -23,28 +25,47 @@ pub enum Answer {
         /// The object.
         body: Json,
     },
-    /// Events of a stream, each with the wait before it.
-    Stream(Vec<(Duration, String)>),
+    /// A text that claims to be JSON.
+    Garbage(&'static str),
+    /// Pieces of a stream, each with the wait before it.
+    Stream {
+        /// Their media type.
+        media_type: &'static str,
+        /// The pieces.
+        events: Vec<(Duration, String)>,
+    },
 }
 
 impl Answer {
-    /// A refusal in the form of the API's errors.
-    pub fn refusal(status: u16, message: &str) -> Self {
-        Self::Whole { status, body: json!({"error": {"message": message}}) }
+    /// A refusal in the form of a protocol's errors.
+    pub fn refusal(protocol: Protocol, status: u16, message: &str) -> Self {
+        Self::Whole { status, body: protocol.refusal(status, message) }
     }
 }
 
-/// The answer of a rule to its call number `call`, from 1.
-pub fn answer(rule: &Rule, call: u64, body: &Json) -> Answer {
+/// The failure of a rule's call number `call`, from 1, if it is to fail.
+pub fn failure(protocol: Protocol, rule: &Rule, call: u64) -> Option<Answer> {
     let failing = match rule.fail_times {
         Some(times) => call <= times,
         None => rule.status.is_some(),
     };
-    if failing {
-        return Answer::refusal(rule.status.unwrap_or(500), rule.error.as_deref().unwrap_or("mock failure"));
+    let message = rule.error.as_deref().unwrap_or("mock failure");
+    failing.then(|| Answer::refusal(protocol, rule.status.unwrap_or(500), message))
+}
+
+/// The answer of a rule to its call number `call`, from 1. `body` is the request as [`Protocol::heard`] gives it.
+pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> Answer {
+    if let Some(failure) = failure(protocol, rule, call) {
+        return failure;
     }
     let reply = Reply { chunks: chunks(&rule.says, call, body), rule, body };
-    if body.get("stream").and_then(Json::as_bool).unwrap_or(false) { reply.stream() } else { reply.whole() }
+    if body.get("stream").and_then(Json::as_bool).unwrap_or(false) {
+        Answer::Stream { media_type: protocol.media_type(), events: reply.stream(protocol) }
+    } else if rule.invalid_json {
+        Answer::Garbage(GARBAGE)
+    } else {
+        Answer::Whole { status: 200, body: protocol.whole(&reply) }
+    }
 }
 
 /// A rule for those who gave none: a friendly sentence with what was said, word by word.
@@ -120,60 +141,47 @@ fn echo(kind: Echo, body: &Json) -> String {
 }
 
 /// A reply that is to be written.
-struct Reply<'a> {
+pub(super) struct Reply<'a> {
     chunks: Vec<String>,
-    rule: &'a Rule,
+    pub(super) rule: &'a Rule,
     body: &'a Json,
 }
 
 impl Reply<'_> {
-    fn whole(&self) -> Answer {
-        let mut message = json!({"role": "assistant", "content": self.chunks.concat()});
-        if !self.rule.tool_calls.is_empty() {
-            message["tool_calls"] = self.tool_calls().collect();
-        }
-        let choice = json!({"index": 0, "message": message, "finish_reason": self.finish_reason()});
-        let mut body = self.head("chat.completion", json!([choice]));
-        body["usage"] = self.usage();
-        Answer::Whole { status: 200, body }
-    }
-
-    fn stream(&self) -> Answer {
-        let pause = Duration::from_millis(self.rule.chunk_delay_ms);
-        let mut events = vec![self.delta(&json!({"role": "assistant", "content": ""}), &Json::Null)];
+    fn stream(&self, protocol: Protocol) -> Vec<(Duration, String)> {
+        let (first, further) = (self.rule.first_delay_ms, self.rule.chunk_delay_ms);
+        let at_once = |object: &Json| (Duration::ZERO, protocol.framed(object));
+        let mut events: Vec<_> = protocol.begin(self).iter().map(at_once).collect();
         for (at, chunk) in self.chunks.iter().enumerate() {
-            let (_, event) = self.delta(&json!({"content": chunk}), &Json::Null);
-            events.push((if at == 0 { Duration::ZERO } else { pause }, event));
+            let pause = Duration::from_millis(if at == 0 { first } else { further });
+            events.push((pause, protocol.framed(&protocol.piece(self, chunk))));
         }
         if self.rule.break_stream {
-            return Answer::Stream(events);
+            return events;
         }
-        for (index, call) in self.tool_calls().enumerate() {
-            let mut fragment = json!({"index": index});
-            if let (Some(fragment), Json::Object(call)) = (fragment.as_object_mut(), call) {
-                fragment.extend(call);
-            }
-            events.push(self.delta(&json!({"tool_calls": [fragment]}), &Json::Null));
+        if self.rule.invalid_json {
+            events.push((Duration::ZERO, protocol.garbage()));
+            return events;
         }
-        events.push(self.delta(&json!({}), &self.finish_reason()));
-        let mut last = self.head("chat.completion.chunk", json!([]));
-        last["usage"] = self.usage();
-        events.push(event(&dump(&last)));
-        events.push(event("[DONE]"));
-        Answer::Stream(events)
+        if let Some(message) = &self.rule.stream_error {
+            events.push(at_once(&protocol.refusal(self.rule.status.unwrap_or(500), message)));
+            return events;
+        }
+        events.extend(protocol.end(self).iter().map(at_once));
+        events.extend(protocol.last().map(|last| (Duration::ZERO, last.to_owned())));
+        events
     }
 
-    fn delta(&self, delta: &Json, finish_reason: &Json) -> (Duration, String) {
-        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
-        event(&dump(&self.head("chat.completion.chunk", json!([choice]))))
+    pub(super) fn text(&self) -> String {
+        self.chunks.concat()
     }
 
-    fn head(&self, object: &str, choices: Json) -> Json {
-        let model = self.body.get("model").cloned().unwrap_or_else(|| json!(""));
-        json!({"id": "chatcmpl-mock", "created": 0, "model": model, "object": object, "choices": choices})
+    pub(super) fn model(&self) -> Json {
+        self.body.get("model").cloned().unwrap_or_else(|| json!(""))
     }
 
-    fn usage(&self) -> Json {
+    /// OpenAI's object.
+    pub(super) fn usage(&self) -> Json {
         let mut usage: Map<String, Json> =
             USAGE.into_iter().map(|(key, count)| (key.to_owned(), json!(count))).collect();
         usage.extend(self.rule.usage.clone());
@@ -182,18 +190,9 @@ impl Reply<'_> {
         Json::Object(usage)
     }
 
-    fn finish_reason(&self) -> Json {
-        let usual = if self.rule.tool_calls.is_empty() { "stop" } else { "tool_calls" };
+    /// The rule's word, or one of the two that the protocol has for it.
+    pub(super) fn finish_reason(&self, usual: &str, calling: &str) -> Json {
+        let usual = if self.rule.tool_calls.is_empty() { usual } else { calling };
         self.rule.finish_reason.clone().unwrap_or_else(|| json!(usual))
     }
-
-    fn tool_calls(&self) -> impl Iterator<Item = Json> {
-        self.rule.tool_calls.iter().enumerate().map(|(at, (name, arguments))| {
-            json!({"id": format!("call_{at}"), "type": "function", "function": {"name": name, "arguments": arguments}})
-        })
-    }
-}
-
-fn event(data: &str) -> (Duration, String) {
-    (Duration::ZERO, format!("data: {data}\n\n"))
 }

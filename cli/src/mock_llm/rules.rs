@@ -41,6 +41,14 @@ pub struct Rule {
     pub headers: Vec<(String, String)>,
     /// Ends a stream after its text, as a broken connection does.
     pub break_stream: bool,
+    /// Wait before the first piece of text, in milliseconds; the answer has begun by then.
+    pub first_delay_ms: u64,
+    /// Pieces that the arguments of each tool call come in; 0 is 1.
+    pub tool_call_pieces: usize,
+    /// After its text comes something that is no JSON.
+    pub invalid_json: bool,
+    /// After its text comes an error with this message.
+    pub stream_error: Option<String>,
 }
 
 /// What a request must have; absent conditions hold always.
@@ -209,12 +217,19 @@ fn set(rule: &mut Rule, key: &str, value: &Json) -> Result<(), Wrong> {
         "error" => rule.error = Some(text(value)?),
         "headers" => rule.headers = headers(value)?,
         "break_stream" => rule.break_stream = truth(value)?,
+        "first_delay_ms" => rule.first_delay_ms = number(value)?,
+        "tool_call_pieces" => {
+            rule.tool_call_pieces = usize::try_from(number(value)?).unwrap_or(usize::MAX);
+        }
+        "invalid_json" => rule.invalid_json = truth(value)?,
+        "stream_error" => rule.stream_error = Some(text(value)?),
         // People leave notes in their files.
         "description" => {}
         _ => {
             return Err(unknown(
                 "match, reply, chunks, echo, tool_calls, finish_reason, usage, delay_ms, chunk_delay_ms, \
-                 fail_times, status, error, headers, break_stream, description",
+                 fail_times, status, error, headers, break_stream, first_delay_ms, tool_call_pieces, invalid_json, \
+                 stream_error, description",
             ));
         }
     }

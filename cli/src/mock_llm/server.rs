@@ -1,41 +1,47 @@
-//! The mock on the wire: routes, streaming, start and stop.
+//! The mock as a server: start, stop, and which rule serves a request.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::Response;
-use axum::routing::{get, post};
 use axum::serve::ListenerExt;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::log::Log;
-use super::matching;
 use super::reply::{self, Answer};
+use super::routes::routes;
 use super::rules::{Rule, Rules};
+use super::speech::Protocol;
+use super::{matching, speech};
 
-/// Largest request that is read, in bytes; tests send prompts of megabytes.
-const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How long a stop waits for answers under way before it leaves them to themselves.
 const STOP_WAIT: Duration = Duration::from_secs(1);
 
 /// The mock, not yet running.
 #[derive(Debug)]
 pub struct MockLlm {
-    rules: Rules,
+    pub(super) rules: Rules,
     /// How often each rule was used.
     calls: Vec<AtomicU64>,
-    log: Log,
+    pub(super) log: Log,
+}
+
+/// What is answered, after how long, and with which headers.
+pub(super) struct Served {
+    pub(super) delay: Duration,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) answer: Answer,
+}
+
+impl Served {
+    fn of(rule: &Rule, answer: Answer) -> Self {
+        Self { delay: Duration::from_millis(rule.delay_ms), headers: rule.headers.clone(), answer }
+    }
 }
 
 impl MockLlm {
@@ -68,19 +74,42 @@ impl MockLlm {
         Ok(Running { addr, mock, stop: Some(stop), server })
     }
 
-    fn chat(&self, body: &Json) -> (Duration, Vec<(String, String)>, Answer) {
-        let friendly;
-        let (rule, call): (&Rule, u64) = match &self.rules {
-            Rules::Friendly => {
-                friendly = reply::friendly(body);
-                (&friendly, 1)
+    /// What a rule says to a request, which is as [`Protocol::heard`] gives it.
+    pub(super) fn chat(&self, protocol: Protocol, body: &Json) -> Served {
+        if matches!(self.rules, Rules::Friendly) {
+            let rule = reply::friendly(body);
+            return Served::of(&rule, reply::answer(protocol, &rule, 1, body));
+        }
+        match self.called(body) {
+            Some((rule, call)) => Served::of(rule, reply::answer(protocol, rule, call, body)),
+            None => {
+                let answer = Answer::refusal(protocol, 404, "no mock rule matches");
+                Served { delay: Duration::ZERO, headers: Vec::new(), answer }
             }
-            Rules::List(list) => match matching::find(list, body) {
-                Some((at, rule)) => (rule, self.calls[at].fetch_add(1, Ordering::Relaxed) + 1),
-                None => return (Duration::ZERO, Vec::new(), Answer::refusal(404, "no mock rule matches")),
-            },
+        }
+    }
+
+    /// What is answered where nothing is said: `answer`, unless a rule wants the call to fail. Rules look at the texts of
+    /// the request as at a user's message.
+    pub(super) fn compute(&self, protocol: Protocol, body: &Json, answer: Json) -> Served {
+        let texts = match body.get("query") {
+            Some(query) => vec![query.as_str().unwrap_or_default().to_owned()],
+            None => speech::vectors::inputs(body),
         };
-        (Duration::from_millis(rule.delay_ms), rule.headers.clone(), reply::answer(rule, call, body))
+        let message = serde_json::json!({"role": "user", "content": texts.join("\n")});
+        let heard = serde_json::json!({"model": body["model"], "messages": [message]});
+        let answer = Answer::Whole { status: 200, body: answer };
+        match self.called(&heard) {
+            Some((rule, call)) => Served::of(rule, reply::failure(protocol, rule, call).unwrap_or(answer)),
+            None => Served { delay: Duration::ZERO, headers: Vec::new(), answer },
+        }
+    }
+
+    /// The rule of a request, and which of its calls this is, from 1.
+    fn called(&self, body: &Json) -> Option<(&Rule, u64)> {
+        let Rules::List(list) = &self.rules else { return None };
+        let (at, rule) = matching::find(list, body)?;
+        Some((rule, self.calls[at].fetch_add(1, Ordering::Relaxed) + 1))
     }
 }
 
@@ -102,6 +131,11 @@ impl Running {
     /// What to set as `base_url` of a provider.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.addr)
+    }
+
+    /// The same without `/v1`, for APIs that have none.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
     }
 
     /// What it was asked so far, oldest first; see [`Log::add`].
@@ -128,83 +162,4 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.server.abort();
     }
-}
-
-fn routes(mock: Arc<MockLlm>) -> Router {
-    let requests =
-        |State(mock): State<Arc<MockLlm>>| async move { whole(200, &Json::Array(mock.log.entries())) };
-    Router::new()
-        .route("/v1/chat/completions", post(chat))
-        .route("/v1/models", get(models))
-        .route("/requests", get(requests))
-        .route("/__requests__", get(requests))
-        .route("/health", get(async || "ok"))
-        .fallback(async || whole(404, &json!({"error": "no such route"})))
-        .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES_MAX))
-        .with_state(mock)
-}
-
-async fn chat(State(mock): State<Arc<MockLlm>>, body: Bytes) -> Response {
-    let Ok(body @ Json::Object(_)) = serde_json::from_slice::<Json>(&body) else {
-        return respond(Answer::refusal(400, "the request is not a JSON object"));
-    };
-    mock.log.add("POST", "/v1/chat/completions", &body);
-    let (delay, headers, answer) = mock.chat(&body);
-    pause(delay).await;
-    let mut response = respond(answer);
-    for (name, value) in headers {
-        // Rules were checked for what cannot be sent.
-        if let (Ok(name), Ok(value)) =
-            (name.parse::<header::HeaderName>(), value.parse::<header::HeaderValue>())
-        {
-            response.headers_mut().insert(name, value);
-        }
-    }
-    response
-}
-
-async fn models(State(mock): State<Arc<MockLlm>>) -> Response {
-    mock.log.add("GET", "/v1/models", &Json::Null);
-    let mut names: Vec<&str> = vec!["mock-chat"];
-    if let Rules::List(list) = &mock.rules {
-        names.extend(list.iter().filter_map(|rule| rule.matches.model.as_deref()));
-    }
-    names.sort_unstable();
-    names.dedup();
-    let data: Vec<Json> = names
-        .iter()
-        .map(|name| json!({"id": name, "object": "model", "created": 0, "owned_by": "mock"}))
-        .collect();
-    whole(200, &json!({"object": "list", "data": data}))
-}
-
-fn respond(answer: Answer) -> Response {
-    let events = match answer {
-        Answer::Whole { status, body } => return whole(status, &body),
-        Answer::Stream(events) => events,
-    };
-    let stream = futures_util::stream::unfold(events.into_iter(), |mut events| async move {
-        let (wait, event) = events.next()?;
-        pause(wait).await;
-        Some((Ok::<_, Infallible>(event), events))
-    });
-    let mut response = Response::new(Body::from_stream(stream));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
-    response
-}
-
-/// No wait at all is no visit to the timer, which would cost a millisecond.
-async fn pause(wait: Duration) {
-    if !wait.is_zero() {
-        tokio::time::sleep(wait).await;
-    }
-}
-
-fn whole(status: u16, body: &Json) -> Response {
-    let mut response = Response::new(Body::from(reply::dump(body)));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    response
 }

@@ -2,6 +2,7 @@ use serde_json::{Value as Json, json};
 
 use super::reply::{self, Answer};
 use super::rules::{self, Match, Rule, Rules, Says};
+use super::speech::{Protocol, vectors};
 use super::{matching, rules::Echo};
 
 fn list(document: Json) -> Vec<Rule> {
@@ -18,7 +19,8 @@ fn user(text: &str) -> Json {
 fn whole(answer: Answer) -> (u16, Json) {
     match answer {
         Answer::Whole { status, body } => (status, body),
-        Answer::Stream(events) => panic!("a stream: {events:?}"),
+        Answer::Stream { events, .. } => panic!("a stream: {events:?}"),
+        Answer::Garbage(text) => panic!("{text}"),
     }
 }
 
@@ -69,10 +71,11 @@ fn the_first_rule_that_fits_serves() {
 #[test]
 fn a_list_of_replies_goes_call_by_call_and_the_last_repeats() {
     let rules = list(json!([{"reply": ["one", "two"]}, {"chunks": ["a", "b"]}, {}]));
-    let said: Vec<String> = (1..=3).map(|call| text(reply::answer(&rules[0], call, &user("x")))).collect();
+    let said: Vec<String> =
+        (1..=3).map(|call| text(reply::answer(Protocol::OpenAi, &rules[0], call, &user("x")))).collect();
     assert_eq!(said, ["one", "two", "two"]);
-    assert_eq!(text(reply::answer(&rules[1], 1, &user("x"))), "ab");
-    assert_eq!(text(reply::answer(&rules[2], 1, &user("x"))), "");
+    assert_eq!(text(reply::answer(Protocol::OpenAi, &rules[1], 1, &user("x"))), "ab");
+    assert_eq!(text(reply::answer(Protocol::OpenAi, &rules[2], 1, &user("x"))), "");
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn echoes_repeat_the_request() {
         (Echo::Tools, r#"[{"x":1}]"#),
     ] {
         let rule = Rule { says: Says::Echo(kind), ..Rule::default() };
-        assert_eq!(text(reply::answer(&rule, 1, &body)), said);
+        assert_eq!(text(reply::answer(Protocol::OpenAi, &rule, 1, &body)), said);
     }
 }
 
@@ -100,15 +103,15 @@ fn calls_fail_as_often_as_told() {
         {"status": 503},
         {"fail_times": 0, "status": 500, "reply": "ok"},
     ]));
-    let status = |rule: usize, call| whole(reply::answer(&rules[rule], call, &user("x"))).0;
+    let status = |rule: usize, call| whole(reply::answer(Protocol::OpenAi, &rules[rule], call, &user("x"))).0;
     assert_eq!(
         [status(0, 1), status(0, 2), status(1, 1), status(1, 9), status(2, 1)],
         [429, 200, 503, 503, 200]
     );
-    let (_, body) = whole(reply::answer(&rules[0], 1, &user("x")));
+    let (_, body) = whole(reply::answer(Protocol::OpenAi, &rules[0], 1, &user("x")));
     assert_eq!(body, json!({"error": {"message": "slow down"}}));
     assert_eq!(
-        whole(reply::answer(&rules[1], 1, &user("x"))).1,
+        whole(reply::answer(Protocol::OpenAi, &rules[1], 1, &user("x"))).1,
         json!({"error": {"message": "mock failure"}})
     );
 }
@@ -119,7 +122,7 @@ fn a_whole_reply_has_the_form_of_the_api() {
         "reply": "R", "tool_calls": [{"name": "f", "arguments": {"a": 1}}], "usage": {"prompt_tokens": 1, "extra": 2}
     }]));
     assert_eq!(
-        whole(reply::answer(&rules[0], 1, &user("x"))).1.to_string(),
+        whole(reply::answer(Protocol::OpenAi, &rules[0], 1, &user("x"))).1.to_string(),
         json!({
             "id": "chatcmpl-mock", "created": 0, "model": "m", "object": "chat.completion",
             "choices": [{"index": 0, "message": {"role": "assistant", "content": "R", "tool_calls": [
@@ -138,9 +141,9 @@ fn a_stream_is_the_same_bytes_every_time() {
         {"chunks": ["a"], "break_stream": true}
     ]));
     let body = json!({"model": "m", "stream": true, "messages": []});
-    let stream = |rule: usize| match reply::answer(&rules[rule], 1, &body) {
-        Answer::Stream(events) => events,
-        Answer::Whole { body, .. } => panic!("{body}"),
+    let stream = |rule: usize| match reply::answer(Protocol::OpenAi, &rules[rule], 1, &body) {
+        Answer::Stream { events, .. } => events,
+        other => panic!("{other:?}"),
     };
     let head =
         r#"data: {"id":"chatcmpl-mock","created":0,"model":"m","object":"chat.completion.chunk","choices":"#;
@@ -168,11 +171,96 @@ fn a_stream_is_the_same_bytes_every_time() {
 }
 
 #[test]
+fn every_protocol_says_the_same_in_its_own_way() {
+    let rules = list(json!([
+        {"chunks": ["a"], "tool_calls": [{"name": "f", "arguments": "{\"x\":1}"}], "tool_call_pieces": 2}
+    ]));
+    let body = json!({"model": "m", "stream": true, "messages": []});
+    for (protocol, parts) in [
+        (
+            Protocol::OpenAi,
+            &["\"content\":\"a\"", "\"arguments\":\"{\\\"x\\\"\"", "\"arguments\":\":1}\"", "[DONE]"][..],
+        ),
+        (Protocol::Azure, &["prompt_filter_results", "\"content\":\"a\"", "[DONE]"]),
+        (Protocol::Completions, &["\"text\":\"a\"", "[DONE]"]),
+        (
+            Protocol::Anthropic,
+            &[
+                "event: message_start\n",
+                "\"text_delta\"",
+                "\"partial_json\":\":1}\"",
+                "\"stop_reason\":\"tool_use\"",
+                "message_stop",
+            ],
+        ),
+        (Protocol::Ollama, &["\"content\":\"a\"", "\"arguments\":{\"x\":1}", "\"done\":true"]),
+    ] {
+        let Answer::Stream { events, media_type } = reply::answer(protocol, &rules[0], 1, &body) else {
+            panic!("a stream was asked for");
+        };
+        let text: String = events.into_iter().map(|(_, event)| event).collect();
+        let mut rest = text.as_str();
+        for part in parts {
+            let at = rest.find(part).unwrap_or_else(|| panic!("{protocol:?}: no {part} in {rest}"));
+            rest = &rest[at + part.len()..];
+        }
+        assert_eq!(media_type == "application/x-ndjson", protocol == Protocol::Ollama);
+    }
+}
+
+#[test]
+fn requests_of_other_protocols_are_heard_as_a_chat() {
+    let anthropic = json!({"system": "be kind", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]});
+    let heard = Protocol::Anthropic.heard(&anthropic);
+    assert_eq!((matching::last_user(&heard).as_str(), matching::messages(&heard).len()), ("hi", 2));
+    let prompt = json!({"prompt": "once"});
+    assert_eq!(matching::last_user(&Protocol::Completions.heard(&prompt)), "once");
+    assert_eq!(Protocol::Ollama.heard(&json!({}))["stream"], true);
+}
+
+#[test]
+fn texts_that_share_words_are_near_each_other() {
+    let answer =
+        vectors::embeddings(&json!({"input": ["a red fox", "the red fox", "something else"], "model": "e"}));
+    let vector =
+        |at: usize| -> Vec<f64> { serde_json::from_value(answer["data"][at]["embedding"].clone()).unwrap() };
+    let near = |a: usize, b: usize| vector(a).iter().zip(vector(b)).map(|(a, b)| a * b).sum::<f64>();
+    assert!((near(0, 0) - 1.0).abs() < 1e-9);
+    assert!(near(0, 1) > near(0, 2));
+    let ranking = vectors::ranking(
+        &json!({"query": "red fox", "documents": ["a dog", "a fox", "a red fox"], "top_n": 2}),
+    );
+    let results = ranking["results"].as_array().unwrap();
+    assert_eq!(results.iter().map(|it| it["index"].as_u64().unwrap()).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn streams_break_in_every_way() {
+    let stream = |rule: Json| {
+        let rule = list(json!([rule])).remove(0);
+        match reply::answer(Protocol::Ollama, &rule, 1, &json!({"model": "m", "stream": true})) {
+            Answer::Stream { events, .. } => events,
+            other => panic!("{other:?}"),
+        }
+    };
+    let last = |rule: Json| stream(rule).pop().unwrap().1;
+    assert_eq!(last(json!({"reply": "a", "invalid_json": true})), "{\"choices\": [oops\n");
+    assert_eq!(last(json!({"reply": "a", "stream_error": "enough"})), "{\"error\":\"enough\"}\n");
+    assert!(last(json!({"reply": "a", "break_stream": true})).contains("\"done\":false"));
+    assert_eq!(stream(json!({"reply": "a", "first_delay_ms": 7}))[0].0.as_millis(), 7);
+    let rule = list(json!([{"invalid_json": true}])).remove(0);
+    assert!(matches!(reply::answer(Protocol::OpenAi, &rule, 1, &user("x")), Answer::Garbage(_)));
+}
+
+#[test]
 fn without_rules_the_last_message_comes_back_word_by_word() {
     let rule = reply::friendly(&user("good day"));
     assert_eq!(rule.says, Says::Chunks(["You ", "said: ", "good ", "day"].map(str::to_owned).to_vec()));
-    assert_eq!(text(reply::answer(&rule, 1, &user("good day"))), "You said: good day");
-    assert!(text(reply::answer(&reply::friendly(&json!({})), 1, &json!({}))).starts_with("Hello"));
+    assert_eq!(text(reply::answer(Protocol::OpenAi, &rule, 1, &user("good day"))), "You said: good day");
+    assert!(
+        text(reply::answer(Protocol::OpenAi, &reply::friendly(&json!({})), 1, &json!({})))
+            .starts_with("Hello")
+    );
 }
 
 #[test]

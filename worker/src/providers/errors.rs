@@ -22,6 +22,8 @@ pub enum ErrorClass {
     BadRequest,
     /// No profile or no key for this provider.
     NotInitialized,
+    /// Something is wrong with a value before anything is sent (Dify's `ValueError`).
+    Value,
 }
 
 impl ErrorClass {
@@ -34,6 +36,7 @@ impl ErrorClass {
             Self::Authorization => "InvokeAuthorizationError",
             Self::BadRequest => "InvokeBadRequestError",
             Self::NotInitialized => "ProviderTokenNotInitError",
+            Self::Value => "ValueError",
         }
     }
 
@@ -46,6 +49,7 @@ impl ErrorClass {
             Self::Authorization => "Incorrect model credentials provided, please check and try again",
             Self::BadRequest => "Bad Request Error",
             Self::NotInitialized => "Model credentials are not initialized",
+            Self::Value => "Value Error",
         }
     }
 }
@@ -69,6 +73,17 @@ impl ModelError {
     pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
         let message = format!("[{label}] {}, {}", class.text(), cut(cause));
         Self { class, message, retryable: false, retry_after_ms: None }
+    }
+
+    /// A value that cannot be sent, in exactly these words.
+    pub fn value(message: impl Into<String>) -> Self {
+        Self { class: ErrorClass::Value, message: message.into(), retryable: false, retry_after_ms: None }
+    }
+
+    /// An API that cannot do what is asked of it.
+    pub fn lacking(label: &str, model: &str, what: &str) -> Self {
+        let cause = format!("the API behind the model {model} has no {what}");
+        Self::new(label, ErrorClass::BadRequest, &cause)
     }
 
     /// The same, marked as passing.
@@ -131,25 +146,39 @@ fn class_of_status(status: u16, body: &Json) -> (ErrorClass, bool) {
     }
 }
 
-/// The class of an error that came without a status of its own.
-fn class_of_kind(body: &Json) -> (ErrorClass, bool) {
-    if mentions_kind(body, &["insufficient_quota"]) {
-        (ErrorClass::RateLimit, false)
-    } else if mentions_kind(body, &["rate_limit_error", "rate_limit_exceeded", "429"]) {
-        (ErrorClass::RateLimit, true)
-    } else if mentions_kind(
-        body,
+/// What errors without a status of their own are called: OpenAI's names, Anthropic's, and statuses as codes.
+const KINDS: [(&[&str], ErrorClass, bool); 4] = [
+    (&["insufficient_quota"], ErrorClass::RateLimit, false),
+    (&["rate_limit_error", "rate_limit_exceeded", "429"], ErrorClass::RateLimit, true),
+    (
         &["authentication_error", "permission_error", "invalid_api_key", "401", "403"],
-    ) {
-        (ErrorClass::Authorization, false)
-    } else if mentions_kind(
-        body,
-        &["invalid_request_error", "context_length_exceeded", "content_filter", "400"],
-    ) {
-        (ErrorClass::BadRequest, false)
-    } else {
-        (ErrorClass::ServerUnavailable, true)
-    }
+        ErrorClass::Authorization,
+        false,
+    ),
+    (
+        &[
+            "invalid_request_error",
+            "context_length_exceeded",
+            "content_filter",
+            "not_found_error",
+            "model_not_found",
+            "request_too_large",
+            "billing_error",
+            "400",
+            "402",
+            "404",
+            "413",
+            "422",
+        ],
+        ErrorClass::BadRequest,
+        false,
+    ),
+];
+
+/// The class of an error that came without a status of its own. Of what nobody knows it is hoped that it passes.
+fn class_of_kind(body: &Json) -> (ErrorClass, bool) {
+    let known = KINDS.iter().find(|(names, ..)| mentions_kind(body, names));
+    known.map_or((ErrorClass::ServerUnavailable, true), |(_, class, retryable)| (*class, *retryable))
 }
 
 /// True when type or code of the error is one of these.
@@ -196,6 +225,11 @@ mod tests {
             (402, "{}", "InvokeBadRequestError", false),
             (403, "{}", "InvokeAuthorizationError", false),
             (404, "{}", "InvokeBadRequestError", false),
+            (405, "", "InvokeBadRequestError", false),
+            (410, "", "InvokeBadRequestError", false),
+            (413, "", "InvokeBadRequestError", false),
+            (415, "", "InvokeBadRequestError", false),
+            (400, r#"{"error":{"code":"content_filter"}}"#, "InvokeBadRequestError", false),
             (408, "", "InvokeConnectionError", true),
             (409, "", "InvokeBadRequestError", true),
             (422, "", "InvokeBadRequestError", false),
@@ -204,6 +238,12 @@ mod tests {
             (429, r#"{"error":{"code":"insufficient_quota"}}"#, "InvokeRateLimitError", false),
             (500, "", "InvokeServerUnavailableError", true),
             (501, "", "InvokeServerUnavailableError", false),
+            (502, "", "InvokeServerUnavailableError", true),
+            (503, "", "InvokeServerUnavailableError", true),
+            (504, "", "InvokeServerUnavailableError", true),
+            (505, "", "InvokeServerUnavailableError", false),
+            (520, "", "InvokeServerUnavailableError", true),
+            (524, "", "InvokeServerUnavailableError", true),
             (529, "", "InvokeServerUnavailableError", true),
             (302, "", "InvokeBadRequestError", false),
         ] {
@@ -240,7 +280,15 @@ mod tests {
             (r#"{"error":{"type":"rate_limit_error","message":"m"}}"#, "InvokeRateLimitError"),
             (r#"{"error":{"code":"invalid_api_key","message":"m"}}"#, "InvokeAuthorizationError"),
             (r#"{"object":"error","message":"m","code":400}"#, "InvokeBadRequestError"),
-            (r#"{"error":{"type":"overloaded_error","message":"m"}}"#, "InvokeServerUnavailableError"),
+            (
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"m"}}"#,
+                "InvokeServerUnavailableError",
+            ),
+            (
+                r#"{"type":"error","error":{"type":"api_error","message":"m"}}"#,
+                "InvokeServerUnavailableError",
+            ),
+            (r#"{"type":"error","error":{"type":"not_found_error","message":"m"}}"#, "InvokeBadRequestError"),
             (r#"{"error":"m"}"#, "InvokeServerUnavailableError"),
         ] {
             let error = ModelError::in_stream("p", &serde_json::from_str(body).unwrap());

@@ -1,34 +1,50 @@
 //! Models behind their APIs: a workflow names a provider and a model, a profile says where that is and how to get in.
 //!
-//! [`profile`] finds the profile, [`openai`] speaks to everything that is OpenAI-compatible; [`errors`] gives every
-//! failure the class that workflows branch on, and [`retry`] says which of them are tried again within one call.
+//! In the order of a call: [`profile`] finds the profile, [`media`] fetches the files of the messages, one of [`openai`]
+//! (and [`azure`], which differs in its addresses), [`anthropic`] and [`ollama`] writes the request, [`api`] holds the
+//! conversation and [`frames`] cuts what comes into objects, of which the same provider makes a [`reply`]. [`errors`] gives
+//! every failure the class that workflows branch on, [`retry`] says which of them are tried again within one call, and
+//! [`rate`] reads what a provider says of its limits.
 
+pub mod anthropic;
+pub mod api;
+pub mod azure;
 pub mod errors;
+pub mod frames;
+pub mod media;
+pub mod ndjson;
+pub mod ollama;
 pub mod openai;
+mod params;
 pub mod profile;
+pub mod rate;
+pub mod reading;
+pub mod reply;
 pub mod retry;
 pub mod sse;
+pub mod tool_calls;
 
 use std::fmt;
-use std::time::Duration;
 
 use tidemill_common::nodes::llm::ModelMode;
-use tidemill_common::nodes::llm::message::{Message, ToolCall, ToolSpec};
+use tidemill_common::nodes::llm::message::{MediaKind, ToolSpec};
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::value::JsonMap;
 
 pub use errors::{ErrorClass, ModelError};
+pub use media::SentMessage;
 pub use profile::{Model, Providers, ProvidersConfig, Question};
+pub use reply::{DeltaSink, ModelReply, RateFacts, RateWindow};
 
 /// One question to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
     /// The provider's name as errors show it, such as `openai`.
     pub label: String,
-    /// The model's name as the workflow has it.
+    /// The model's name as the API knows it.
     pub model: String,
-    /// The conversation; at least one message.
-    pub messages: Vec<Message>,
+    /// The conversation; at least one message. Files are at hand.
+    pub messages: Vec<SentMessage>,
     /// Further fields of the request; they cannot replace the ones that the provider sets itself.
     pub params: JsonMap,
     /// Texts that end the reply; empty: not sent.
@@ -39,31 +55,23 @@ pub struct ChatRequest {
     pub mode: ModelMode,
     /// Whether the reply is to come in pieces.
     pub stream: bool,
+    /// Whether it is one of OpenAI's models that reason, which take other parameters; absent: its name decides.
+    pub reasoning: Option<bool>,
+    /// Tokens that prompt and reply may have together, for a server that has to be told.
+    pub context_size: Option<u64>,
 }
 
-/// A reply, complete.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ModelReply {
-    /// All pieces of text together.
-    pub text: String,
-    /// The calls that the model asks for, whole, in its order.
-    pub tool_calls: Vec<ToolCall>,
-    /// The provider's own word for why the reply ended, such as `stop` or `length`; none when it gave none.
-    pub finish_reason: Option<String>,
-    /// What the provider counted; zero when it does not count.
-    pub tokens: Tokens,
-    /// From just before the request (of the try that succeeded) to the end of the reply.
-    pub latency: Duration,
-    /// From just before the request to the first piece of text; none without text.
-    pub first_token: Option<Duration>,
-}
-
-/// Takes the pieces of a reply as they arrive, none of them empty.
-pub type DeltaSink<'a> = &'a mut (dyn FnMut(&str) + Send);
+/// Texts as vectors, in the order of the texts, and the tokens that were counted.
+pub type Embeddings = (Vec<Vec<f32>>, Tokens);
+/// Places in the list of documents with their relevance from 0 to 1, best first.
+pub type Ranking = Vec<(usize, f64)>;
 
 /// An API that models are behind.
 #[async_trait::async_trait]
 pub trait ModelProvider: fmt::Debug + Send + Sync {
+    /// Whether a file of this kind can be sent as the URL that it lies at.
+    fn takes_url(&self, kind: MediaKind) -> bool;
+
     /// Asks and streams the reply: each piece of text goes to `on_delta` as it arrives. Tries again by itself as far as
     /// [`retry`] allows, but never after a piece was handed on. Dropping the future ends the request.
     ///
@@ -74,4 +82,32 @@ pub trait ModelProvider: fmt::Debug + Send + Sync {
         request: &ChatRequest,
         on_delta: DeltaSink<'_>,
     ) -> Result<ModelReply, ModelError>;
+
+    /// The vectors of texts, all of them in one request.
+    ///
+    /// # Errors
+    /// As [`ModelProvider::stream_chat`], and for an API that has none.
+    async fn embed(&self, label: &str, model: &str, texts: &[String]) -> Result<Embeddings, ModelError> {
+        let _ = texts;
+        Err(ModelError::lacking(label, model, "embeddings"))
+    }
+
+    /// The `top_n` documents that say most about a query.
+    ///
+    /// # Errors
+    /// As [`ModelProvider::stream_chat`], and for an API that has none.
+    async fn rerank(
+        &self,
+        label: &str,
+        model: &str,
+        query: &str,
+        documents: &[String],
+        top_n: usize,
+    ) -> Result<Ranking, ModelError> {
+        let _ = (query, documents, top_n);
+        Err(ModelError::lacking(label, model, "rerank"))
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,11 @@
 //! Comments and all fields but `data` are passed over: model APIs need no more.
 
 /// Largest event that is taken, in bytes; a reply in pieces never comes near it.
-const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A stream that is no stream of events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SseError {
+pub enum StreamError {
     /// A line or an event grew past the bound.
     #[error("an event of the stream is larger than {EVENT_BYTES_MAX} bytes")]
     TooLarge,
@@ -33,8 +33,8 @@ impl Decoder {
     /// Takes the next bytes and adds the data of every event they complete to `events`.
     ///
     /// # Errors
-    /// [`SseError`]; the stream cannot be read on.
-    pub fn feed(&mut self, bytes: &[u8], events: &mut Vec<String>) -> Result<(), SseError> {
+    /// [`StreamError`]; the stream cannot be read on.
+    pub fn feed(&mut self, bytes: &[u8], events: &mut Vec<String>) -> Result<(), StreamError> {
         for &byte in bytes {
             let after_return = std::mem::take(&mut self.after_return);
             match byte {
@@ -46,7 +46,7 @@ impl Decoder {
                 _ => {
                     self.line.push(byte);
                     if self.line.len() > EVENT_BYTES_MAX {
-                        return Err(SseError::TooLarge);
+                        return Err(StreamError::TooLarge);
                     }
                 }
             }
@@ -57,8 +57,8 @@ impl Decoder {
     /// The stream has ended: an event without its blank line counts all the same, since some servers leave it out.
     ///
     /// # Errors
-    /// [`SseError`] for a last line that cannot be read.
-    pub fn finish(&mut self, events: &mut Vec<String>) -> Result<(), SseError> {
+    /// [`StreamError`] for a last line that cannot be read.
+    pub fn finish(&mut self, events: &mut Vec<String>) -> Result<(), StreamError> {
         if !self.line.is_empty() {
             self.end_line(events)?;
         }
@@ -66,9 +66,9 @@ impl Decoder {
         Ok(())
     }
 
-    fn end_line(&mut self, events: &mut Vec<String>) -> Result<(), SseError> {
+    fn end_line(&mut self, events: &mut Vec<String>) -> Result<(), StreamError> {
         let line = std::mem::take(&mut self.line);
-        let line = std::str::from_utf8(&line).map_err(|_| SseError::NotUtf8)?;
+        let line = std::str::from_utf8(&line).map_err(|_| StreamError::NotUtf8)?;
         // A stream may begin with a byte order mark.
         let line =
             if std::mem::replace(&mut self.begun, true) { line } else { line.trim_start_matches('\u{feff}') };
@@ -82,7 +82,7 @@ impl Decoder {
         }
         let value = value.strip_prefix(' ').unwrap_or(value);
         match &mut self.data {
-            Some(data) if data.len() + value.len() > EVENT_BYTES_MAX => return Err(SseError::TooLarge),
+            Some(data) if data.len() + value.len() > EVENT_BYTES_MAX => return Err(StreamError::TooLarge),
             Some(data) => {
                 data.push('\n');
                 data.push_str(value);
@@ -128,6 +128,6 @@ mod tests {
     #[test]
     fn what_is_no_text_is_refused() {
         let mut decoder = Decoder::default();
-        assert_eq!(decoder.feed(b"data: \xff\n", &mut Vec::new()), Err(SseError::NotUtf8));
+        assert_eq!(decoder.feed(b"data: \xff\n", &mut Vec::new()), Err(StreamError::NotUtf8));
     }
 }

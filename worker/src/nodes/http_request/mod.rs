@@ -4,7 +4,7 @@
 mod address;
 mod files;
 mod headers;
-pub(in crate::nodes) mod send;
+pub(crate) mod send;
 mod text;
 
 use serde_json::{Value as Json, json};

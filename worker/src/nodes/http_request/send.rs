@@ -37,7 +37,7 @@ pub(super) async fn send(
 }
 
 /// A file that lies elsewhere, by its URL.
-pub(in crate::nodes) async fn get(url: &str, http: &Http) -> Result<Answer, NodeFailure> {
+pub(crate) async fn get(url: &str, http: &Http) -> Result<Answer, NodeFailure> {
     let parsed =
         Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is no URL: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") {

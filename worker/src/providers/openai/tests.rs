@@ -1,236 +1,166 @@
-//! Streams that no well-behaved server sends; the well-behaved ones are tested against the mock of the `cli` crate.
+//! Streams as servers send them, cut at every place.
 
-use serde_json::json;
-use tidemill_common::nodes::llm::message::Message;
-use tidemill_common::nodes::llm::{ModelMode, Role};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::llm::message::ToolCall;
 
 use super::*;
+use crate::providers::ErrorClass;
+use crate::providers::tests::{Told, read_however_cut};
 
-const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-const SILENCE: &str = "<silence>";
-
-/// Answers one connection after another, each with its pieces of bytes.
-async fn serve(answers: Vec<Vec<Vec<u8>>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        for pieces in answers {
-            let (mut socket, _) = listener.accept().await.unwrap();
-            read_request(&mut socket).await;
-            for piece in pieces {
-                if piece == SILENCE.as_bytes() {
-                    std::future::pending::<()>().await;
-                }
-                socket.write_all(&piece).await.unwrap();
-                socket.flush().await.unwrap();
-            }
-        }
-    });
-    format!("http://{addr}/v1")
+fn event(object: &Json) -> String {
+    format!("data: {object}\n\n")
 }
 
-async fn read_request(socket: &mut TcpStream) {
-    let mut bytes = Vec::new();
-    loop {
-        let mut piece = [0; 4096];
-        let count = socket.read(&mut piece).await.unwrap();
-        bytes.extend_from_slice(&piece[..count]);
-        let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length =
-            head.split("content-length: ").nth(1).unwrap().lines().next().unwrap().parse::<usize>().unwrap();
-        if body.len() >= length {
-            return;
-        }
-    }
+fn choice(delta: Json, finish_reason: Json) -> String {
+    event(
+        &json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}], "usage": null}),
+    )
 }
 
-fn event(object: &serde_json::Value) -> String {
-    format!("data: {object}\r\n\r\n")
+fn delta(delta: Json) -> String {
+    choice(delta, Json::Null)
 }
 
-fn delta(delta: serde_json::Value) -> String {
-    event(&json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
+fn finish(reason: &str) -> String {
+    choice(json!({}), json!(reason))
 }
 
-fn client(base_url: String, retries_max: u32) -> OpenAi {
-    let settings = Settings {
-        base_url,
-        api_key: Some("sk-secret".into()),
-        headers: HeaderMap::new(),
-        read_timeout: Duration::from_millis(1000),
-        retries_max,
-        stream_usage: true,
-    };
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    OpenAi::new(reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap(), settings)
+fn told(events: &[String]) -> Told {
+    read_however_cut(Framing::Sse, || Chunks, &events.concat())
 }
 
-/// Asks and gives the pieces, and the reply.
-async fn ask(client: &OpenAi) -> (Vec<String>, Result<ModelReply, ModelError>) {
-    let request = ChatRequest {
-        label: "p".into(),
-        model: "m".into(),
-        messages: vec![Message::text(Role::User, "hi")],
-        params: serde_json::Map::new(),
-        stop: Vec::new(),
-        tools: Vec::new(),
-        mode: ModelMode::Chat,
-        stream: true,
-    };
-    let mut pieces = Vec::new();
-    let reply = client.stream_chat(&request, &mut |piece| pieces.push(piece.to_owned())).await;
-    (pieces, reply)
+fn done() -> String {
+    "data: [DONE]\n\n".into()
 }
 
-async fn ask_once(pieces: Vec<Vec<u8>>) -> (Vec<String>, Result<ModelReply, ModelError>) {
-    ask(&client(serve(vec![pieces]).await, 0)).await
+fn usage(prompt: u64, completion: u64) -> Json {
+    json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": 999})
 }
 
-fn stream(events: &[String]) -> Vec<u8> {
-    format!("{STREAM}{}", events.concat()).into_bytes()
-}
-
-#[tokio::test]
-async fn characters_cut_by_the_network_come_together_again() {
-    let bytes = stream(&[
-        delta(json!({"content": "größe 🙂"})),
-        ": ping\r\n\r\n".into(),
-        "data: [DONE]\r\n\r\n".into(),
-    ]);
-    let (pieces, reply) = ask_once(bytes.chunks(7).map(<[u8]>::to_vec).collect()).await;
-    assert_eq!(pieces, ["größe 🙂"]);
-    assert_eq!(reply.unwrap().text, "größe 🙂");
-}
-
-#[tokio::test]
-async fn reasoning_fields_become_think_tags_in_the_text() {
-    let events = [
+#[test]
+fn a_stream_becomes_a_reply() {
+    let (deltas, reply) = told(&[
+        // Azure begins like this, and tells later what its filter thinks.
+        event(&json!({"choices": [], "prompt_filter_results": [{"prompt_index": 0}]})),
         delta(json!({"role": "assistant", "content": ""})),
-        delta(json!({"reasoning_content": "a"})),
-        delta(json!({"reasoning": "b", "content": null})),
-        delta(json!({"content": "c"})),
-        event(&json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}})),
-    ];
-    let (pieces, reply) = ask_once(vec![stream(&events)]).await;
-    assert_eq!(pieces, ["<think>\na", "b", "\n</think>c"]);
+        ": keep-alive\r\n\r\n".into(),
+        delta(json!({"content": "grö"})),
+        event(&json!({"choices": [{"index": 0, "content_filter_results": {}, "finish_reason": null}]})),
+        event(&json!({"choices": [{"index": 1, "delta": {"content": "another choice"}}]})),
+        delta(json!({"content": [{"type": "text", "text": "ße"}]})),
+        finish("stop"),
+        event(&json!({"choices": [], "usage": usage(5, 7)})),
+        done(),
+        delta(json!({"content": "behind the end"})),
+    ]);
     let reply = reply.unwrap();
-    assert_eq!(
-        (reply.finish_reason.as_deref(), reply.tokens.prompt, reply.tokens.completion),
-        (Some("stop"), 3, 0)
-    );
-    assert!(reply.first_token.is_some());
+    assert_eq!(deltas, ["grö", "ße"]);
+    assert_eq!((reply.text.as_str(), reply.finish_reason.as_deref()), ("größe", Some("stop")));
+    assert_eq!((reply.tokens.prompt, reply.tokens.completion), (5, 7));
 }
 
-#[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
-    let body = json!({
-        "choices": [{"message": {"role": "assistant", "content": "all"}, "finish_reason": "length"}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 2}
-    })
-    .to_string();
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let (pieces, reply) = ask_once(vec![(head + &body).into_bytes()]).await;
-    assert_eq!(pieces, ["all"]);
-    let reply = reply.unwrap();
-    assert_eq!((reply.finish_reason.as_deref(), reply.tokens.completion), (Some("length"), 2));
-}
-
-#[tokio::test]
-async fn what_breaks_a_stream_fails_the_call_and_keeps_what_came_before() {
-    let text = delta(json!({"content": "part"}));
-    for (ending, error_type, said) in [
-        (String::new(), "InvokeConnectionError", "broke off"),
-        ("data: {oops\n\n".into(), "InvokeConnectionError", "not JSON: {oops"),
+#[test]
+fn usage_is_read_wherever_it_stands() {
+    let with = |delta: Json, reason: Json, usage: Json| {
+        event(&json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}], "usage": usage}))
+    };
+    let text = || delta(json!({"content": "a"}));
+    for (events, expected) in [
+        (vec![text(), finish("stop"), event(&json!({"choices": [], "usage": usage(1, 2)})), done()], (1, 2)),
+        (vec![text(), with(json!({}), json!("stop"), usage(1, 2)), done()], (1, 2)),
         (
-            event(&json!({"error": {"type": "rate_limit_error", "message": "enough"}})),
-            "InvokeRateLimitError",
-            "enough",
+            vec![
+                with(json!({"content": "a"}), Json::Null, usage(1, 1)),
+                with(json!({}), json!("stop"), usage(1, 2)),
+                event(&json!({"choices": [], "usage": null})),
+            ],
+            (1, 2),
         ),
-        (
-            event(&json!({"object": "error", "message": "worn out"})),
-            "InvokeServerUnavailableError",
-            "worn out",
-        ),
+        (vec![text(), finish("stop"), event(&json!({"usage": usage(1, 2)})), done()], (1, 2)),
+        (vec![text(), finish("stop"), done()], (0, 0)),
+        (vec![text(), event(&json!({"choices": [], "usage": {"prompt_tokens": 3}})), done()], (3, 0)),
     ] {
-        // One more try is allowed, but not after text was handed on: a second connection would be served.
-        let answers =
-            vec![vec![stream(&[text.clone(), ending.clone()])], vec![stream(std::slice::from_ref(&text))]];
-        let (pieces, reply) = ask(&client(serve(answers).await, 2)).await;
-        let error = reply.unwrap_err();
-        assert_eq!(
-            (pieces.concat().as_str(), error.class.error_type()),
-            ("part", error_type),
-            "{ending:?}: {error}"
-        );
-        assert!(error.message.starts_with("[p] ") && error.message.contains(said), "{ending:?}: {error}");
+        let reply = told(&events).1.unwrap();
+        assert_eq!((reply.tokens.prompt, reply.tokens.completion), expected, "{events:?}");
     }
 }
 
-#[tokio::test]
-async fn a_reply_that_breaks_off_before_any_text_is_asked_for_again() {
-    let answers =
-        vec![vec![stream(&[])], vec![stream(&[delta(json!({"content": "ok"})), "data: [DONE]\n\n".into()])]];
-    let (pieces, reply) = ask(&client(serve(answers).await, 1)).await;
-    assert_eq!(pieces, ["ok"]);
-    assert!(reply.is_ok());
+#[test]
+fn calls_of_tools_come_together() {
+    let piece = |call: Json| delta(json!({"tool_calls": [call]}));
+    let numbered = [
+        delta(json!({"role": "assistant", "content": null, "tool_calls": [
+            {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+        ]})),
+        piece(json!({"index": 0, "function": {"arguments": "{\"x\""}})),
+        piece(
+            json!({"index": 1, "id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}}),
+        ),
+        piece(json!({"index": 0, "function": {"arguments": ":1}"}})),
+        finish("tool_calls"),
+        done(),
+    ];
+    let by_id = [
+        piece(json!({"id": "a", "function": {"name": "f", "arguments": "{\"x\""}})),
+        piece(json!({"id": "a", "function": {"arguments": ":1}"}})),
+        piece(json!({"id": "b", "function": {"name": "g", "arguments": {}}})),
+        finish("tool_calls"),
+    ];
+    let whole = [event(&json!({"choices": [{"message": {"content": null, "tool_calls": [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}},
+        {"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}}
+    ]}, "finish_reason": "tool_calls"}]}))];
+    let call = |id: &str, name: &str, arguments: &str| ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    };
+    for events in [&numbered[..], &by_id, &whole] {
+        let (deltas, reply) = told(events);
+        let reply = reply.unwrap();
+        assert!(deltas.is_empty());
+        assert_eq!(reply.tool_calls, [call("a", "f", "{\"x\":1}"), call("b", "g", "{}")], "{events:?}");
+        assert_eq!((reply.first_token, reply.finish_reason.as_deref()), (None, Some("tool_calls")));
+    }
+    let stray = [piece(json!({"function": {"arguments": "{}"}})), done()];
+    let error = told(&stray).1.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Value);
+    assert_eq!(
+        error.message,
+        "tool_call_id is empty but no existing tool call is available to apply the delta"
+    );
 }
 
-#[tokio::test]
-async fn silence_ends_the_call() {
-    let begun = stream(&[delta(json!({"content": "part"}))]);
-    let (pieces, reply) = ask_once(vec![begun, SILENCE.into()]).await;
-    let error = reply.unwrap_err();
-    assert_eq!((pieces.concat().as_str(), error.class), ("part", ErrorClass::Connection));
-    assert!(error.message.contains("within 1000 ms (read_timeout_ms)"), "{error}");
+#[test]
+fn completions_and_refusals_are_text() {
+    let piece = |text: &str, reason: Json| {
+        event(&json!({"choices": [{"text": text, "index": 0, "finish_reason": reason}]}))
+    };
+    let (deltas, reply) = told(&[piece("Once ", Json::Null), piece("upon", json!("length")), done()]);
+    assert_eq!(
+        (deltas.concat().as_str(), reply.unwrap().finish_reason.as_deref()),
+        ("Once upon", Some("length"))
+    );
+    let (deltas, reply) = told(&[delta(json!({"refusal": "I will not."})), finish("stop"), done()]);
+    assert_eq!((deltas.concat().as_str(), reply.is_ok()), ("I will not.", true));
 }
 
-#[tokio::test]
-async fn a_closed_port_is_a_connection_error_with_its_cause() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    drop(listener);
-    let (_, reply) = ask(&client(format!("http://{addr}/v1"), 0)).await;
-    let error = reply.unwrap_err();
-    assert_eq!((error.class, error.retryable), (ErrorClass::Connection, true));
-    assert!(error.message.contains(&addr.to_string()) && error.message.contains("refused"), "{error}");
-}
-
-#[tokio::test]
-async fn a_redirect_is_not_followed_and_a_repeated_key_is_masked() {
-    let redirect = "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n";
-    let (_, reply) = ask(&client(serve(vec![vec![redirect.into()]]).await, 0)).await;
-    let error = reply.unwrap_err();
-    assert!(!error.message.contains("sk-secret"), "{error}");
-    let body = r#"{"error":{"message":"bad key sk-secret"}}"#;
-    let refused = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    let (_, reply) = ask(&client(serve(vec![vec![refused.into_bytes()]]).await, 0)).await;
-    let error = reply.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Authorization);
-    assert!(error.message.ends_with("HTTP 401: bad key ***"), "{error}");
-}
-
-#[tokio::test]
-async fn dropping_the_call_closes_the_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let (arrived, seen) = tokio::sync::oneshot::channel();
-    let server = tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        read_request(&mut socket).await;
-        arrived.send(()).unwrap();
-        // Ends when the client closes; a client that does not would leave this waiting.
-        let mut rest = [0; 1];
-        socket.read(&mut rest).await.unwrap_or(0)
-    });
-    let call = tokio::spawn(async move { ask(&client(base_url, 0)).await });
-    seen.await.unwrap();
-    call.abort();
-    let read = tokio::time::timeout(Duration::from_millis(800), server).await;
-    assert_eq!(read.expect("the connection was closed at once").unwrap(), 0);
+#[test]
+fn errors_within_a_stream_fail_the_call() {
+    for (last, class, said) in [
+        (
+            event(&json!({"error": {"message": "filtered", "code": "content_filter"}})),
+            ErrorClass::BadRequest,
+            "filtered",
+        ),
+        (event(&json!({"error": "out of memory"})), ErrorClass::ServerUnavailable, "out of memory"),
+        (event(&json!({"object": "error", "message": "no", "code": 404})), ErrorClass::BadRequest, "no"),
+        ("data: <html>\n\n".into(), ErrorClass::Connection, "not JSON: <html>"),
+        (String::new(), ErrorClass::Connection, "broke off"),
+    ] {
+        let (deltas, reply) = told(&[delta(json!({"content": "a"})), last]);
+        let error = reply.unwrap_err();
+        assert_eq!((deltas.concat().as_str(), error.class), ("a", class));
+        assert!(error.message.contains(said), "{error}");
+    }
 }

@@ -17,7 +17,7 @@ pub struct ProvidersConfig(pub BTreeMap<String, ProviderConfig>);
 pub struct ProviderConfig {
     /// What the API speaks.
     pub kind: ProviderKind,
-    /// Address up to `/v1`; absent: OpenAI's own, for which a key is needed.
+    /// Address up to `/v1`; absent: OpenAI's or Anthropic's own, for which a key is needed, or an Ollama on this machine.
     pub base_url: Option<String>,
     /// The key itself; better is `api_key_env`.
     pub api_key: Option<Secret>,
@@ -37,6 +37,14 @@ pub struct ProviderConfig {
     pub max_retries: Option<u32>,
     /// False for a server that refuses `stream_options`; then nothing is counted unless it counts by itself.
     pub stream_usage: Option<bool>,
+    /// Version of the API: of Azure's with deployments in its addresses, or Anthropic's.
+    pub api_version: Option<String>,
+    /// Azure's deployment of a model, where it has another name.
+    pub deployment_map: BTreeMap<String, String>,
+    /// How files that lie elsewhere are sent.
+    pub multimodal_send: MediaSend,
+    /// See [`super::FILES_BYTES_MAX`].
+    pub files_bytes_max: Option<u64>,
 }
 
 /// What an API speaks.
@@ -46,6 +54,33 @@ pub enum ProviderKind {
     /// `POST {base_url}/chat/completions`.
     #[default]
     OpenaiCompatible,
+    /// `POST {base_url}/v1/messages`.
+    Anthropic,
+    /// OpenAI's API under the addresses of Azure.
+    AzureOpenai,
+    /// `POST {base_url}/api/chat`.
+    Ollama,
+}
+
+/// How files that lie elsewhere are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaSend {
+    /// Fetched by the worker, so that the provider sees no address (Dify's default).
+    #[default]
+    Base64,
+    /// As the URL that they lie at, where the API takes one.
+    Url,
+}
+
+/// With what a model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedWith {
+    /// Messages.
+    Chat,
+    /// One text.
+    Completion,
 }
 
 /// A provider, or one model of it, that a profile serves.
@@ -75,6 +110,14 @@ pub struct ModelSettings {
     pub param_map: BTreeMap<String, String>,
     /// Parameters that are not sent.
     pub drop_params: Vec<String>,
+    /// Longest reply, in tokens, when the workflow says none; absent: the API's own.
+    pub max_tokens_default: Option<u64>,
+    /// With what it is asked; absent: as the workflow says.
+    pub mode: Option<AskedWith>,
+    /// Whether it is one of OpenAI's models that reason, which take other parameters; absent: its name decides.
+    pub reasoning: Option<bool>,
+    /// Most texts of one request for embeddings; absent: [`super::EMBED_TEXTS_MAX`].
+    pub max_chunks: Option<usize>,
 }
 
 /// Prices as decimal texts.

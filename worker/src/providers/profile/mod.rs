@@ -3,26 +3,27 @@
 //! A workflow only says `langgenius/openai/openai` and `gpt-4o`. Profiles are the worker's: tables `[providers.NAME]`
 //! of its configuration, or nothing but `OPENAI_BASE_URL` and `OPENAI_API_KEY` in its environment. Keys stay in here.
 
+//!
+//! `config` is how the tables are written, `build` makes clients of them, `model` is what nodes ask.
+
+mod build;
 mod config;
+mod model;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tidemill_common::nodes::llm::decimal::Decimal;
-use tidemill_common::nodes::llm::message::{Message, ModelFacts, ToolSpec};
-use tidemill_common::nodes::llm::params::Params;
-use tidemill_common::nodes::llm::prompt::Prompt;
+use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
-use tidemill_common::nodes::llm::{ModelConfig, ModelMode};
 
-use super::openai::{OpenAi, Settings};
-use super::{ChatRequest, DeltaSink, ErrorClass, ModelError, ModelProvider, ModelReply};
+use super::media::Reach;
+use super::{ErrorClass, ModelError, ModelProvider};
 
 pub use config::{
-    ModelSettings, PricingConfig, ProviderConfig, ProviderKind, ProvidersConfig, Secret, Serves,
+    AskedWith, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind, ProvidersConfig,
+    Secret, Serves,
 };
+pub use model::{Model, Question};
 
 /// The profile that serves whatever no other profile serves.
 pub const DEFAULT_PROFILE: &str = "default";
@@ -34,6 +35,12 @@ pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
 pub const READ_TIMEOUT_MS: u64 = 300_000;
 /// Tries after the first within one call (`max_retries`), as in OpenAI's own clients.
 pub const RETRIES_MAX: u32 = 2;
+/// Most bytes of all files of one prompt that are fetched (`files_bytes_max`). In base64 they are a third more, and
+/// Anthropic takes requests of 32 MB.
+pub const FILES_BYTES_MAX: u64 = 20 * 1024 * 1024;
+/// Most texts of one request for embeddings (`max_chunks`): small enough for servers of one's own, large enough that the
+/// way there and back does not matter.
+pub const EMBED_TEXTS_MAX: usize = 32;
 
 /// A profile that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +56,8 @@ pub struct ProfileError {
 #[derive(Debug)]
 pub struct Providers {
     profiles: BTreeMap<String, Profile>,
+    /// The ways to files of prompts.
+    reach: Option<Arc<Reach>>,
 }
 
 #[derive(Debug)]
@@ -57,73 +66,14 @@ struct Profile {
     client: Result<Arc<dyn ModelProvider>, String>,
     serves: Vec<Serves>,
     models: BTreeMap<String, (ModelSettings, Option<Pricing>)>,
+    files: FilesSending,
 }
 
-/// A model that can be asked.
-#[derive(Debug, Clone)]
-pub struct Model {
-    /// What is known of it.
-    pub settings: ModelSettings,
-    /// What its tokens cost.
-    pub pricing: Option<Pricing>,
-    client: Arc<dyn ModelProvider>,
-    label: String,
-    name: String,
-}
-
-/// What a model is asked.
-#[derive(Debug, Clone)]
-pub struct Question {
-    /// The conversation; at least one message.
-    pub messages: Vec<Message>,
-    /// Parameters of the call and texts that end the reply.
-    pub params: Params,
-    /// Tools that the model may call.
-    pub tools: Vec<ToolSpec>,
-    /// With messages, or with the one text of the only message.
-    pub mode: ModelMode,
-    /// Whether the reply is to come in pieces.
-    pub stream: bool,
-}
-
-impl From<&Prompt> for Question {
-    fn from(prompt: &Prompt) -> Self {
-        Self {
-            messages: prompt.messages.clone(),
-            params: prompt.params.clone(),
-            tools: Vec::new(),
-            mode: ModelMode::Chat,
-            stream: true,
-        }
-    }
-}
-
-impl Model {
-    /// What is known of it that decides how it is asked.
-    pub fn facts(&self) -> ModelFacts {
-        ModelFacts { features: self.settings.features.clone(), context_size: self.settings.context_size }
-    }
-
-    /// Asks; see [`ModelProvider::stream_chat`].
-    ///
-    /// # Errors
-    /// What the provider reports.
-    pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
-        let Question { messages, params, tools, mode, stream } = question;
-        let kept = params.values.iter().filter(|(key, _)| !self.settings.drop_params.contains(key));
-        let named = |key: &String| self.settings.param_map.get(key).unwrap_or(key).clone();
-        let request = ChatRequest {
-            label: self.label.clone(),
-            model: self.settings.send_as.clone().unwrap_or_else(|| self.name.clone()),
-            messages,
-            params: kept.map(|(key, value)| (named(key), value.clone())).collect(),
-            stop: params.stop.clone(),
-            tools,
-            mode,
-            stream,
-        };
-        self.client.stream_chat(&request, on_delta).await
-    }
+/// How files of prompts are sent.
+#[derive(Debug, Clone, Copy)]
+struct FilesSending {
+    send: MediaSend,
+    bytes_max: u64,
 }
 
 impl Providers {
@@ -151,34 +101,48 @@ impl Providers {
             Ok(profile) => Ok((name, profile)),
             Err(reason) => Err(ProfileError { name, reason }),
         };
-        Ok(Self { profiles: tables.into_iter().map(profile).collect::<Result<_, _>>()? })
+        Ok(Self { profiles: tables.into_iter().map(profile).collect::<Result<_, _>>()?, reach: None })
     }
 
-    /// The model that a workflow names. First match: a profile that serves exactly this model, one that serves the
-    /// provider, one named like the provider, one named like its last part, the default.
+    /// The same, with ways to the files of prompts; without them a prompt that has files fails.
+    #[must_use]
+    pub fn reaching(self, reach: Reach) -> Self {
+        Self { reach: Some(Arc::new(reach)), ..self }
+    }
+
+    /// The model that a workflow names; see [`Providers::model`].
     ///
     /// # Errors
     /// `ProviderTokenNotInitError`, with what to set.
     pub fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
-        let label = last_part(&model.provider);
+        self.model(&model.provider, &model.name)
+    }
+
+    /// A model of a provider, both by the names that workflows use. First match: a profile that serves exactly this model, one that serves the
+    /// provider, one named like the provider, one named like its last part, the default.
+    ///
+    /// # Errors
+    /// `ProviderTokenNotInitError`, with what to set.
+    pub fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
+        let label = last_part(provider);
         let not_initialized = |what: String| ModelError {
             class: ErrorClass::NotInitialized,
-            message: format!("Model {} credentials is not initialized. {what}", model.name),
+            message: format!("Model {name} credentials is not initialized. {what}"),
             retryable: false,
             retry_after_ms: None,
         };
-        let (name, profile) = self.find(&model.provider, &model.name).ok_or_else(|| {
+        let (found, profile) = self.find(provider, name).ok_or_else(|| {
             not_initialized(format!(
-                "No profile of this worker serves the provider {}: add a table [providers.{label}] to its \
-                 configuration, or set OPENAI_BASE_URL and OPENAI_API_KEY in its environment.",
-                model.provider
+                "No profile of this worker serves the provider {provider}: add a table [providers.{label}] to its \
+                 configuration, or set OPENAI_BASE_URL and OPENAI_API_KEY in its environment."
             ))
         })?;
         let client = profile.client.clone().map_err(|missing| {
-            not_initialized(format!("The profile [providers.{name}] has no key: {missing}."))
+            not_initialized(format!("The profile [providers.{found}] has no key: {missing}."))
         })?;
-        let (settings, pricing) = profile.models.get(&model.name).cloned().unwrap_or_default();
-        Ok(Model { settings, pricing, client, label: label.into(), name: model.name.clone() })
+        let (settings, pricing) = profile.models.get(name).cloned().unwrap_or_default();
+        let (label, name, files, reach) = (label.into(), name.into(), profile.files, self.reach.clone());
+        Ok(Model { settings, pricing, client, label, name, files, reach })
     }
 
     fn find(&self, provider: &str, model: &str) -> Option<(&String, &Profile)> {
@@ -212,98 +176,6 @@ fn same_provider(a: &str, b: &str) -> bool {
 
 fn last_part(provider: &str) -> &str {
     provider.rsplit('/').next().unwrap_or(provider)
-}
-
-impl Profile {
-    fn new(table: ProviderConfig, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let ProviderKind::OpenaiCompatible = table.kind;
-        let base_url = base_url(table.base_url.as_deref().unwrap_or(OPENAI_BASE_URL))?;
-        let key = match (&table.api_key, &table.api_key_env) {
-            (Some(_), Some(_)) => return Err("has both api_key and api_key_env: keep one of them".into()),
-            (Some(key), None) => Ok(Some(sendable(&key.0)?)),
-            (None, Some(name)) => environment(name)
-                .map(|key| sendable(&key).map(Some))
-                .transpose()?
-                .ok_or_else(|| format!("the environment variable {name} (api_key_env) is not set")),
-            (None, None) if table.base_url.is_none() => {
-                Err("set api_key_env, or base_url for a server of your own".into())
-            }
-            (None, None) => Ok(None),
-        };
-        let settings = Settings {
-            headers: headers(&table.headers)?,
-            read_timeout: Duration::from_millis(table.read_timeout_ms.unwrap_or(READ_TIMEOUT_MS)),
-            retries_max: table.max_retries.unwrap_or(RETRIES_MAX),
-            stream_usage: table.stream_usage.unwrap_or(true),
-            base_url,
-            api_key: None,
-        };
-        let http = http_client(&settings.base_url, table.connect_timeout_ms.unwrap_or(CONNECT_TIMEOUT_MS))?;
-        let client =
-            key.map(|api_key| Arc::new(OpenAi::new(http, Settings { api_key, ..settings })) as Arc<_>);
-        let priced = |(name, settings): (String, ModelSettings)| {
-            let pricing = settings.pricing.as_ref().map(pricing).transpose();
-            let pricing =
-                pricing.map_err(|reason| format!("has a wrong price for the model {name}: {reason}"))?;
-            Ok((name, (settings, pricing)))
-        };
-        let models = table.models.into_iter().map(priced).collect::<Result<_, String>>()?;
-        Ok(Self { client, serves: table.serves, models })
-    }
-}
-
-/// A key without the line break that files leave at its end, if it can stand in a header.
-fn sendable(key: &str) -> Result<String, String> {
-    let key = key.trim();
-    HeaderValue::from_str(key).map_err(|_| "has a key with characters that no key has")?;
-    Ok(key.to_owned())
-}
-
-fn base_url(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    let wrong = |why: &str| format!("has a wrong base_url: {why}; it looks like https://host/v1");
-    let url = reqwest::Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong("it must begin with http:// or https:// and a host"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("a key does not belong there but into api_key_env"));
-    }
-    Ok(text.trim_end_matches('/').to_owned())
-}
-
-fn headers(table: &BTreeMap<String, Secret>) -> Result<HeaderMap, String> {
-    let header = |(name, value): (&String, &Secret)| {
-        let parsed = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(&value.0).ok());
-        let (name, mut value) = parsed.ok_or_else(|| format!("has a header {name:?} that cannot be sent"))?;
-        value.set_sensitive(true);
-        Ok((name, value))
-    };
-    table.iter().map(header).collect()
-}
-
-fn http_client(base_url: &str, connect_timeout_ms: u64) -> Result<reqwest::Client, String> {
-    // The first call decides for the process; that another one came first is no harm.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .connect_timeout(Duration::from_millis(connect_timeout_ms))
-        // A redirected request would carry prompts and headers to somewhere nobody configured.
-        .redirect(reqwest::redirect::Policy::none());
-    if base_url.starts_with("http://") {
-        // A server without TLS can be used on a machine without certificates.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build().map_err(|error| format!("cannot be used, the HTTP client does not start: {error:?}"))
-}
-
-fn pricing(config: &PricingConfig) -> Result<Pricing, String> {
-    let decimal = |text: &String| text.parse::<Decimal>().map_err(|error| error.to_string());
-    Ok(Pricing {
-        input: decimal(&config.input)?,
-        output: config.output.as_ref().map(decimal).transpose()?,
-        unit: decimal(&config.unit)?,
-        currency: config.currency.clone().unwrap_or_else(|| "USD".into()),
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use super::*;
 use serde_json::{Value as Json, json};
-use tidemill_common::nodes::llm::ModelMode;
+use tidemill_common::nodes::llm::message::Message;
+use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::value::JsonMap;
 
 fn config(tables: Json) -> ProvidersConfig {
@@ -108,4 +110,131 @@ fn no_form_of_a_profile_shows_its_keys() {
     for text in [shown, built] {
         assert!(!text.contains("hidden"), "{text}");
     }
+}
+
+/// What a server hears of a question to the model `m` of a profile: the head, and the body.
+async fn heard(mut table: Json, params: Json, mode: ModelMode) -> (String, Json) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    table["base_url"] =
+        json!(format!("http://{}{}", listener.local_addr().unwrap(), table["base_url"].as_str().unwrap()));
+    table["max_retries"] = json!(0);
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        crate::providers::tests::read_request(&mut socket).await
+    });
+    let model = providers(json!({"p": table}), &[]).unwrap().model("p", "m").unwrap();
+    let Json::Object(values) = params else { panic!("parameters are an object") };
+    let question = Question {
+        messages: vec![Message::text(Role::User, "hi")],
+        params: Params { values, stop: Vec::new() },
+        tools: Vec::new(),
+        mode,
+        stream: true,
+    };
+    let reply = model.ask(question, &mut |_| {}).await;
+    assert_eq!(reply.unwrap_err().class, ErrorClass::Connection, "the server only listens");
+    let (head, body) = server.await.unwrap();
+    (head, serde_json::from_str(&body).unwrap())
+}
+
+#[tokio::test]
+async fn every_kind_has_its_own_address_and_its_own_way_to_send_the_key() {
+    for (table, parts) in [
+        (
+            json!({"base_url": "/v1", "api_key": "k"}),
+            &["post /v1/chat/completions http", "authorization: bearer k", "accept: text/event-stream"][..],
+        ),
+        (
+            json!({"kind": "anthropic", "base_url": "/v1", "api_key": "k"}),
+            &["post /v1/messages http", "x-api-key: k", "anthropic-version: 2023-06-01"],
+        ),
+        (
+            json!({"kind": "anthropic", "base_url": "/", "api_version": "2030-01-01", "headers": {"anthropic-beta": "b"}}),
+            &["post /v1/messages http", "anthropic-version: 2030-01-01", "anthropic-beta: b"],
+        ),
+        (
+            json!({
+                "kind": "azure_openai", "base_url": "/openai/", "api_key": "k", "api_version": "2024-10-21",
+                "deployment_map": {"m": "d"}
+            }),
+            &["post /openai/deployments/d/chat/completions?api-version=2024-10-21 http", "api-key: k"],
+        ),
+        (
+            json!({"kind": "azure_openai", "base_url": "", "headers": {"Authorization": "Bearer entra"}}),
+            &["post /openai/v1/chat/completions http", "authorization: bearer entra"],
+        ),
+        (
+            json!({"kind": "ollama", "base_url": "/v1"}),
+            &["post /api/chat http", "accept: application/x-ndjson"],
+        ),
+        (
+            json!({"base_url": "/v1", "api_key": "k", "headers": {"Authorization": "Other k"}}),
+            &["authorization: other k"],
+        ),
+    ] {
+        let (head, _) = heard(table.clone(), json!({}), ModelMode::Chat).await;
+        for part in parts {
+            assert!(head.contains(part), "{table}: no {part} in {head}");
+        }
+        assert_eq!(
+            head.matches("authorization:").count(),
+            usize::from(head.contains("authorization")),
+            "{head}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_profile_knows_of_a_model_changes_what_is_sent() {
+    let table = |model: Json| json!({"base_url": "/v1", "models": {"m": model}});
+    for (model, params, mode, expected) in [
+        (json!({"max_tokens_default": 9}), json!({}), ModelMode::Chat, json!({"max_tokens": 9})),
+        (
+            json!({"max_tokens_default": 9}),
+            json!({"max_tokens": 5}),
+            ModelMode::Chat,
+            json!({"max_tokens": 5}),
+        ),
+        (
+            json!({"max_tokens_default": 9, "reasoning": true}),
+            json!({"temperature": 1}),
+            ModelMode::Chat,
+            json!({"max_completion_tokens": 9}),
+        ),
+        (
+            json!({"param_map": {"max_tokens": "limit"}, "drop_params": ["seed"], "send_as": "sent"}),
+            json!({"max_tokens": 5, "seed": 1}),
+            ModelMode::Chat,
+            json!({"limit": 5, "model": "sent"}),
+        ),
+        (json!({"mode": "completion"}), json!({}), ModelMode::Chat, json!({"prompt": "hi"})),
+        (
+            json!({"mode": "chat"}),
+            json!({}),
+            ModelMode::Completion,
+            json!({"messages": [{"role": "user", "content": "hi"}]}),
+        ),
+    ] {
+        let (_, body) = heard(table(model.clone()), params, mode).await;
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(&body[key], value, "{model}: {body}");
+        }
+        assert!(body.get("seed").is_none() && body.get("temperature").is_none(), "{body}");
+    }
+}
+
+#[test]
+fn kinds_without_a_usual_address_ask_for_one() {
+    for (table, error) in [
+        (json!({"kind": "azure_openai", "api_key": "k"}), Some("base_url")),
+        (json!({"kind": "anthropic", "api_key": "k"}), None),
+        (json!({"kind": "ollama"}), None),
+    ] {
+        match providers(json!({"p": table}), &[]) {
+            Ok(providers) => assert!(error.is_none() && providers.model("p", "m").is_ok(), "{table}"),
+            Err(wrong) => assert!(wrong.to_string().contains(error.unwrap()), "{wrong}"),
+        }
+    }
+    let missing = providers(json!({"p": {"kind": "anthropic"}}), &[]).unwrap().model("p", "m").unwrap_err();
+    assert!(missing.message.contains("api_key_env"), "{missing}");
 }

@@ -1,0 +1,167 @@
+//! The mock on the wire: where each protocol is, and how an answer goes out.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde_json::{Value as Json, json};
+
+use super::reply::{self, Answer};
+use super::rules::Rules;
+use super::server::{MockLlm, Served};
+use super::speech::{Protocol, vectors};
+
+/// Largest request that is read, in bytes; tests send prompts of megabytes.
+const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
+    let requests =
+        |State(mock): State<Arc<MockLlm>>| async move { whole(200, &Json::Array(mock.log.entries())) };
+    let chat = |protocol| {
+        post(move |mock: State<Arc<MockLlm>>, uri: Uri, body: Bytes| chat(protocol, mock, uri, body))
+    };
+    let compute = |compute: fn(&Json) -> Json, protocol| {
+        post(move |mock: State<Arc<MockLlm>>, uri: Uri, body: Bytes| {
+            computed(compute, protocol, mock, uri, body)
+        })
+    };
+    Router::new()
+        .route("/v1/chat/completions", chat(Protocol::OpenAi))
+        .route("/v1/completions", chat(Protocol::Completions))
+        .route("/v1/embeddings", compute(vectors::embeddings, Protocol::OpenAi))
+        .route("/v1/rerank", compute(vectors::ranking, Protocol::OpenAi))
+        .route("/v1/messages", chat(Protocol::Anthropic))
+        .route("/openai/v1/chat/completions", chat(Protocol::Azure))
+        .route("/openai/v1/completions", chat(Protocol::Completions))
+        .route("/openai/v1/embeddings", compute(vectors::embeddings, Protocol::Azure))
+        .route("/openai/deployments/{deployment}/{*operation}", post(deployed))
+        .route("/api/chat", chat(Protocol::Ollama))
+        .route("/api/embed", compute(vectors::ollama, Protocol::Ollama))
+        .route("/v1/models", get(models))
+        .route("/requests", get(requests))
+        .route("/__requests__", get(requests))
+        .route("/health", get(async || "ok"))
+        .fallback(async || whole(404, &json!({"error": "no such route"})))
+        .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(mock)
+}
+
+async fn chat(protocol: Protocol, State(mock): State<Arc<MockLlm>>, uri: Uri, body: Bytes) -> Response {
+    let body = match object(protocol, &body) {
+        Ok(body) => body,
+        Err(refusal) => return respond(refusal),
+    };
+    mock.log.add("POST", uri.path(), &body);
+    serve(mock.chat(protocol, &protocol.heard(&body))).await
+}
+
+async fn computed(
+    compute: fn(&Json) -> Json,
+    protocol: Protocol,
+    State(mock): State<Arc<MockLlm>>,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
+    let body = match object(protocol, &body) {
+        Ok(body) => body,
+        Err(refusal) => return respond(refusal),
+    };
+    mock.log.add("POST", uri.path(), &body);
+    serve(mock.compute(protocol, &body, compute(&body))).await
+}
+
+/// Azure's addresses with deployments; the version must be there, as on Azure.
+async fn deployed(
+    mock: State<Arc<MockLlm>>,
+    Path((_, operation)): Path<(String, String)>,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
+    if !uri.query().is_some_and(|query| query.contains("api-version=")) {
+        return respond(Answer::refusal(Protocol::Azure, 404, "Resource not found"));
+    }
+    match operation.as_str() {
+        "chat/completions" => chat(Protocol::Azure, mock, uri, body).await,
+        "completions" => chat(Protocol::Completions, mock, uri, body).await,
+        "embeddings" => computed(vectors::embeddings, Protocol::Azure, mock, uri, body).await,
+        _ => respond(Answer::refusal(Protocol::Azure, 404, "no such operation")),
+    }
+}
+
+fn object(protocol: Protocol, body: &Bytes) -> Result<Json, Answer> {
+    match serde_json::from_slice::<Json>(body) {
+        Ok(body @ Json::Object(_)) => Ok(body),
+        Ok(_) | Err(_) => Err(Answer::refusal(protocol, 400, "the request is not a JSON object")),
+    }
+}
+
+async fn serve(served: Served) -> Response {
+    pause(served.delay).await;
+    let mut response = respond(served.answer);
+    for (name, value) in served.headers {
+        // Rules were checked for what cannot be sent.
+        if let (Ok(name), Ok(value)) =
+            (name.parse::<header::HeaderName>(), value.parse::<header::HeaderValue>())
+        {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+async fn models(State(mock): State<Arc<MockLlm>>) -> Response {
+    mock.log.add("GET", "/v1/models", &Json::Null);
+    let mut names: Vec<&str> = vec!["mock-chat"];
+    if let Rules::List(list) = &mock.rules {
+        names.extend(list.iter().filter_map(|rule| rule.matches.model.as_deref()));
+    }
+    names.sort_unstable();
+    names.dedup();
+    let data: Vec<Json> = names
+        .iter()
+        .map(|name| json!({"id": name, "object": "model", "created": 0, "owned_by": "mock"}))
+        .collect();
+    whole(200, &json!({"object": "list", "data": data}))
+}
+
+fn respond(answer: Answer) -> Response {
+    let (media_type, events) = match answer {
+        Answer::Whole { status, body } => return whole(status, &body),
+        Answer::Garbage(text) => return json_text(200, text.to_owned()),
+        Answer::Stream { media_type, events } => (media_type, events),
+    };
+    let stream = futures_util::stream::unfold(events.into_iter(), |mut events| async move {
+        let (wait, event) = events.next()?;
+        pause(wait).await;
+        Some((Ok::<_, Infallible>(event), events))
+    });
+    let mut response = Response::new(Body::from_stream(stream));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(media_type));
+    headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+    response
+}
+
+/// No wait at all is no visit to the timer, which would cost a millisecond.
+async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+}
+
+fn whole(status: u16, body: &Json) -> Response {
+    json_text(status, reply::dump(body))
+}
+
+fn json_text(status: u16, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,147 @@
+//! How a reply is said in each of the protocols that models are spoken to with; one file a protocol.
+
+pub mod anthropic;
+pub mod ollama;
+pub mod openai;
+pub mod vectors;
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::reply::Reply;
+
+/// A protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// OpenAI's chat.
+    OpenAi,
+    /// OpenAI's completions: a text that goes on.
+    Completions,
+    /// OpenAI's chat as Azure has it, with what its filter thinks.
+    Azure,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Ollama's chat.
+    Ollama,
+}
+
+impl Protocol {
+    /// The request as OpenAI's chat would have it, which is what rules look at.
+    pub fn heard(self, body: &Json) -> Cow<'_, Json> {
+        let with = |key: &str, value: Json| {
+            let mut map: Map<String, Json> = body.as_object().cloned().unwrap_or_default();
+            map.insert(key.to_owned(), value);
+            Cow::Owned(Json::Object(map))
+        };
+        match self {
+            Self::OpenAi | Self::Azure => Cow::Borrowed(body),
+            Self::Completions => {
+                let prompt = body.get("prompt").cloned().unwrap_or(Json::Null);
+                with("messages", json!([{"role": "user", "content": prompt}]))
+            }
+            Self::Anthropic => with("messages", anthropic::messages(body)),
+            // There a stream is what is usual.
+            Self::Ollama if body.get("stream").is_none() => with("stream", json!(true)),
+            Self::Ollama => Cow::Borrowed(body),
+        }
+    }
+
+    /// The media type of its streams.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Completions | Self::Azure | Self::Anthropic => "text/event-stream",
+            Self::Ollama => "application/x-ndjson",
+        }
+    }
+
+    /// An answer that refuses.
+    pub fn refusal(self, status: u16, message: &str) -> Json {
+        match self {
+            Self::OpenAi | Self::Completions | Self::Azure => json!({"error": {"message": message}}),
+            Self::Anthropic => anthropic::refusal(status, message),
+            Self::Ollama => json!({"error": message}),
+        }
+    }
+
+    /// The one object of an answer without a stream.
+    pub(super) fn whole(self, reply: &Reply<'_>) -> Json {
+        match self {
+            Self::OpenAi | Self::Azure => openai::whole(reply),
+            Self::Completions => openai::completion(reply),
+            Self::Anthropic => anthropic::whole(reply),
+            Self::Ollama => ollama::whole(reply),
+        }
+    }
+
+    /// What a stream begins with.
+    pub(super) fn begin(self, reply: &Reply<'_>) -> Vec<Json> {
+        match self {
+            Self::OpenAi => vec![openai::greeting(reply)],
+            Self::Azure => vec![openai::filtered(reply), openai::greeting(reply)],
+            Self::Completions | Self::Ollama => Vec::new(),
+            Self::Anthropic => anthropic::begin(reply),
+        }
+    }
+
+    /// A piece of text.
+    pub(super) fn piece(self, reply: &Reply<'_>, text: &str) -> Json {
+        match self {
+            Self::OpenAi | Self::Azure => openai::delta(reply, &json!({"content": text}), &Json::Null),
+            Self::Completions => openai::completion_piece(reply, text, &Json::Null),
+            Self::Anthropic => anthropic::piece(text),
+            Self::Ollama => ollama::piece(reply, text),
+        }
+    }
+
+    /// Everything behind the text.
+    pub(super) fn end(self, reply: &Reply<'_>) -> Vec<Json> {
+        match self {
+            Self::OpenAi | Self::Azure => openai::end(reply),
+            Self::Completions => openai::completion_end(reply),
+            Self::Anthropic => anthropic::end(reply),
+            Self::Ollama => ollama::end(reply),
+        }
+    }
+
+    /// An object as it stands in a stream.
+    pub(super) fn framed(self, object: &Json) -> String {
+        let text = super::reply::dump(object);
+        match self {
+            Self::OpenAi | Self::Completions | Self::Azure => format!("data: {text}\n\n"),
+            Self::Anthropic => {
+                format!("event: {}\ndata: {text}\n\n", object["type"].as_str().unwrap_or_default())
+            }
+            Self::Ollama => format!("{text}\n"),
+        }
+    }
+
+    /// What no client can read, as it stands in a stream.
+    pub(super) fn garbage(self) -> String {
+        match self {
+            Self::OpenAi | Self::Completions | Self::Azure | Self::Anthropic => {
+                format!("data: {GARBAGE}\n\n")
+            }
+            Self::Ollama => format!("{GARBAGE}\n"),
+        }
+    }
+
+    /// What stands behind everything.
+    pub(super) const fn last(self) -> Option<&'static str> {
+        match self {
+            Self::OpenAi | Self::Completions | Self::Azure => Some("data: [DONE]\n\n"),
+            Self::Anthropic | Self::Ollama => None,
+        }
+    }
+}
+
+/// Something that begins like JSON and is none.
+pub const GARBAGE: &str = "{\"choices\": [oops";
+
+/// A text in so many pieces, as even as they come; fewer when it has fewer characters.
+pub(super) fn pieces(text: &str, count: usize) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let size = chars.len().div_ceil(count.max(1)).max(1);
+    let pieces: Vec<String> = chars.chunks(size).map(|piece| piece.iter().collect()).collect();
+    if pieces.is_empty() { vec![String::new()] } else { pieces }
+}

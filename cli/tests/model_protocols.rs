@@ -1,0 +1,213 @@
+//! The worker's clients of all kinds of APIs against the mock, over real HTTP: what they make of the same rules.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "everything here is a test; clippy only knows that of functions with #[test]"
+)]
+
+use std::net::SocketAddr;
+
+use serde_json::{Value as Json, json};
+use tidemill::mock_llm::{MockLlm, Running, rules};
+use tidemill_common::nodes::llm::message::{Message, ToolSpec};
+use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::{ModelMode, Role};
+use tidemill_worker::providers::{Model, ModelError, ModelReply, Providers, ProvidersConfig, Question};
+
+async fn mock(document: Json) -> Running {
+    let rules = rules::parse(&document).unwrap();
+    MockLlm::start(rules, SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap()
+}
+
+/// An API as a profile names it, and where the mock is asked through it.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    kind: &'static str,
+    api_version: Option<&'static str>,
+    mode: ModelMode,
+    path: &'static str,
+}
+
+const fn kind(kind: &'static str, path: &'static str) -> Kind {
+    Kind { kind, api_version: None, mode: ModelMode::Chat, path }
+}
+
+const KINDS: [Kind; 6] = [
+    kind("openai_compatible", "/v1/chat/completions"),
+    Kind { mode: ModelMode::Completion, ..kind("openai_compatible", "/v1/completions") },
+    kind("azure_openai", "/openai/v1/chat/completions"),
+    Kind {
+        api_version: Some("2024-10-21"),
+        ..kind("azure_openai", "/openai/deployments/deployed/chat/completions")
+    },
+    kind("anthropic", "/v1/messages"),
+    kind("ollama", "/api/chat"),
+];
+
+impl Kind {
+    fn model(self, mock: &Running, further: &Json) -> Model {
+        // Azure's endpoint has nothing behind its host; the others take the address in any of its forms.
+        let base_url = if self.kind == "azure_openai" { mock.url() } else { mock.base_url() };
+        let mut profile = json!({
+            "kind": self.kind, "base_url": base_url, "api_key": "k", "deployment_map": {"m": "deployed"}
+        });
+        if let Some(version) = self.api_version {
+            profile["api_version"] = json!(version);
+        }
+        for (key, value) in further.as_object().unwrap() {
+            profile[key] = value.clone();
+        }
+        let config: ProvidersConfig = serde_json::from_value(json!({"acme": profile})).unwrap();
+        Providers::new(&config, &|_| None).unwrap().model("acme", "m").unwrap()
+    }
+
+    async fn ask(self, mock: &Running, stream: bool) -> (Vec<String>, Result<ModelReply, ModelError>) {
+        let quick = json!({"read_timeout_ms": 400, "max_retries": 2});
+        let tools = match self.mode {
+            ModelMode::Chat => vec![ToolSpec {
+                name: "f".into(),
+                description: "adds".into(),
+                parameters: json!({"type": "object"}),
+            }],
+            ModelMode::Completion => Vec::new(),
+        };
+        let question = Question {
+            messages: vec![Message::text(Role::User, "hi")],
+            params: Params::default(),
+            tools,
+            mode: self.mode,
+            stream,
+        };
+        let mut pieces = Vec::new();
+        let mut on_delta = |piece: &str| pieces.push(piece.to_owned());
+        let reply = self.model(mock, &quick).ask(question, &mut on_delta).await;
+        (pieces, reply)
+    }
+}
+
+#[tokio::test]
+async fn every_api_gives_the_same_reply_in_pieces_or_whole() {
+    for kind in KINDS {
+        let mock = mock(json!([{
+            "match": {"equals": "hi"}, "chunks": ["one ", "two"], "usage": {"prompt_tokens": 11, "completion_tokens": 12}
+        }]))
+        .await;
+        for stream in [true, false] {
+            let (pieces, reply) = kind.ask(&mock, stream).await;
+            let reply = reply.unwrap();
+            let expected: &[&str] = if stream { &["one ", "two"] } else { &["one two"] };
+            assert_eq!(
+                (pieces, reply.text.as_str()),
+                (expected.iter().map(ToString::to_string).collect(), "one two")
+            );
+            assert_eq!((reply.tokens.prompt, reply.tokens.completion), (11, 12), "{kind:?}");
+            let usual = if kind.kind == "anthropic" { "end_turn" } else { "stop" };
+            assert_eq!(reply.finish_reason.as_deref(), Some(usual), "{kind:?}");
+        }
+        let paths: Vec<Json> = mock.requests().iter().map(|request| request["path"].clone()).collect();
+        assert_eq!(paths, [kind.path, kind.path]);
+    }
+}
+
+#[tokio::test]
+async fn calls_of_tools_come_whole_however_they_are_sent() {
+    for kind in KINDS.into_iter().filter(|kind| kind.mode == ModelMode::Chat) {
+        let calls = json!([{"name": "f", "arguments": {"a": 12345}}, {"name": "f", "arguments": {}}]);
+        let mock =
+            mock(json!([{"match": {"has_tools": true}, "tool_calls": calls, "tool_call_pieces": 4}])).await;
+        for stream in [true, false] {
+            let reply = kind.ask(&mock, stream).await.1.unwrap();
+            let told: Vec<_> =
+                reply.tool_calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
+            assert_eq!(told, [("f", "{\"a\":12345}"), ("f", "{}")], "{kind:?}, stream {stream}");
+            assert!(reply.tool_calls[0].id != reply.tool_calls[1].id && !reply.tool_calls[0].id.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn failures_pass_or_do_not_whatever_the_api() {
+    let soon = json!({"retry-after-ms": "1"});
+    for kind in KINDS {
+        for (rule, outcome, times) in [
+            (json!({"fail_times": 1, "status": 429, "headers": {"Retry-After": "0.05"}}), "", 2),
+            (json!({"fail_times": 2, "status": 500, "headers": soon}), "", 3),
+            (json!({"status": 529, "headers": soon}), "InvokeServerUnavailableError", 3),
+            (json!({"status": 401, "error": "no k"}), "InvokeAuthorizationError", 1),
+            (json!({"status": 400}), "InvokeBadRequestError", 1),
+            (json!({"status": 429, "headers": {"x-should-retry": "false"}}), "InvokeRateLimitError", 1),
+            (json!({"status": 429, "headers": {"Retry-After": "3600"}}), "InvokeRateLimitError", 1),
+            (json!({"break_stream": true}), "InvokeConnectionError", 1),
+            (json!({"invalid_json": true}), "InvokeConnectionError", 1),
+            (json!({"stream_error": "enough"}), "InvokeServerUnavailableError", 1),
+            (json!({"first_delay_ms": 60_000}), "InvokeConnectionError", 2),
+        ] {
+            let mut told = rule.clone();
+            told["reply"] = json!("text");
+            let mock = mock(json!([told])).await;
+            let (pieces, reply) = kind.ask(&mock, true).await;
+            let class = reply.as_ref().err().map_or("", |error| error.class.error_type());
+            assert_eq!((class, mock.requests().len()), (outcome, times), "{kind:?} {rule}: {reply:?}");
+            match reply {
+                Ok(reply) => assert_eq!(reply.text, "text"),
+                Err(error) => {
+                    assert!(error.message.starts_with("[acme] ") && !error.message.contains(" k"), "{error}");
+                    let shown = ["break_stream", "invalid_json", "stream_error"]
+                        .iter()
+                        .any(|key| rule.get(*key).is_some());
+                    assert_eq!(pieces.concat(), if shown { "text" } else { "" }, "{kind:?} {rule}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_json_fails_without_a_stream_too() {
+    for kind in KINDS {
+        let mock = mock(json!([{"invalid_json": true}])).await;
+        let error = kind.ask(&mock, false).await.1.unwrap_err();
+        assert_eq!(error.class.error_type(), "InvokeConnectionError", "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_limits_that_an_api_tells_are_facts_of_the_reply() {
+    let headers = json!({
+        "x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1m0s"
+    });
+    let mock = mock(json!([{"reply": "x", "headers": headers}])).await;
+    let rate = KINDS[0].ask(&mock, true).await.1.unwrap().rate;
+    assert_eq!(
+        (rate.requests.limit, rate.requests.remaining, rate.requests.reset_ms),
+        (Some(60), Some(59), Some(60_000))
+    );
+    assert_eq!(rate.tokens.limit, None);
+}
+
+#[tokio::test]
+async fn texts_become_vectors_in_as_many_requests_as_it_takes() {
+    let texts: Vec<String> = ["a red fox", "the fox", "a dog", "", "x"].map(str::to_owned).to_vec();
+    for kind in KINDS.into_iter().filter(|kind| kind.kind != "anthropic") {
+        let mock = mock(json!([{"fail_times": 1, "status": 503, "headers": {"retry-after-ms": "1"}}])).await;
+        let model = kind.model(&mock, &json!({"models": {"m": {"max_chunks": 2}}}));
+        let (vectors, tokens) = model.embed(&texts).await.unwrap();
+        assert_eq!((vectors.len(), tokens.prompt), (5, 8), "{kind:?}");
+        let near = |a: usize, b: usize| vectors[a].iter().zip(&vectors[b]).map(|(a, b)| a * b).sum::<f32>();
+        assert!(near(0, 1) > near(1, 2), "{kind:?}");
+        assert_eq!(mock.requests().len(), 4, "one failed, three of two texts each");
+    }
+    let mock = mock(json!([])).await;
+    let error = KINDS[4].model(&mock, &json!({})).embed(&texts).await.unwrap_err();
+    assert_eq!(error.message, "[acme] Bad Request Error, the API behind the model m has no embeddings");
+}
+
+#[tokio::test]
+async fn documents_are_ranked_best_first() {
+    let documents: Vec<String> = ["a dog", "the fox", "a red fox"].map(str::to_owned).to_vec();
+    let mock = mock(json!([])).await;
+    let ranking = KINDS[0].model(&mock, &json!({})).rerank("red fox", &documents, 2).await.unwrap();
+    assert_eq!(ranking, [(2, 1.0), (1, 0.5)]);
+    assert_eq!(mock.requests()[0]["path"], "/v1/rerank");
+    assert!(KINDS[2].model(&mock, &json!({})).rerank("red fox", &documents, 2).await.is_err());
+}

@@ -1,0 +1,65 @@
+//! A client of Anthropic's API, `POST {base_url}/v1/messages`.
+//!
+//! `body` writes the request, `turns` the conversation in it, `blocks` single parts; `events` reads what comes back.
+//! The API has neither embeddings nor rerank.
+
+mod blocks;
+mod body;
+mod events;
+mod turns;
+
+use tidemill_common::nodes::llm::message::MediaKind;
+
+use super::api::{Api, Post};
+use super::frames::Framing;
+use super::reading::ReplyReader;
+use super::{ChatRequest, DeltaSink, ModelError, ModelProvider, ModelReply};
+
+pub use events::Events;
+
+/// Where Anthropic itself is.
+pub const BASE_URL: &str = "https://api.anthropic.com";
+/// The version of the API that is spoken, unless a profile names another (`api_version`).
+pub const VERSION: &str = "2023-06-01";
+
+/// The client.
+#[derive(Debug, Clone)]
+pub struct Anthropic {
+    api: Api,
+}
+
+impl Anthropic {
+    /// A client of an API.
+    pub const fn new(api: Api) -> Self {
+        Self { api }
+    }
+}
+
+/// The address without the `/v1` that people write behind it, as other APIs want it.
+pub fn endpoint(base_url: &str) -> &str {
+    base_url.strip_suffix("/v1").unwrap_or(base_url)
+}
+
+#[async_trait::async_trait]
+impl ModelProvider for Anthropic {
+    fn takes_url(&self, kind: MediaKind) -> bool {
+        matches!(kind, MediaKind::Image | MediaKind::Document)
+    }
+
+    async fn stream_chat(
+        &self,
+        request: &ChatRequest,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelError> {
+        let written = body::write(request)?;
+        let (label, stream) = (request.label.as_str(), request.stream);
+        let url = format!("{}/v1/messages", self.api.base_url());
+        let mut reader = ReplyReader::new(label, Events::new(written.answers_with_tool), on_delta);
+        let post = Post { label, url, body: written.body.into(), framing: Framing::Sse, stream };
+        self.api.converse(&post, &mut reader).await?;
+        Ok(reader.into_reply())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! A conversation in the form that the API wants: instructions apart, user and model in turn, the user first.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::llm::Role;
+
+use super::blocks::{blocks, result_block, text_block};
+use crate::providers::ModelError;
+use crate::providers::media::SentMessage;
+
+/// What stands in for the user's words before a conversation that begins with the model's: history may begin in the
+/// middle.
+const EARLIER: &str = "(the conversation goes on)";
+
+/// A conversation.
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    /// All instructions; empty when there are none.
+    pub(super) system: String,
+    /// The turns, written.
+    pub(super) messages: Vec<Json>,
+    /// Whether the model is in the middle of using tools: it has called, and is given the results.
+    pub(super) amid_tools: bool,
+}
+
+/// Puts a conversation in order.
+pub(super) fn arrange(label: &str, messages: &[SentMessage]) -> Result<Conversation, ModelError> {
+    let mut system: Vec<String> = Vec::new();
+    let mut turns: Vec<Turn> = Vec::new();
+    for message in messages {
+        match message.role {
+            Role::System => system.push(message.joined_text()),
+            Role::User => Turn::add(&mut turns, USER, blocks(label, message)?),
+            Role::Assistant => Turn::add(&mut turns, ASSISTANT, blocks(label, message)?),
+            Role::Tool => Turn::add(&mut turns, USER, vec![result_block(label, message)?]),
+        }
+    }
+    system.retain(|text| !text.trim().is_empty());
+    trim_end(&mut turns);
+    if turns.is_empty() {
+        // Instructions alone are what the user says: a conversation has to begin with somebody.
+        let text = std::mem::take(&mut system).join("\n");
+        Turn::add(&mut turns, USER, vec![text_block(if text.is_empty() { EARLIER } else { &text })]);
+    }
+    if turns.first().is_some_and(|turn| turn.role == ASSISTANT) {
+        turns.insert(0, Turn { role: USER, blocks: vec![text_block(EARLIER)] });
+    }
+    let amid_tools = turns.last().is_some_and(Turn::has_results);
+    let messages = turns.into_iter().map(Turn::written).collect();
+    Ok(Conversation { system: system.join("\n"), messages, amid_tools })
+}
+
+const USER: &str = "user";
+const ASSISTANT: &str = "assistant";
+
+/// All that one side says before the other.
+struct Turn {
+    role: &'static str,
+    blocks: Vec<Json>,
+}
+
+impl Turn {
+    fn add(turns: &mut Vec<Self>, role: &'static str, blocks: Vec<Json>) {
+        match turns.last_mut() {
+            Some(last) if last.role == role => last.blocks.extend(blocks),
+            Some(_) | None if blocks.is_empty() => {}
+            Some(_) | None => turns.push(Self { role, blocks }),
+        }
+    }
+
+    fn has_results(&self) -> bool {
+        self.blocks.iter().any(is_result)
+    }
+
+    /// Results come first: the API wants them right behind the calls.
+    fn written(mut self) -> Json {
+        self.blocks.sort_by_key(|block| !is_result(block));
+        json!({"role": self.role, "content": self.blocks})
+    }
+}
+
+fn is_result(block: &Json) -> bool {
+    block["type"] == "tool_result"
+}
+
+/// A last message of the model is the beginning of its reply, which must not end in space.
+fn trim_end(turns: &mut Vec<Turn>) {
+    let Some(last) = turns.last_mut().filter(|turn| turn.role == ASSISTANT) else { return };
+    if let Some(Json::String(text)) = last.blocks.last_mut().and_then(|block| block.get_mut("text")) {
+        text.truncate(text.trim_end().len());
+    }
+}

@@ -1,0 +1,267 @@
+//! The conversation with a model's API, the same for all of them: sending, time-outs, tries, error bodies, streams.
+//!
+//! What is sent is a [`Post`] that a provider has written; what comes back goes object by object to its
+//! [`Reader`](super::reading::Reader).
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Response;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use serde_json::Value as Json;
+use tidemill_common::limits::VALUE_BYTES_MAX;
+
+use super::errors::{ErrorClass, ModelError};
+use super::frames::Framing;
+use super::reading::{Intake, ObjectReader, Reader, object};
+use super::retry::{self, Hints};
+use super::{RateFacts, rate};
+
+/// Most bytes that are read of an answer that says why it failed.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// How to reach an API.
+#[derive(Clone)]
+pub struct Settings {
+    /// Without a slash at the end.
+    pub base_url: String,
+    /// The key, which no error may show; it is sent as one of the headers.
+    pub secret: Option<String>,
+    /// Sent with every request.
+    pub headers: HeaderMap,
+    /// Longest time until the answer begins, and from each piece of the reply to the next.
+    pub read_timeout: Duration,
+    /// Tries after the first.
+    pub retries_max: u32,
+}
+
+/// Never shows a key; of the headers only the names.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("base_url", &self.base_url)
+            .field("secret", &self.secret.as_ref().map(|_| "***"))
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("read_timeout", &self.read_timeout)
+            .field("retries_max", &self.retries_max)
+            .finish()
+    }
+}
+
+/// An API that can be reached.
+#[derive(Debug, Clone)]
+pub struct Api {
+    client: reqwest::Client,
+    settings: Settings,
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct Post<'a> {
+    /// The provider's name, for errors.
+    pub label: &'a str,
+    /// Where it goes.
+    pub url: String,
+    /// JSON.
+    pub body: Bytes,
+    /// The form of a stream that answers it.
+    pub framing: Framing,
+    /// Whether a stream is asked for.
+    pub stream: bool,
+}
+
+/// One try that failed.
+struct Failed {
+    error: ModelError,
+    hints: Hints,
+    /// Nothing at all came in time; that is worth one more try, not several.
+    silent: bool,
+}
+
+impl From<ModelError> for Failed {
+    fn from(error: ModelError) -> Self {
+        Self { error, hints: Hints::default(), silent: false }
+    }
+}
+
+impl Api {
+    /// An API over a connection pool.
+    pub const fn new(client: reqwest::Client, settings: Settings) -> Self {
+        Self { client, settings }
+    }
+
+    /// What stands before every path.
+    pub fn base_url(&self) -> &str {
+        &self.settings.base_url
+    }
+
+    /// Sends a request until an answer was read to its end, or further tries are of no use.
+    ///
+    /// # Errors
+    /// Why the last try failed.
+    pub async fn converse(&self, post: &Post<'_>, reader: &mut dyn Reader) -> Result<(), ModelError> {
+        let (mut tries, mut silences) = (0, 0);
+        loop {
+            tries += 1;
+            reader.begin();
+            let Err(failed) = self.attempt(post, reader).await else { return Ok(()) };
+            silences += u32::from(failed.silent);
+            let over = reader.handed_on() || silences > 1;
+            let wait = retry::wait(tries, self.settings.retries_max, failed.error.retryable, failed.hints);
+            let Some(wait) = wait.filter(|_| !over) else { return Err(self.report(failed)) };
+            tracing::warn!(error = %self.masked(failed.error), wait_ms = wait.as_millis(), "model call failed, trying again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Sends an object and gives the one that answers it.
+    ///
+    /// # Errors
+    /// As [`Api::converse`].
+    pub async fn ask(&self, label: &str, url: String, body: &Json) -> Result<Json, ModelError> {
+        let body = body.to_string().into();
+        let post = Post { label, url, body, framing: Framing::Sse, stream: false };
+        let mut reader = ObjectReader::default();
+        self.converse(&post, &mut reader).await?;
+        Ok(reader.0)
+    }
+
+    async fn attempt(&self, post: &Post<'_>, reader: &mut dyn Reader) -> Result<(), Failed> {
+        let (response, facts) = self.send(post).await?;
+        if is_whole(post, &response) {
+            let bytes = self.read_all(post.label, response, VALUE_BYTES_MAX).await?;
+            reader.take(&object(post.label, &String::from_utf8_lossy(&bytes))?)?;
+        } else {
+            self.follow(post, response, reader).await?;
+        }
+        Ok(reader.end(facts)?)
+    }
+
+    /// Sends the request and brings the answer's head, if it says success.
+    async fn send(&self, post: &Post<'_>) -> Result<(Response, RateFacts), Failed> {
+        let accept = if post.stream { post.framing.media_type() } else { "application/json" };
+        let request = self
+            .client
+            .post(&post.url)
+            .headers(self.settings.headers.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, accept)
+            .body(post.body.clone());
+        let response = match tokio::time::timeout(self.settings.read_timeout, request.send()).await {
+            Ok(sent) => sent.map_err(|error| self.connection(post.label, error))?,
+            Err(_) => return Err(self.late(post.label, "answer")),
+        };
+        let now_unix_ms = chrono::Utc::now().timestamp_millis();
+        let facts = rate::facts(response.headers(), now_unix_ms);
+        let status = response.status();
+        if status.is_success() {
+            return Ok((response, facts));
+        }
+        let mut hints = Hints::of(response.headers(), now_unix_ms);
+        if status.as_u16() == 429 {
+            hints.after = hints.after.or_else(|| rate::until_reset(facts));
+        }
+        // The status alone says enough when its body cannot be read.
+        let body = self.read_all(post.label, response, ERROR_BYTES_MAX).await.unwrap_or_default();
+        let error = ModelError::of_status(post.label, status.as_u16(), &String::from_utf8_lossy(&body));
+        Err(Failed { error, hints, silent: false })
+    }
+
+    /// Reads the stream until it says that it is done, or ends.
+    async fn follow(
+        &self,
+        post: &Post<'_>,
+        mut response: Response,
+        reader: &mut dyn Reader,
+    ) -> Result<(), Failed> {
+        let mut intake = Intake::new(post.label, post.framing);
+        loop {
+            let piece = self.next(post.label, &mut response).await?;
+            if intake.take(piece.as_deref(), reader)? {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn read_all(
+        &self,
+        label: &str,
+        mut response: Response,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, Failed> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = self.next(label, &mut response).await? {
+            let room = bytes_max - bytes.len();
+            bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+            if bytes.len() == bytes_max {
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+
+    async fn next(&self, label: &str, response: &mut Response) -> Result<Option<Bytes>, Failed> {
+        match tokio::time::timeout(self.settings.read_timeout, response.chunk()).await {
+            Ok(piece) => Ok(piece.map_err(|error| self.connection(label, error))?),
+            Err(_) => Err(self.late(label, "further piece of the reply")),
+        }
+    }
+
+    fn connection(&self, label: &str, error: reqwest::Error) -> ModelError {
+        let cause = format!("{}: {}", self.host(), causes(&error.without_url()));
+        ModelError::new(label, ErrorClass::Connection, &cause).passing()
+    }
+
+    fn late(&self, label: &str, what: &str) -> Failed {
+        let ms = self.settings.read_timeout.as_millis();
+        let cause = format!("{}: no {what} within {ms} ms (read_timeout_ms)", self.host());
+        let error = ModelError::new(label, ErrorClass::Connection, &cause).passing();
+        Failed { silent: true, ..error.into() }
+    }
+
+    /// Host and port, for errors.
+    fn host(&self) -> &str {
+        let rest = self.settings.base_url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split('/').next().unwrap_or(rest)
+    }
+
+    fn report(&self, failed: Failed) -> ModelError {
+        let after = failed.hints.after.and_then(|after| u64::try_from(after.as_millis()).ok());
+        self.masked(ModelError { retry_after_ms: after, ..failed.error })
+    }
+
+    fn masked(&self, error: ModelError) -> ModelError {
+        match &self.settings.secret {
+            Some(key) => error.without(key),
+            None => error,
+        }
+    }
+}
+
+/// True for an answer in one piece, which some servers give although a stream was asked for.
+fn is_whole(post: &Post<'_>, response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let kind = kind.trim_start().to_ascii_lowercase();
+    match post.framing {
+        Framing::Sse if post.stream => kind.starts_with("application/json"),
+        Framing::Sse => !kind.starts_with(post.framing.media_type()),
+        // One object on one line is a stream as well.
+        Framing::Ndjson => !post.stream,
+    }
+}
+
+/// An error with what lies behind it: reqwest keeps "connection refused" some layers down.
+fn causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut at = error.source();
+    while let Some(cause) = at {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        at = cause.source();
+    }
+    text
+}

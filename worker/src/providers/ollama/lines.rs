@@ -1,0 +1,50 @@
+//! From the lines of a stream, or from the one object of an answer without a stream, to a reply.
+
+use serde_json::Value as Json;
+use tidemill_common::nodes::llm::usage::Tokens;
+
+use crate::providers::errors::ModelError;
+use crate::providers::params::text;
+use crate::providers::reading::Dialect;
+use crate::providers::reply::Growing;
+use crate::providers::tool_calls::Fragment;
+
+/// Reads the lines; each says all that is to be known of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Lines;
+
+impl Dialect for Lines {
+    fn begin(&mut self) {}
+
+    fn take(&mut self, object: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
+        if object.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(ModelError::in_stream(reply.label(), object));
+        }
+        let message = object.get("message").unwrap_or(&Json::Null);
+        reply.thought(text(message, "thinking"))?;
+        reply.text(text(message, "content"))?;
+        for call in message.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
+            take_call(call, reply)?;
+        }
+        if object.get("done").and_then(Json::as_bool) == Some(true) {
+            // A prompt that the server still had in mind is not counted.
+            let count = |key: &str| object.get(key).and_then(Json::as_u64).unwrap_or(0);
+            *reply.tokens() = Tokens { prompt: count("prompt_eval_count"), completion: count("eval_count") };
+            reply.finish_reason(text(object, "done_reason"));
+            reply.done();
+        }
+        Ok(())
+    }
+}
+
+/// A call comes whole. Servers give it an id, or it gets one here.
+fn take_call(call: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
+    let function = call.get("function").unwrap_or(&Json::Null);
+    let arguments = match function.get("arguments") {
+        Some(Json::String(text)) => text.clone(),
+        Some(Json::Null) | None => "{}".to_owned(),
+        Some(object) => object.to_string(),
+    };
+    let (id, name) = (text(call, "id"), text(function, "name"));
+    reply.call(Fragment { index: None, id, name, arguments: &arguments })
+}

@@ -1,0 +1,182 @@
+//! From a table as it is written to a client: addresses and headers by the kind of API, keys, prices.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tidemill_common::nodes::llm::decimal::Decimal;
+use tidemill_common::nodes::llm::usage::Pricing;
+
+use super::config::{ModelSettings, PricingConfig, ProviderConfig, ProviderKind, Secret};
+use super::{
+    CONNECT_TIMEOUT_MS, FILES_BYTES_MAX, FilesSending, OPENAI_BASE_URL, Profile, READ_TIMEOUT_MS, RETRIES_MAX,
+};
+use crate::providers::ModelProvider;
+use crate::providers::anthropic::{self, Anthropic};
+use crate::providers::api::{Api, Settings};
+use crate::providers::azure::{self, Deployments};
+use crate::providers::ollama::{self, Ollama};
+use crate::providers::openai::{Addresses, OpenAi};
+
+impl Profile {
+    /// The profile of a table; the error says what is wrong with it.
+    pub(super) fn new(
+        table: ProviderConfig,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let (kind, given) = (table.kind, table.base_url.as_deref());
+        let base_url = base_url(given.map_or_else(|| usual_address(kind), Ok)?)?;
+        let key = match (&table.api_key, &table.api_key_env) {
+            (Some(_), Some(_)) => return Err("has both api_key and api_key_env: keep one of them".into()),
+            (Some(key), None) => Ok(Some(sendable(&key.0)?)),
+            (None, Some(name)) => environment(name)
+                .map(|key| sendable(&key).map(Some))
+                .transpose()?
+                .ok_or_else(|| format!("the environment variable {name} (api_key_env) is not set")),
+            (None, None) if given.is_none() && kind != ProviderKind::Ollama => {
+                Err("set api_key_env, or base_url for a server of your own".into())
+            }
+            (None, None) => Ok(None),
+        };
+        let http = http_client(&base_url, table.connect_timeout_ms.unwrap_or(CONNECT_TIMEOUT_MS))?;
+        let own_headers = headers(&table.headers)?;
+        let client = match key {
+            Ok(secret) => {
+                let mut headers = usual_headers(&table, secret.as_deref())?;
+                headers.extend(own_headers);
+                let settings = Settings {
+                    headers,
+                    read_timeout: Duration::from_millis(table.read_timeout_ms.unwrap_or(READ_TIMEOUT_MS)),
+                    retries_max: table.max_retries.unwrap_or(RETRIES_MAX),
+                    base_url: endpoint(kind, &base_url).to_owned(),
+                    secret,
+                };
+                Ok(client(&table, Api::new(http, settings)))
+            }
+            Err(missing) => Err(missing),
+        };
+        let files = FilesSending {
+            send: table.multimodal_send,
+            bytes_max: table.files_bytes_max.unwrap_or(FILES_BYTES_MAX),
+        };
+        let priced = |(name, settings): (String, ModelSettings)| {
+            let pricing = settings.pricing.as_ref().map(pricing).transpose();
+            let pricing =
+                pricing.map_err(|reason| format!("has a wrong price for the model {name}: {reason}"))?;
+            Ok((name, (settings, pricing)))
+        };
+        let models = table.models.into_iter().map(priced).collect::<Result<_, String>>()?;
+        Ok(Self { client, serves: table.serves, models, files })
+    }
+}
+
+fn client(table: &ProviderConfig, api: Api) -> Arc<dyn ModelProvider> {
+    match table.kind {
+        ProviderKind::OpenaiCompatible => {
+            Arc::new(OpenAi::new(api, Addresses::Plain, table.stream_usage.unwrap_or(true)))
+        }
+        ProviderKind::AzureOpenai => {
+            let (api_version, names) = (table.api_version.clone(), table.deployment_map.clone());
+            let deployments = Deployments { api_version, names };
+            let stream_usage = table.stream_usage.unwrap_or_else(|| deployments.stream_usage());
+            Arc::new(OpenAi::new(api, Addresses::Azure(deployments), stream_usage))
+        }
+        ProviderKind::Anthropic => Arc::new(Anthropic::new(api)),
+        ProviderKind::Ollama => Arc::new(Ollama::new(api)),
+    }
+}
+
+fn usual_address(kind: ProviderKind) -> Result<&'static str, String> {
+    match kind {
+        ProviderKind::OpenaiCompatible => Ok(OPENAI_BASE_URL),
+        ProviderKind::Anthropic => Ok(anthropic::BASE_URL),
+        ProviderKind::AzureOpenai => {
+            Err("needs a base_url, the endpoint of the resource: https://NAME.openai.azure.com".into())
+        }
+        ProviderKind::Ollama => Ok(ollama::BASE_URL),
+    }
+}
+
+/// The address that a client puts its paths behind.
+fn endpoint(kind: ProviderKind, base_url: &str) -> &str {
+    match kind {
+        ProviderKind::OpenaiCompatible => base_url,
+        ProviderKind::Anthropic => anthropic::endpoint(base_url),
+        ProviderKind::AzureOpenai => azure::endpoint(base_url),
+        ProviderKind::Ollama => ollama::endpoint(base_url),
+    }
+}
+
+/// The headers that a kind of API wants, the key among them; the profile's own win over them.
+fn usual_headers(table: &ProviderConfig, key: Option<&str>) -> Result<HeaderMap, String> {
+    let mut all = Vec::new();
+    if let Some(key) = key {
+        all.push(match table.kind {
+            ProviderKind::OpenaiCompatible | ProviderKind::Ollama => {
+                ("authorization", format!("Bearer {key}"))
+            }
+            ProviderKind::Anthropic => ("x-api-key", key.to_owned()),
+            ProviderKind::AzureOpenai => ("api-key", key.to_owned()),
+        });
+    }
+    if table.kind == ProviderKind::Anthropic {
+        let version = table.api_version.as_deref().unwrap_or(anthropic::VERSION);
+        all.push(("anthropic-version", version.to_owned()));
+    }
+    headers(&all.into_iter().map(|(name, value)| (name.to_owned(), Secret(value))).collect())
+}
+
+/// A key without the line break that files leave at its end, if it can stand in a header.
+fn sendable(key: &str) -> Result<String, String> {
+    let key = key.trim();
+    HeaderValue::from_str(key).map_err(|_| "has a key with characters that no key has")?;
+    Ok(key.to_owned())
+}
+
+fn base_url(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let wrong = |why: &str| format!("has a wrong base_url: {why}; it looks like https://host/v1");
+    let url = reqwest::Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(wrong("it must begin with http:// or https:// and a host"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("a key does not belong there but into api_key_env"));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+fn headers(table: &BTreeMap<String, Secret>) -> Result<HeaderMap, String> {
+    let header = |(name, value): (&String, &Secret)| {
+        let parsed = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(&value.0).ok());
+        let (name, mut value) = parsed.ok_or_else(|| format!("has a header {name:?} that cannot be sent"))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    table.iter().map(header).collect()
+}
+
+fn http_client(base_url: &str, connect_timeout_ms: u64) -> Result<reqwest::Client, String> {
+    // The first call decides for the process; that another one came first is no harm.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(Duration::from_millis(connect_timeout_ms))
+        // A redirected request would carry prompts and headers to somewhere nobody configured.
+        .redirect(reqwest::redirect::Policy::none());
+    if base_url.starts_with("http://") {
+        // A server without TLS can be used on a machine without certificates.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|error| format!("cannot be used, the HTTP client does not start: {error:?}"))
+}
+
+fn pricing(config: &PricingConfig) -> Result<Pricing, String> {
+    let decimal = |text: &String| text.parse::<Decimal>().map_err(|error| error.to_string());
+    Ok(Pricing {
+        input: decimal(&config.input)?,
+        output: config.output.as_ref().map(decimal).transpose()?,
+        unit: decimal(&config.unit)?,
+        currency: config.currency.clone().unwrap_or_else(|| "USD".into()),
+    })
+}

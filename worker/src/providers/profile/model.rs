@@ -1,0 +1,156 @@
+//! A model that nodes can ask: the client of its profile, and what the profile knows of it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tidemill_common::nodes::llm::ModelMode;
+use tidemill_common::nodes::llm::message::{MediaKind, Message, ModelFacts, ToolSpec};
+use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::prompt::Prompt;
+use tidemill_common::nodes::llm::usage::{Pricing, Tokens};
+use tidemill_common::value::JsonMap;
+
+use super::config::{AskedWith, MediaSend, ModelSettings};
+use super::{EMBED_TEXTS_MAX, FilesSending};
+use crate::providers::media::{self, Reach, Sending};
+use crate::providers::{ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking};
+
+/// Characters that a token is taken to have where texts are cut to a model's size: what English has. Of scripts that have
+/// fewer too much is sent, which a server then cuts itself, or refuses.
+const TOKEN_CHARS: u64 = 4;
+
+/// What workflows call the longest reply, by the provider that they were written for.
+const REPLY_LIMITS: [&str; 4] =
+    ["max_tokens", "max_completion_tokens", "max_tokens_to_sample", "num_predict"];
+
+/// A model that can be asked.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// What is known of it.
+    pub settings: ModelSettings,
+    /// What its tokens cost.
+    pub pricing: Option<Pricing>,
+    pub(super) client: Arc<dyn ModelProvider>,
+    pub(super) label: String,
+    pub(super) name: String,
+    pub(super) files: FilesSending,
+    pub(super) reach: Option<Arc<Reach>>,
+}
+
+/// What a model is asked.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The conversation; at least one message.
+    pub messages: Vec<Message>,
+    /// Parameters of the call and texts that end the reply.
+    pub params: Params,
+    /// Tools that the model may call.
+    pub tools: Vec<ToolSpec>,
+    /// With messages, or with the one text of the only message; the profile may know better.
+    pub mode: ModelMode,
+    /// Whether the reply is to come in pieces.
+    pub stream: bool,
+}
+
+impl From<&Prompt> for Question {
+    fn from(prompt: &Prompt) -> Self {
+        Self {
+            messages: prompt.messages.clone(),
+            params: prompt.params.clone(),
+            tools: Vec::new(),
+            mode: ModelMode::Chat,
+            stream: true,
+        }
+    }
+}
+
+impl Model {
+    /// What is known of it that decides how it is asked.
+    pub fn facts(&self) -> ModelFacts {
+        ModelFacts { features: self.settings.features.clone(), context_size: self.settings.context_size }
+    }
+
+    /// Asks; see [`ModelProvider::stream_chat`]. Files of the messages are fetched before.
+    ///
+    /// # Errors
+    /// A file that cannot be sent, and what the provider reports.
+    pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
+        let Question { messages, params, tools, mode, stream } = question;
+        let as_url = |kind: MediaKind| self.files.send == MediaSend::Url && self.client.takes_url(kind);
+        let reach = self.reach.as_deref();
+        let sending = Sending { label: &self.label, as_url: &as_url, bytes_max: self.files.bytes_max, reach };
+        let request = ChatRequest {
+            label: self.label.clone(),
+            model: self.sent_name().to_owned(),
+            messages: media::load(messages, sending).await?,
+            params: self.sent_params(&params.values),
+            stop: params.stop,
+            tools,
+            mode: match self.settings.mode {
+                Some(AskedWith::Chat) => ModelMode::Chat,
+                Some(AskedWith::Completion) => ModelMode::Completion,
+                None => mode,
+            },
+            stream,
+            reasoning: self.settings.reasoning,
+            context_size: self.settings.context_size,
+        };
+        self.client.stream_chat(&request, on_delta).await
+    }
+
+    /// Vectors of texts, in their order; in as many requests as the model needs. Texts longer than the model takes are
+    /// cut. The tokens are those of all requests.
+    ///
+    /// # Errors
+    /// What the provider reports.
+    pub async fn embed(&self, texts: &[String]) -> Result<Embeddings, ModelError> {
+        let chars_max = self.settings.context_size.map_or(u64::MAX, |size| size.saturating_mul(TOKEN_CHARS));
+        let chars_max = usize::try_from(chars_max).unwrap_or(usize::MAX);
+        let at_once = self.settings.max_chunks.unwrap_or(EMBED_TEXTS_MAX).max(1);
+        let (mut vectors, mut tokens) = (Vec::with_capacity(texts.len()), Tokens::default());
+        for batch in texts.chunks(at_once) {
+            let batch: Vec<String> = batch.iter().map(|text| cut(text, chars_max).to_owned()).collect();
+            let (more, counted) = self.client.embed(&self.label, self.sent_name(), &batch).await?;
+            vectors.extend(more);
+            tokens.prompt = tokens.prompt.saturating_add(counted.prompt);
+            tokens.completion = tokens.completion.saturating_add(counted.completion);
+        }
+        Ok((vectors, tokens))
+    }
+
+    /// Places of the `top_n` documents that say most about a query, with their relevance from 0 to 1, best first.
+    ///
+    /// # Errors
+    /// What the provider reports.
+    pub async fn rerank(
+        &self,
+        query: &str,
+        documents: &[String],
+        top_n: usize,
+    ) -> Result<Ranking, ModelError> {
+        if documents.is_empty() || top_n == 0 {
+            return Ok(Vec::new());
+        }
+        self.client.rerank(&self.label, self.sent_name(), query, documents, top_n).await
+    }
+
+    fn sent_name(&self) -> &str {
+        self.settings.send_as.as_deref().unwrap_or(&self.name)
+    }
+
+    fn sent_params(&self, params: &JsonMap) -> JsonMap {
+        let mut params = params.clone();
+        if let Some(max_tokens) = self.settings.max_tokens_default
+            && !REPLY_LIMITS.iter().any(|key| params.contains_key(*key))
+        {
+            params.insert("max_tokens".into(), json!(max_tokens));
+        }
+        let kept = params.into_iter().filter(|(key, _)| !self.settings.drop_params.contains(key));
+        let named = |key: String| self.settings.param_map.get(&key).cloned().unwrap_or(key);
+        kept.map(|(key, value)| (named(key), value)).collect()
+    }
+}
+
+fn cut(text: &str, chars_max: usize) -> &str {
+    text.char_indices().nth(chars_max).map_or(text, |(at, _)| &text[..at])
+}
