@@ -96,7 +96,8 @@ impl Progress {
         }
         self.flush_text();
         let now = Instant::now();
-        let quiet = self.thought.is_empty() && self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
+        let quiet =
+            self.thought.is_empty() && self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         self.thought.push_str(text);
         if is_last || self.gather.is_zero() || quiet && !self.lane.is_busy() {
             self.send_thought(now, is_last);
@@ -107,7 +108,8 @@ impl Progress {
     pub(crate) fn is_in(&self, result: &NodeResult) -> bool {
         let Some([_, name]) = self.selector.as_deref() else { return true };
         let output = result.outputs.iter().find(|(known, _)| known == name);
-        output.is_some_and(|(_, segment)| segment.text().len() as u64 == self.sent + self.pending.len() as u64)
+        output
+            .is_some_and(|(_, segment)| segment.text().len() as u64 == self.sent + self.pending.len() as u64)
     }
 
     /// When something is to be told.
@@ -232,9 +234,10 @@ async fn tell(progress: &SharedProgress) -> Infallible {
 mod tests {
     use super::*;
     use crate::fake::{FakeJobs, core, run_id, until};
-    use serde_json::{Value as Json, json};
+    use serde_json::Value as Json;
     use std::sync::Arc;
     use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
+    use tidemill_common::value::Segment;
 
     fn progress(jobs: &Arc<FakeJobs>, streams: bool) -> SharedProgress {
         let name = JobName {
@@ -302,6 +305,39 @@ mod tests {
         assert_eq!(late.iter().map(|it| it.1).collect::<Vec<_>>(), ["started", "chunk"]);
         let unread = told(false, &[(5, "x"), (5, "y")], 40).await;
         assert_eq!(unread.iter().map(|it| it.1).collect::<Vec<_>>(), ["started"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn thoughts_are_gathered_and_keep_their_place_among_the_text() {
+        let jobs = FakeJobs::new();
+        let progress = progress(&jobs, true);
+        {
+            let mut progress = progress.lock();
+            progress.think("a", false);
+            progress.think("b", false);
+            progress.think("c", false);
+            progress.push("said");
+            progress.think("", true);
+        }
+        until("told", || jobs.state().facts.len() == 4).await;
+        let shown = |body: &Json| match body.get("events") {
+            Some(events) => json!([events[0][0], events[0][1]["chunk"], events[0][1]["is_final"]]),
+            None => json!([body["offset"], body["text"]]),
+        };
+        let told: Vec<Json> = jobs.state().facts.iter().map(|(_, body)| shown(body)).collect();
+        let thought = |text: &str, last: bool| json!(["node_run_reasoning_chunk", text, last]);
+        assert_eq!(told, [thought("a", false), thought("bc", false), json!([0, "said"]), thought("", true)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn text_that_the_output_does_not_repeat_to_the_byte_is_not_left_to_the_output() {
+        let jobs = FakeJobs::new();
+        let shared = progress(&jobs, true);
+        shared.lock().push("a\n\n\nb");
+        let output = |text: &str| NodeResult::outputs(vec![("text".into(), Segment::string(text))]);
+        assert!(shared.lock().is_in(&output("a\n\n\nb")));
+        assert!(!shared.lock().is_in(&output("a\n\nb")));
+        assert!(!shared.lock().is_in(&NodeResult::default()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,9 +43,7 @@ pub async fn run(
 }
 
 fn process_data(data: &ParameterExtractorData, prompt: &Prompt, tool: Option<&ToolSpec>) -> JsonMap {
-    let function = |tool: &ToolSpec| {
-        json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
-    };
+    let function = |tool: &ToolSpec| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     let mut process_data = JsonMap::new();
     for (key, value) in [
         ("model_mode", json!(data.model.mode.name())),

@@ -44,12 +44,7 @@ pub async fn run(
 
 /// A failed call is paid for, too.
 fn failed(result: NodeResult, failure: NodeFailure, usage: Usage) -> NodeResult {
-    NodeResult {
-        failure: Some(failure),
-        metadata: usage::metadata(&usage),
-        usage: Some(usage),
-        ..result
-    }
+    NodeResult { failure: Some(failure), metadata: usage::metadata(&usage), usage: Some(usage), ..result }
 }
 
 fn succeeded(

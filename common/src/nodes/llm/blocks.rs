@@ -76,7 +76,8 @@ pub(in crate::nodes) fn vision(
     let detail = configs.and_then(|c| c.get("detail")).and_then(Json::as_str).unwrap_or(DETAIL_DEFAULT);
     let given = selector(configs.and_then(|c| c.get("variable_selector")));
     let enabled = map.get("enabled").and_then(Json::as_bool).unwrap_or(false);
-    let vision = enabled.then(|| Vision { selector: given.unwrap_or_else(|| vec!["sys".into(), "files".into()]) });
+    let vision =
+        enabled.then(|| Vision { selector: given.unwrap_or_else(|| vec!["sys".into(), "files".into()]) });
     Some((vision, detail.to_owned()))
 }
 

@@ -17,10 +17,7 @@ pub const DETAIL_DEFAULT: &str = "high";
 ///
 /// # Errors
 /// `InvalidVariableTypeError` for a variable that holds no files.
-pub fn of_vision(
-    vision: Option<&Vision>,
-    variables: &dyn Variables,
-) -> Result<Vec<JsonMap>, NodeFailure> {
+pub fn of_vision(vision: Option<&Vision>, variables: &dyn Variables) -> Result<Vec<JsonMap>, NodeFailure> {
     let Some(segment) = vision.and_then(|vision| variables.found(&vision.selector)) else {
         return Ok(Vec::new());
     };
@@ -144,7 +141,9 @@ mod tests {
 
     #[test]
     fn a_file_needs_an_extension_and_a_mime_type_and_other_kinds_are_named_in_words() {
-        for (key, message) in [("extension", "Missing file extension"), ("mime_type", "Missing file mime_type")] {
+        for (key, message) in
+            [("extension", "Missing file extension"), ("mime_type", "Missing file mime_type")]
+        {
             let mut without = file("image");
             without.insert(key.into(), json!(null));
             let failure = part(without, "low").unwrap_err();
@@ -181,9 +180,14 @@ mod tests {
             ("image", ModelFacts::default(), false),
         ] {
             let text = Message::text(Role::User, "look");
-            let mut messages = vec![text.clone(), Message { parts: vec![part(file(kind), "low").unwrap()], ..text }];
+            let mut messages =
+                vec![text.clone(), Message { parts: vec![part(file(kind), "low").unwrap()], ..text }];
             let left_out = keep_allowed(&mut messages, &facts);
-            assert_eq!((messages.len(), left_out), (1 + usize::from(kept), usize::from(!kept)), "{kind} {facts:?}");
+            assert_eq!(
+                (messages.len(), left_out),
+                (1 + usize::from(kept), usize::from(!kept)),
+                "{kind} {facts:?}"
+            );
         }
     }
 }

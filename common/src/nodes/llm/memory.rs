@@ -69,9 +69,7 @@ pub fn text(messages: &[Message], prefixes: (&str, &str)) -> String {
         };
         let shown = |part: &Part| match part {
             Part::Text(text) => Some(text.clone()),
-            Part::File(file) => {
-                (file.kind == super::message::MediaKind::Image).then(|| "[image]".to_owned())
-            }
+            Part::File(file) => (file.kind == super::message::MediaKind::Image).then(|| "[image]".to_owned()),
         };
         let shown: Vec<String> = message.parts.iter().filter_map(shown).collect();
         Some(format!("{prefix}: {}", shown.join("\n")))

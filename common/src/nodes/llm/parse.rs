@@ -3,9 +3,7 @@
 use serde_json::Value as Json;
 
 use super::blocks::{INVALID, memory, model, optional_text, present, selector, vision};
-use super::{
-    JinjaVariable, LlmData, MessageTemplate, PromptTemplate, ReasoningFormat, Role, TextTemplate,
-};
+use super::{JinjaVariable, LlmData, MessageTemplate, PromptTemplate, ReasoningFormat, Role, TextTemplate};
 use crate::dsl::Problems;
 use crate::value::{JsonMap, Selector};
 

@@ -15,7 +15,8 @@ const OPEN: &str = "<think";
 const CLOSE: &str = "</think>";
 
 #[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
-static BLANK_LINES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\n\s*\n").expect("the pattern is well formed"));
+static BLANK_LINES: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\n\s*\n").expect("the pattern is well formed"));
 
 /// A piece of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

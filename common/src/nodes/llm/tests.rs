@@ -184,19 +184,25 @@ fn only_passages_of_a_knowledge_base_are_told_as_resources() {
         "content": "c", "summary": null, "title": "t",
         "metadata": {"_source": "knowledge", "score": 0.5, "segment_hit_count": 3, "dataset_id": "d", "other": 1}
     });
-    let pool = Pool::new(json!({"k": {"result": [passage, "text", {"content": "x", "metadata": {"_source": "web"}}]}}));
+    let pool = Pool::new(
+        json!({"k": {"result": [passage, "text", {"content": "x", "metadata": {"_source": "web"}}]}}),
+    );
     let context = context::read(&["k".into(), "result".into()], &pool).unwrap();
     assert_eq!(context.text, "c\ntext\nx");
     assert_eq!(context.resources.len(), 1);
     let resource = &context.resources[0];
     assert_eq!(resource.len(), 18);
-    assert_eq!((&resource["score"], &resource["hit_count"], &resource["content"]), (&json!(0.5), &json!(3), &json!("c")));
+    assert_eq!(
+        (&resource["score"], &resource["hit_count"], &resource["content"]),
+        (&json!(0.5), &json!(3), &json!("c"))
+    );
     assert_eq!((resource.get("other"), &resource["page"]), (None, &json!(null)));
 }
 
 #[test]
 fn the_history_stands_between_the_template_and_the_question() {
-    let memory = json!({"window": {"enabled": true, "size": 1}, "query_prompt_template": "asked: {{#sys.query#}}"});
+    let memory =
+        json!({"window": {"enabled": true, "size": 1}, "query_prompt_template": "asked: {{#sys.query#}}"});
     let expected = json!([["user", "hi"], ["user", "q2"], ["assistant", "a2"], ["user", "asked: now"]]);
     assert_eq!(messages_with(json!({"memory": memory}), &conversation(), &facts(None)), expected);
     // A window that is off takes all turns, whatever its size says.
@@ -208,7 +214,8 @@ fn the_history_stands_between_the_template_and_the_question() {
 #[test]
 fn a_history_takes_the_window_of_the_model_but_for_the_reply() {
     let memory = json!({"window": {"enabled": false}});
-    let model = json!({"provider": "p", "name": "m", "mode": "chat", "completion_params": {"max_tokens": 90}});
+    let model =
+        json!({"provider": "p", "name": "m", "mode": "chat", "completion_params": {"max_tokens": 90}});
     let facts = ModelFacts { features: None, context_size: Some(96) };
     let messages = messages_with(json!({"memory": memory, "model": model}), &conversation(), &facts);
     assert_eq!(messages, json!([["user", "hi"], ["assistant", "a2"], ["user", "now"]]));
@@ -218,10 +225,9 @@ fn a_history_takes_the_window_of_the_model_but_for_the_reply() {
 fn a_completion_holds_the_history_as_text_under_the_names_of_the_speakers() {
     let prefix = json!({"user": "Human", "assistant": "Bot"});
     let memory = json!({"window": {"enabled": true, "size": 1}, "role_prefix": prefix});
-    for (template, text) in [
-        ("H {{#histories#}} Q", "now\nH {{Human: q2\nBot: a2}} Q"),
-        ("Q", "now\nHuman: q2\nBot: a2\nQ"),
-    ] {
+    for (template, text) in
+        [("H {{#histories#}} Q", "now\nH {{Human: q2\nBot: a2}} Q"), ("Q", "now\nHuman: q2\nBot: a2\nQ")]
+    {
         let changes = json!({"prompt_template": {"text": template}, "memory": memory});
         assert_eq!(messages_with(changes, &conversation(), &facts(None)), json!([["user", text]]));
     }
@@ -387,9 +393,11 @@ fn a_model_known_to_be_unable_is_not_asked_for_structured_output() {
 
 #[test]
 fn the_switch_of_structured_output_has_an_old_name_that_the_present_one_beats() {
-    for (old, present, on) in
-        [(json!(true), json!(null), true), (json!(true), json!(false), false), (json!(false), json!(true), true)]
-    {
+    for (old, present, on) in [
+        (json!(true), json!(null), true),
+        (json!(true), json!(false), false),
+        (json!(false), json!(true), true),
+    ] {
         let mut changes = json!({"structured_output_enabled": old, "structured_output": {"schema": {}}});
         if !present.is_null() {
             changes["structured_output_switch_on"] = present.clone();

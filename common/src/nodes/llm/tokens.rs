@@ -20,7 +20,8 @@ pub fn estimate(messages: &[Message]) -> u64 {
 
 /// Tokens of one message.
 pub(super) fn of_message(message: &Message) -> u64 {
-    let calls = message.tool_calls.iter().map(|call| call.name.chars().count() + call.arguments.chars().count());
+    let calls =
+        message.tool_calls.iter().map(|call| call.name.chars().count() + call.arguments.chars().count());
     let text = message.joined_text().chars().count() + calls.sum::<usize>();
     // A line `role: text` a message.
     let chars = message.role.name().len() + 2 + text;

@@ -12,7 +12,9 @@ use crate::nodes::llm::memory::{self, PREFIXES};
 use crate::nodes::llm::message::{Message, ModelFacts, ToolCall, ToolSpec};
 use crate::nodes::llm::prompt::Prompt;
 use crate::nodes::llm::record::{self, Inputs, Secrets};
-use crate::nodes::llm::{MessageTemplate, ModelMode, PromptTemplate, Role, TextTemplate, files, params, tokens};
+use crate::nodes::llm::{
+    MessageTemplate, ModelMode, PromptTemplate, Role, TextTemplate, files, params, tokens,
+};
 use crate::value::pyrepr::json_line;
 use crate::value::template::Template;
 use crate::value::{Segment, SegmentType, Variables};
@@ -110,13 +112,13 @@ fn template(
     let task = if by_tool { TASK_BY_TOOL } else { TASK_IN_WORDS };
     match data.model.mode {
         ModelMode::Chat => {
-            let system = format!("{task}\n\n{MEMORY}\n{memory}\n\n{INSTRUCTION}\n{}", within("instruction", instruction));
-            let user = if by_tool {
-                asked_by_tool(query, &schema)
-            } else {
-                asked_in_words(query, &schema)
-            };
-            let message = |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
+            let system = format!(
+                "{task}\n\n{MEMORY}\n{memory}\n\n{INSTRUCTION}\n{}",
+                within("instruction", instruction)
+            );
+            let user = if by_tool { asked_by_tool(query, &schema) } else { asked_in_words(query, &schema) };
+            let message =
+                |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
             PromptTemplate::Chat(vec![message(Role::System, system), message(Role::User, user)])
         }
         ModelMode::Completion => {

@@ -144,7 +144,8 @@ fn number(value: &Json) -> Option<Json> {
         }
         Json::String(text) => {
             let whole = parse_python_int(text).ok()?;
-            let exact = i64::try_from(whole).map(|n| json!(n)).or_else(|_| u64::try_from(whole).map(|n| json!(n)));
+            let exact =
+                i64::try_from(whole).map(|n| json!(n)).or_else(|_| u64::try_from(whole).map(|n| json!(n)));
             // Beyond 64 bits a whole number is a decimal one here, as everywhere.
             Some(exact.unwrap_or_else(|_| json!(whole as f64)))
         }

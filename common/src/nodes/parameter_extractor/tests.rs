@@ -18,8 +18,9 @@ fn parse(changes: Json) -> Result<ParameterExtractorData, Vec<String>> {
         data[key] = value.clone();
     }
     let mut problems = Problems::new();
-    ParameterExtractorData::parse(data.as_object().unwrap(), &mut problems)
-        .ok_or_else(|| problems.into_vec().into_iter().map(|p| format!("{}: {}", p.path, p.message)).collect())
+    ParameterExtractorData::parse(data.as_object().unwrap(), &mut problems).ok_or_else(|| {
+        problems.into_vec().into_iter().map(|p| format!("{}: {}", p.path, p.message)).collect()
+    })
 }
 
 fn parameters(list: &[(&str, &str, bool)]) -> Vec<Parameter> {
@@ -173,9 +174,9 @@ fn a_model_that_calls_tools_cannot_be_asked_to_complete_in_either_mode() {
 fn the_record_shows_what_was_declared() {
     let data = parse(json!({})).unwrap();
     let (_, _, inputs) = prompt::assemble(&data, &Pool::new(json!({})), &facts(&[])).unwrap();
-    let shown: Vec<(&str, Json)> = inputs.iter().map(|(name, value)| (name.as_str(), value.value.clone())).collect();
-    let parameter =
-        json!({"name": "city", "type": "string", "options": null, "description": "the city", "required": true});
+    let shown: Vec<(&str, Json)> =
+        inputs.iter().map(|(name, value)| (name.as_str(), value.value.clone())).collect();
+    let parameter = json!({"name": "city", "type": "string", "options": null, "description": "the city", "required": true});
     assert_eq!(
         shown,
         [
@@ -233,13 +234,21 @@ fn the_first_mistake_is_told_and_values_are_kept() {
         (&[("a", "string", true)][..], json!({"a": "x"}), None),
         (&[("a", "number", true)], json!({"a": true}), None),
         (&[("a", "array[number]", true)], json!({"a": []}), None),
-        (&[("a", "string", true), ("b", "string", false)], json!({"a": "x"}), Some("Invalid number of parameters".into())),
+        (
+            &[("a", "string", true), ("b", "string", false)],
+            json!({"a": "x"}),
+            Some("Invalid number of parameters".into()),
+        ),
         (&[("a", "string", true)], json!({"a": "x", "z": 1}), Some("Invalid number of parameters".into())),
         (&[("a", "string", true)], json!({"z": 1}), Some("Parameter a is required".into())),
         (&[("a", "string", false)], json!({"z": 1}), Some(wrong("a", "string", "none", "NoneType", "None"))),
         (&[("a", "number", true)], json!({"a": "2.5"}), Some(wrong("a", "number", "string", "str", "2.5"))),
         (&[("a", "boolean", true)], json!({"a": 1}), Some(wrong("a", "boolean", "integer", "int", "1"))),
-        (&[("a", "string", true)], json!({"a": []}), Some(wrong("a", "string", "array[number]", "list", "[]"))),
+        (
+            &[("a", "string", true)],
+            json!({"a": []}),
+            Some(wrong("a", "string", "array[number]", "list", "[]")),
+        ),
         (
             &[("a", "array[string]", true)],
             json!({"a": ["x", 5]}),
@@ -269,7 +278,10 @@ fn a_call_wins_over_the_text_also_when_it_cannot_be_read() {
 #[test]
 fn without_any_object_there_are_defaults_and_a_reason() {
     for (list, reason) in [
-        (&[("a", "string", true), ("b", "number", true)][..], "Failed to extract result from function call or text response, using empty result."),
+        (
+            &[("a", "string", true), ("b", "number", true)][..],
+            "Failed to extract result from function call or text response, using empty result.",
+        ),
         (&[("a", "string", true), ("b", "array[string]", false)], "Invalid number of parameters"),
     ] {
         for reply in ["no idea", "{}"] {

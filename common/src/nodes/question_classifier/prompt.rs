@@ -12,7 +12,9 @@ use crate::nodes::llm::memory::{self, PREFIXES};
 use crate::nodes::llm::message::ModelFacts;
 use crate::nodes::llm::prompt::Prompt;
 use crate::nodes::llm::record::{self, Inputs, Secrets};
-use crate::nodes::llm::{MessageTemplate, ModelMode, PromptTemplate, Role, TextTemplate, files, params, tokens};
+use crate::nodes::llm::{
+    MessageTemplate, ModelMode, PromptTemplate, Role, TextTemplate, files, params, tokens,
+};
 use crate::value::pyrepr::{json_line, str_of};
 use crate::value::template::Template;
 use crate::value::{Segment, Variables};
@@ -65,7 +67,8 @@ fn template(data: &QuestionClassifierData, query: &str, instruction: &str, histo
     let classes = json_line(&data.classes.iter().map(class).collect::<Json>());
     match data.model.mode {
         ModelMode::Chat => {
-            let message = |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
+            let message =
+                |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
             PromptTemplate::Chat(vec![
                 message(Role::System, format!("{TASK}\n{}", within("histories", history))),
                 message(Role::User, asked(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2))),

@@ -56,9 +56,8 @@ fn every_mistake_is_reported_with_its_place() {
     }))
     .unwrap_err();
     places.sort_unstable();
-    let expected = [
-        "classes[0]", "classes[1]", "instruction", "memory", "model", "query_variable_selector", "vision",
-    ];
+    let expected =
+        ["classes[0]", "classes[1]", "instruction", "memory", "model", "query_variable_selector", "vision"];
     assert_eq!(places, expected);
 }
 
@@ -165,9 +164,15 @@ fn a_reply_that_cannot_be_read_fails_the_node_or_escapes_it() {
         ("I cannot decide", "ValueError: could not find json block in the output."),
         ("}{", "ValueError: could not find json block in the output."),
         ("```[1, 2]```", "OutputParserError: got invalid return object. obj:[1, 2]"),
-        ("{x}", "OutputParserError: got invalid json object. error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (
+            "{x}",
+            "OutputParserError: got invalid json object. error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
         // A stray backtick wins over the brace.
-        ("a ` b {\"category_id\": \"2\"}", "OutputParserError: got invalid json object. error: Expecting value: line 1 column 1 (char 0)"),
+        (
+            "a ` b {\"category_id\": \"2\"}",
+            "OutputParserError: got invalid json object. error: Expecting value: line 1 column 1 (char 0)",
+        ),
         ("`5`", "escaped: argument of type 'int' is not iterable"),
         ("`null`", "escaped: argument of type 'NoneType' is not iterable"),
         (r#"{"category_id": [], "category_name": "x"}"#, "escaped: unhashable type: 'list'"),

@@ -22,7 +22,11 @@ fn joined(deltas: &[&str]) -> (String, String, usize) {
     let (mut said, mut thought, mut ends) = (String::new(), String::new(), 0);
     for piece in told(deltas) {
         let (kind, text) = piece.split_once(':').unwrap();
-        if kind == "s" { said.push_str(text) } else { thought.push_str(text) }
+        if kind == "s" {
+            said.push_str(text)
+        } else {
+            thought.push_str(text)
+        }
         ends += usize::from(kind == "T");
     }
     (said, thought, ends)
@@ -80,8 +84,20 @@ fn an_attribute_that_is_too_long_is_text_and_is_not_held_back() {
 /// Texts full of tags, whole and broken.
 fn reply() -> impl Strategy<Value = String> {
     let word = prop_oneof![
-        Just("<think>"), Just("</think>"), Just("<think a>"), Just("<thi"), Just("nk>"), Just("</th"), Just("ink>"),
-        Just("<"), Just(">"), Just(" "), Just("\n"), Just("ö"), Just("word"), Just("<THINK\u{a0}x"),
+        Just("<think>"),
+        Just("</think>"),
+        Just("<think a>"),
+        Just("<thi"),
+        Just("nk>"),
+        Just("</th"),
+        Just("ink>"),
+        Just("<"),
+        Just(">"),
+        Just(" "),
+        Just("\n"),
+        Just("ö"),
+        Just("word"),
+        Just("<THINK\u{a0}x"),
     ];
     prop::collection::vec(word, 0..14).prop_map(|words| words.concat())
 }

@@ -60,7 +60,9 @@ impl Schema {
     pub fn output(&self, reply: &str) -> Result<JsonMap, NodeFailure> {
         let Some(output) = object_in(reply) else {
             let error = format!("Failed to parse structured output: {reply}");
-            return Err(failure(format!("Failed to parse structured output (stage=result, path=$): {error}")));
+            return Err(failure(format!(
+                "Failed to parse structured output (stage=result, path=$): {error}"
+            )));
         };
         let value = Json::Object(output);
         if let Some(mistake) = self.check.mistake(&value) {

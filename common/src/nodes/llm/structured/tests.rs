@@ -47,11 +47,15 @@ fn capability_has_three_states_and_unknown_is_allowed() {
 fn a_schema_is_checked_before_anything_is_asked() {
     let failed = |schema: Json| read(schema).unwrap_err();
     for schema in [json!(null), json!([]), json!("{}")] {
-        let message = "Invalid structured output schema (stage=schema, path=$.schema): expected a JSON object";
+        let message =
+            "Invalid structured output schema (stage=schema, path=$.schema): expected a JSON object";
         assert_eq!(failed(schema), message);
     }
     let message = failed(json!({"type": "strange"}));
-    assert!(message.starts_with("Invalid structured output schema (stage=schema, path=$.type): "), "{message}");
+    assert!(
+        message.starts_with("Invalid structured output schema (stage=schema, path=$.type): "),
+        "{message}"
+    );
     let message = failed(json!({"properties": {"a": {"required": "a"}}}));
     assert!(message.contains("path=$.properties.a.required"), "{message}");
 }
@@ -113,7 +117,8 @@ fn what_does_not_fit_is_told_with_its_path() {
 
 #[test]
 fn references_are_followed_within_the_schema_and_never_elsewhere() {
-    let local = json!({"properties": {"a": {"$ref": "#/definitions/n"}}, "definitions": {"n": {"type": "integer"}}});
+    let local =
+        json!({"properties": {"a": {"$ref": "#/definitions/n"}}, "definitions": {"n": {"type": "integer"}}});
     assert_eq!(output(local.clone(), "{\"a\": 1}"), Ok(json!({"a": 1})));
     assert!(output(local, "{\"a\": \"x\"}").unwrap_err().contains("path=$.a)"));
     let unresolved =
