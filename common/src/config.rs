@@ -13,6 +13,7 @@ use crate::limits;
 
 pub use crate::nodes::code::CodeConfig;
 pub use crate::nodes::document_extractor::DocumentsConfig;
+pub use crate::nodes::tool::ToolsConfig;
 
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +74,8 @@ pub struct Config {
     pub code: CodeConfig,
     /// Document extractors, read by the worker.
     pub documents: DocumentsConfig,
+    /// Tools, read by the worker.
+    pub tools: ToolsConfig,
     /// What new runs get unless they say otherwise.
     pub run: RunConfig,
     /// Where Tidemill and bare graphon, or versions of Dify, differ.

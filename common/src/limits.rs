@@ -104,6 +104,9 @@ pub const EVICTION_AGE_SECONDS: u64 = 60;
 pub const JOURNAL_SECONDS: u64 = 30 * 24 * 3600;
 /// Longest wait within a job (`job_wait_max_ms`), in milliseconds: what takes longer is waited for in Redis.
 pub const JOB_WAIT_MS: u64 = 1000;
+/// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,
+/// there and as the node's result; instead the tool is called again, with the same key, if its job is handed out again.
+pub const TOOL_RECORD_BYTES_MAX: usize = 1024 * 1024;
 /// Most bytes that are kept of something given up on.
 pub const DEAD_BYTES_MAX: usize = 16 * 1024;
 /// Most entries of a dead-letter stream.

@@ -22,6 +22,7 @@ use crate::noted_files::NotedFiles;
 use crate::providers::media::Reach;
 use crate::providers::profile::ProfileError;
 use crate::providers::{Providers, ProvidersConfig};
+use crate::tools::{ToolSettingError, Tools};
 use crate::{cancel, consume, health, heartbeat, metrics};
 
 /// Longest time that results which are ready may take to be handed in at a stop.
@@ -51,6 +52,9 @@ pub enum StartError {
     /// A setting of `[http]`.
     #[error(transparent)]
     Http(#[from] HttpSettingError),
+    /// A setting of `[tools]`.
+    #[error(transparent)]
+    Tools(#[from] ToolSettingError),
     /// `files.url`.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -100,7 +104,8 @@ pub async fn start_with(
     let http = Arc::new(Http::new(&config.http)?);
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let reach = Reach { http: http.clone(), files: files.clone() };
-    let outside = Outside { providers: providers(config)?.reaching(reach), http, files };
+    let tools = Tools::new(&config.tools, &config.http)?;
+    let outside = Outside { providers: providers(config)?.reaching(reach), http, files, tools };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
     let core = Arc::new(Core::new(config, jobs, consumer_name().into(), outside));

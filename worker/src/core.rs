@@ -21,6 +21,7 @@ use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::Providers;
 use crate::takeover::HandedBack;
+use crate::tools::Tools;
 use crate::vital::Vital;
 
 /// The worker's settings in the form they are used in.
@@ -61,6 +62,8 @@ pub(crate) struct Outside {
     pub(crate) http: Arc<Http>,
     /// Files.
     pub(crate) files: Arc<dyn Files>,
+    /// Tools.
+    pub(crate) tools: Tools,
 }
 
 /// See the module.

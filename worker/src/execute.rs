@@ -214,27 +214,29 @@ async fn outside(
 ) -> NodeResult {
     let mut on_delta = |text: &str| progress.lock().push(text);
     let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
-    let Outside { providers, http, files } = &hand.core.outside;
+    let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
+    let Outside { providers, http, files, tools } = &hand.core.outside;
     let (code, documents) = (&hand.core.code, &hand.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &**files;
     let steps = &Steps::new(hand, name.execution);
-    executor
-        .run(Attempt {
-            node,
-            variables,
-            options,
-            providers,
-            http,
-            files,
-            code,
-            documents,
-            steps,
-            name,
-            on_delta,
-            on_thought,
-        })
-        .await
+    let attempt = Attempt {
+        node,
+        variables,
+        options,
+        providers,
+        http,
+        files,
+        code,
+        documents,
+        steps,
+        name,
+        on_delta,
+        on_thought,
+        tools,
+        on_piece,
+    };
+    executor.run(attempt).await
 }
 
 /// Evaluates a pure node on a thread where it may take long.

@@ -13,6 +13,7 @@ use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::{DeltaSink, Providers};
 use crate::steps::Steps;
+use crate::tools::Tools;
 
 /// All that an execution may touch.
 pub struct Attempt<'a> {
@@ -40,7 +41,14 @@ pub struct Attempt<'a> {
     pub on_delta: DeltaSink<'a>,
     /// Takes what a model thinks.
     pub on_thought: ThoughtSink<'a>,
+    /// The ways to tools.
+    pub tools: &'a Tools,
+    /// Takes pieces of any output by its name, for nodes that stream more than one.
+    pub on_piece: PieceSink<'a>,
 }
+
+/// Takes a piece of an output: its name, the text. An empty text says that the output is one that streams.
+pub type PieceSink<'a> = &'a (dyn Fn(&str, &str) + Send + Sync);
 
 /// Takes the pieces of what a model thinks, none of them empty but perhaps the last, which is marked.
 pub type ThoughtSink<'a> = &'a mut (dyn FnMut(&str, bool) + Send);

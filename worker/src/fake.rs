@@ -20,6 +20,7 @@ use crate::core::{Core, Outside};
 use crate::held::Stream;
 use crate::http::Http;
 use crate::providers::{Providers, ProvidersConfig};
+use crate::tools::Tools;
 
 /// A blob whose content never comes.
 pub(crate) const NEVER: &str = "never";
@@ -172,7 +173,8 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let config = config(permits);
     let http = Arc::new(Http::new(&config.http).expect("the defaults are right"));
     let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
-    Arc::new(Core::new(&config, jobs.clone(), "w".into(), Outside { providers, http, files }))
+    let tools = Tools::new(&config.tools, &config.http).expect("the defaults are right");
+    Arc::new(Core::new(&config, jobs.clone(), "w".into(), Outside { providers, http, files, tools }))
 }
 
 /// Waits for a condition; on a paused clock this takes no time.

@@ -36,6 +36,7 @@ pub mod steps;
 mod takeover;
 #[cfg(test)]
 mod tests;
+pub mod tools;
 mod variables;
 mod vital;
 

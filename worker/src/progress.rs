@@ -37,16 +37,29 @@ pub(crate) struct Progress {
     name: JobName,
     started_at: Timestamp,
     began: Instant,
-    /// The text it streams, when anybody reads it.
-    selector: Option<Selector>,
+    /// The texts it streams, when anybody reads them: the main one, and those that have begun besides.
+    texts: Vec<Text>,
+    /// What its model thinks, not yet sent.
+    thought: String,
     /// How long pieces are gathered; zero keeps every piece as it came.
     gather: Duration,
     announced: bool,
+    last: Option<Instant>,
+}
+
+/// One text that is streamed.
+#[derive(Debug)]
+struct Text {
+    selector: Selector,
     /// Bytes that were sent.
     sent: u64,
     pending: String,
-    thought: String,
-    last: Option<Instant>,
+}
+
+impl Text {
+    fn new(selector: Selector) -> Self {
+        Self { selector, sent: 0, pending: String::new() }
+    }
 }
 
 impl Progress {
@@ -64,37 +77,53 @@ impl Progress {
             name,
             started_at,
             began: Instant::now(),
-            selector,
+            texts: selector.into_iter().map(Text::new).collect(),
             gather,
             announced: false,
-            sent: 0,
-            pending: String::new(),
             thought: String::new(),
             last: None,
         }
     }
 
-    /// Takes a piece of text.
+    /// Takes a piece of the main text.
     pub(crate) fn push(&mut self, text: &str) {
-        if self.selector.is_none() || text.is_empty() {
+        if !self.texts.is_empty() {
+            self.take(0, text);
+        }
+    }
+
+    /// Takes a piece of an output by its name. An empty piece says that the output is one that streams: what reads it
+    /// is told of its end, and not of its value.
+    pub(crate) fn push_to(&mut self, output: &str, text: &str) {
+        let Some(node) = self.texts.first().and_then(|main| main.selector.first()).cloned() else { return };
+        let known = self.texts.iter().position(|one| one.selector.get(1).is_some_and(|name| name == output));
+        let at = known.unwrap_or_else(|| {
+            self.texts.push(Text::new(vec![node, output.to_owned()]));
+            self.texts.len() - 1
+        });
+        self.take(at, text);
+    }
+
+    fn take(&mut self, at: usize, text: &str) {
+        if text.is_empty() {
             return;
         }
         let now = Instant::now();
         self.send_thought(now, false);
-        self.pending.push_str(text);
+        self.texts[at].pending.push_str(text);
         let quiet = self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         // Text that waits already is due by itself.
-        if self.gather.is_zero() || quiet && self.pending.len() == text.len() && !self.lane.is_busy() {
+        if self.gather.is_zero() || quiet && self.pending() == text.len() && !self.lane.is_busy() {
             self.send(now);
         }
     }
 
     /// Takes a piece of what a model thinks. It is told where its text is read, as an event of the node.
     pub(crate) fn think(&mut self, text: &str, is_last: bool) {
-        if self.selector.is_none() {
+        if self.texts.is_empty() {
             return;
         }
-        self.flush_text();
+        self.flush_texts();
         let now = Instant::now();
         let quiet =
             self.thought.is_empty() && self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
@@ -104,27 +133,34 @@ impl Progress {
         }
     }
 
-    /// Whether the text that was streamed is, to its last byte, an output: not so where the output is tidied up.
+    /// Whether the texts that were streamed are, to their last bytes, outputs: not so where an output is tidied up.
     pub(crate) fn is_in(&self, result: &NodeResult) -> bool {
-        let Some([_, name]) = self.selector.as_deref() else { return true };
-        let output = result.outputs.iter().find(|(known, _)| known == name);
-        output
-            .is_some_and(|(_, segment)| segment.text().len() as u64 == self.sent + self.pending.len() as u64)
+        self.texts.iter().all(|text| {
+            let name = text.selector.get(1).map(String::as_str);
+            let output = result.outputs.iter().find(|(known, _)| Some(known.as_str()) == name);
+            let streamed = text.sent + text.pending.len() as u64;
+            output.is_some_and(|(_, segment)| segment.text().len() as u64 == streamed)
+        })
+    }
+
+    /// Bytes that wait.
+    fn pending(&self) -> usize {
+        self.thought.len() + self.texts.iter().map(|text| text.pending.len()).sum::<usize>()
     }
 
     /// When something is to be told.
     fn due(&self) -> Option<Instant> {
-        if !self.pending.is_empty() || !self.thought.is_empty() {
+        if self.pending() > 0 {
             return Some(self.last.unwrap_or(self.began) + self.gather);
         }
         (!self.announced).then(|| self.began + STARTED_AFTER)
     }
 
     fn fire(&mut self, now: Instant) {
-        if self.pending.is_empty() && self.thought.is_empty() {
+        if self.pending() == 0 {
             self.announced = true;
             self.report(&Report::Started { at: self.started_at });
-        } else if self.lane.is_busy() && self.pending.len() + self.thought.len() < PENDING_BYTES_MAX {
+        } else if self.lane.is_busy() && self.pending() < PENDING_BYTES_MAX {
             self.last = Some(now);
         } else {
             self.flush();
@@ -134,35 +170,41 @@ impl Progress {
     /// Sends what is pending.
     pub(crate) fn flush(&mut self) {
         self.send_thought(Instant::now(), false);
-        self.flush_text();
+        self.flush_texts();
     }
 
-    fn flush_text(&mut self) {
-        if !self.pending.is_empty() {
+    fn flush_texts(&mut self) {
+        if self.texts.iter().any(|text| !text.pending.is_empty()) {
             self.send(Instant::now());
         }
     }
 
     /// How many bytes of which text were streamed, sent or not: what was not sent is found in the outputs.
     pub(crate) fn streamed(&self) -> Vec<(Selector, u64)> {
-        let total = self.sent + self.pending.len() as u64;
-        self.selector.iter().map(|selector| (selector.clone(), total)).collect()
+        let total = |text: &Text| text.sent + text.pending.len() as u64;
+        self.texts.iter().map(|text| (text.selector.clone(), total(text))).collect()
     }
 
     fn send(&mut self, now: Instant) {
-        let Some(selector) = self.selector.clone() else { return };
-        let text = std::mem::take(&mut self.pending);
-        let length = text.len() as u64;
-        let chunk = Report::Chunk { started_at: self.started_at, selector, offset: self.sent, text };
-        self.report(&chunk);
-        metrics::CHUNKS.count();
+        let started_at = self.started_at;
+        let due = self.texts.iter_mut().filter(|text| !text.pending.is_empty());
+        let chunks: Vec<Report> = due
+            .map(|Text { selector, sent, pending }| {
+                let (text, offset) = (std::mem::take(pending), *sent);
+                *sent += text.len() as u64;
+                Report::Chunk { started_at, selector: selector.clone(), offset, text }
+            })
+            .collect();
+        for chunk in chunks {
+            self.report(&chunk);
+            metrics::CHUNKS.count();
+        }
         self.announced = true;
-        self.sent += length;
         self.last = Some(now);
     }
 
     fn send_thought(&mut self, now: Instant, is_last: bool) {
-        let Some(selector) = &self.selector else { return };
+        let Some(selector) = self.texts.first().map(|text| &text.selector) else { return };
         if self.thought.is_empty() && !is_last {
             return;
         }
@@ -350,5 +392,20 @@ mod tests {
         shared.lock().push("ö");
         assert_eq!(shared.lock().streamed(), [(key(), 4)]);
         assert!(progress(&jobs, false).lock().streamed().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outputs_that_stream_besides_are_told_apart() {
+        let jobs = FakeJobs::new();
+        let shared = progress(&jobs, true);
+        let key = |name: &str| vec!["llm".to_string(), name.to_string()];
+        shared.lock().push_to("story", "once");
+        shared.lock().push_to("text", "ab");
+        shared.lock().push_to("empty", "");
+        shared.lock().push_to("story", " upon");
+        assert_eq!(shared.lock().streamed(), [(key("text"), 2), (key("story"), 9), (key("empty"), 0)]);
+        let unread = progress(&jobs, false);
+        unread.lock().push_to("story", "once");
+        assert!(unread.lock().streamed().is_empty());
     }
 }

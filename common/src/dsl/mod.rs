@@ -39,6 +39,14 @@ pub fn parse(text: &[u8], limits: &ParseLimits) -> (Option<Document>, Vec<Diagno
     (document, problems)
 }
 
+/// A YAML or JSON text that is no workflow, as plain JSON, within the bounds of a workflow file.
+///
+/// # Errors
+/// The one problem that made reading stop.
+pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
+    read::read(text, &ParseLimits::default(), &mut Problems::new()).map(|(_, value)| value)
+}
+
 /// What a path's line is, as long as the text is at hand.
 pub(crate) struct Lines(Option<read::Tree>);
 

@@ -63,6 +63,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::Tool(_)
+        | NodeData::Agent(_)
         | NodeData::ListOperator(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::IterationStart

@@ -3,6 +3,7 @@
 //! A file holds the type's configuration, its checks and, where the type is pure, what it does. What needs
 //! the outside world is in the worker, under the same name.
 
+pub mod agent;
 pub mod answer;
 pub mod assigner;
 pub mod code;
@@ -26,6 +27,7 @@ mod parse;
 pub mod question_classifier;
 pub mod start;
 pub mod template_transform;
+pub mod tool;
 mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
@@ -105,7 +107,7 @@ node_types! {
     /// an outgoing call
     HttpRequest "http-request" Executable                  false true  true;
     /// a named external tool
-    Tool "tool" Executable                                 false true  false;
+    Tool "tool" Executable                                 false true  true;
     /// branch by meaning
     QuestionClassifier "question-classifier" Branch        false false true;
     /// fields from text
@@ -117,7 +119,7 @@ node_types! {
     /// documents into a knowledge base
     KnowledgeIndex "knowledge-index" Executable            true  false true;
     /// a model with tools
-    Agent "agent" Executable                               false false false;
+    Agent "agent" Executable                               false false true;
     /// write a variable
     Assigner "assigner" Executable                         true  false true;
     /// filter, sort, slice
@@ -190,6 +192,10 @@ pub enum NodeData {
     HttpRequest(Box<http_request::HttpRequestData>),
     /// See [`code`].
     Code(Box<code::CodeData>),
+    /// See [`tool`].
+    Tool(Box<tool::ToolData>),
+    /// See [`agent`].
+    Agent(Box<agent::AgentData>),
     /// See [`list_operator`].
     ListOperator(Box<list_operator::ListOperatorData>),
     /// See [`document_extractor`].
@@ -261,6 +267,24 @@ pub struct Usage {
     pub record: JsonMap,
     /// Currency of the prices.
     pub currency: String,
+}
+
+impl Usage {
+    /// Reads a usage object; the counters are those in it.
+    pub fn from_record(record: JsonMap) -> Self {
+        let count = |key: &str| record.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let text = |key: &str, default: &str| {
+            record.get(key).and_then(serde_json::Value::as_str).unwrap_or(default).to_string()
+        };
+        Self {
+            prompt_tokens: count("prompt_tokens"),
+            completion_tokens: count("completion_tokens"),
+            total_tokens: count("total_tokens"),
+            total_price: text("total_price", "0.0"),
+            currency: text("currency", "USD"),
+            record,
+        }
+    }
 }
 
 /// A variable that a node wrote outside its own outputs.

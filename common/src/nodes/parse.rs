@@ -4,11 +4,11 @@ use super::trigger_plugin::TriggerPluginData;
 use super::trigger_schedule::TriggerScheduleData;
 use super::trigger_webhook::TriggerWebhookData;
 use super::{
-    NodeData, NodeKind, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
+    NodeData, NodeKind, agent, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
 };
 use super::{
     answer, assigner, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
-    question_classifier, start, template_transform, variable_aggregator,
+    question_classifier, start, template_transform, tool, variable_aggregator,
 };
 use crate::dsl::Problems;
 use crate::value::JsonMap;
@@ -50,6 +50,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Code => {
             return code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data)));
         }
+        NodeKind::Tool => {
+            return tool::ToolData::parse(data, problems).map(|data| NodeData::Tool(Box::new(data)));
+        }
         NodeKind::ListOperator => {
             return list_operator::ListOperatorData::parse(data, problems)
                 .map(|data| NodeData::ListOperator(Box::new(data)));
@@ -89,7 +92,10 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             return TriggerPluginData::parse(data, problems)
                 .map(|data| NodeData::TriggerPlugin(Box::new(data)));
         }
-        NodeKind::Tool | NodeKind::KnowledgeRetrieval | NodeKind::Agent => |_: &JsonMap, _: &mut Problems| {},
+        NodeKind::Agent => {
+            return agent::AgentData::parse(data, problems).map(|data| NodeData::Agent(Box::new(data)));
+        }
+        NodeKind::KnowledgeRetrieval => |_: &JsonMap, _: &mut Problems| {},
     };
     check(data, problems);
     Some(NodeData::Unsupported(data.clone()))
@@ -113,6 +119,8 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::ParameterExtractor(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),
         NodeData::Code(data) => data.mentions(&mut mentions),
+        NodeData::Tool(data) => data.mentions(&mut mentions),
+        NodeData::Agent(data) => data.mentions(&mut mentions),
         NodeData::ListOperator(data) => data.mentions(&mut mentions),
         NodeData::DocumentExtractor(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),

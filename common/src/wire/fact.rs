@@ -22,7 +22,7 @@ use serde_json::{Value as Json, json};
 
 use super::breakpoint::updates_from_json;
 use super::fields::Fields;
-use super::record::{read_record, read_usage, write_record};
+use super::record::{read_record, write_record};
 use super::state::{head_from_json, head_to_json};
 use super::{WireError, read};
 use crate::clock::Timestamp;
@@ -35,6 +35,7 @@ use crate::machine::fact::{
     UpdateVariables,
 };
 use crate::machine::run::RunHead;
+use crate::nodes::Usage;
 use crate::value::{JsonMap, Selector};
 
 const WHAT: &str = "a fact";
@@ -346,7 +347,7 @@ fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
     let text = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default().to_string();
     let (key, model) = (text("key"), (text("provider"), text("model")));
     match map.remove("usage") {
-        Some(Json::Object(usage)) => Ok(Charge { key, usage: read_usage(usage), model }),
+        Some(Json::Object(usage)) => Ok(Charge { key, usage: Usage::from_record(usage), model }),
         _ => Err(WireError::malformed(WHAT, "a charge has no usage")),
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn read_record(map: &mut Fields) -> Result<Record, WireError> {
         outputs: named_from_field(map.take("outputs"))?,
         metadata: map.take_map("metadata").unwrap_or_default(),
         handle: map.take_text("handle").unwrap_or_default(),
-        usage: map.take_map("usage").map(read_usage),
+        usage: map.take_map("usage").map(Usage::from_record),
         error: map.take_text("error").unwrap_or_default(),
         error_type: map.take_text("error_type").unwrap_or_default(),
         retry_hint: map.get("retry_after_ms").and_then(Json::as_u64),
@@ -91,20 +91,5 @@ struct UsageJson<'a>(&'a Usage);
 impl Serialize for UsageJson<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         self.0.record.serialize(s)
-    }
-}
-
-/// A usage object as it was written.
-pub(crate) fn read_usage(record: JsonMap) -> Usage {
-    let count = |key: &str| record.get(key).and_then(Json::as_u64).unwrap_or(0);
-    let text =
-        |key: &str, default: &str| record.get(key).and_then(Json::as_str).unwrap_or(default).to_string();
-    Usage {
-        prompt_tokens: count("prompt_tokens"),
-        completion_tokens: count("completion_tokens"),
-        total_tokens: count("total_tokens"),
-        total_price: text("total_price", "0.0"),
-        currency: text("currency", "USD"),
-        record,
     }
 }

@@ -47,6 +47,8 @@ fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::Tool(_)
+        | NodeData::Agent(_)
         | NodeData::ListOperator(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)

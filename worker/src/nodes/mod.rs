@@ -1,12 +1,14 @@
 //! What the nodes do that need the outside world, one file a type; their configuration is in `tidemill-common`.
 //! The table says which code executes which kind.
 
+pub mod agent;
 pub mod code;
 pub mod document_extractor;
 pub mod http_request;
 pub mod llm;
 pub mod parameter_extractor;
 pub mod question_classifier;
+pub mod tool;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
@@ -30,6 +32,8 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::QuestionClassifier, Executor::Outside(&QuestionClassifier)),
     (NodeKind::ParameterExtractor, Executor::Outside(&ParameterExtractor)),
     (NodeKind::HttpRequest, Executor::Outside(&HttpRequest)),
+    (NodeKind::Tool, Executor::Outside(&Tool)),
+    (NodeKind::Agent, Executor::Outside(&Agent)),
     (NodeKind::Code, Executor::Outside(&Code)),
     (NodeKind::ListOperator, Executor::Pure),
     (NodeKind::DocumentExtractor, Executor::Outside(&DocumentExtractor)),
@@ -100,6 +104,37 @@ impl NodeExecutor for HttpRequest {
         let key = node.settings.idempotency_key.then(|| name.idempotency_key());
         let means = http_request::Means { http, files, run: &name.run, idempotency_key: key.as_deref() };
         http_request::run(data, node, variables, means).await
+    }
+}
+
+struct Agent;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Agent {
+    fn streamed_output(&self) -> Option<&'static str> {
+        Some("text")
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, tools, http, files, steps, name, on_piece, .. } = attempt;
+        let NodeData::Agent(data) = &node.data else { return mistaken(node.kind) };
+        let (run, execution) = (&name.run, name.execution);
+        let means = agent::Means { providers, tools, http, files, run, execution, steps, on_piece };
+        agent::run(data, node, variables, means).await
+    }
+}
+
+struct Tool;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Tool {
+    fn streamed_output(&self) -> Option<&'static str> {
+        Some("text")
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, http, files, name, steps, tools, on_piece, .. } = attempt;
+        let NodeData::Tool(data) = &node.data else { return mistaken(node.kind) };
+        let means = tool::Means { tools, http, files, run: &name.run, steps: Some(steps), on_piece };
+        tool::run(data, node, variables, means).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! The conversation with a model's API, the same for all of them: sending, time-outs, tries, error bodies, streams.
 //!
 //! What is sent is a [`Post`] that a provider has written; what comes back goes object by object to its
-//! [`Reader`](super::reading::Reader).
+//! [`Reader`].
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -27,8 +27,8 @@ const ERROR_BYTES_MAX: usize = 64 * 1024;
 pub struct Settings {
     /// Without a slash at the end.
     pub base_url: String,
-    /// The key, which no error may show; it is sent as one of the headers.
-    pub secret: Option<String>,
+    /// What no error may show: the key, and other values of the headers.
+    pub secrets: Vec<String>,
     /// Sent with every request.
     pub headers: HeaderMap,
     /// Longest time until the answer begins, and from each piece of the reply to the next.
@@ -42,7 +42,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("base_url", &self.base_url)
-            .field("secret", &self.secret.as_ref().map(|_| "***"))
+            .field("secrets", &self.secrets.len())
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("read_timeout", &self.read_timeout)
             .field("retries_max", &self.retries_max)
@@ -233,10 +233,7 @@ impl Api {
     }
 
     fn masked(&self, error: ModelError) -> ModelError {
-        match &self.settings.secret {
-            Some(key) => error.without(key),
-            None => error,
-        }
+        self.settings.secrets.iter().fold(error, |error, secret| error.without(secret))
     }
 }
 

@@ -114,9 +114,8 @@ impl<'a> Intake<'a> {
     /// # Errors
     /// The stream cannot be read on, or its reader refuses.
     pub fn take(&mut self, piece: Option<&[u8]>, reader: &mut dyn Reader) -> Result<bool, ModelError> {
-        self.decoder
-            .take(piece, &mut self.texts)
-            .map_err(|error| ModelError::new(self.label, ErrorClass::Connection, &error.to_string()))?;
+        let decoded = self.decoder.take(piece, &mut self.texts);
+        // What came before something unreadable counts, in whatever pieces the network brought the two.
         for text in self.texts.drain(..) {
             if text.trim() == "[DONE]" {
                 reader.done();
@@ -124,6 +123,7 @@ impl<'a> Intake<'a> {
             }
             reader.take(&object(self.label, &text)?)?;
         }
+        decoded.map_err(|error| ModelError::new(self.label, ErrorClass::Connection, &error.to_string()))?;
         Ok(piece.is_none())
     }
 }

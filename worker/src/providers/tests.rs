@@ -57,7 +57,7 @@ const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconn
 const SILENCE: &str = "<silence>";
 
 /// Answers one connection after another, each with its pieces of bytes.
-async fn serve(answers: Vec<Vec<Vec<u8>>>) -> String {
+pub(super) async fn serve(answers: Vec<Vec<Vec<u8>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -108,7 +108,7 @@ pub(super) fn api(base_url: String, retries_max: u32) -> Api {
     headers.insert("authorization", HeaderValue::from_static("Bearer sk-secret"));
     let settings = Settings {
         base_url,
-        secret: Some("sk-secret".into()),
+        secrets: vec!["sk-secret".into()],
         headers,
         read_timeout: Duration::from_millis(1000),
         retries_max,

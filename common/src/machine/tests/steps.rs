@@ -20,7 +20,7 @@ fn usage(tokens: u64, price: &str) -> Usage {
         "prompt_tokens": tokens, "completion_tokens": 0, "total_tokens": tokens, "total_price": price, "currency": "EUR",
     });
     let Json::Object(record) = record else { unreachable!("it is one") };
-    crate::wire::record::read_usage(record)
+    Usage::from_record(record)
 }
 
 fn step(play: &Play, key: &str, cost: Option<(u64, &str)>) -> Report {

@@ -69,6 +69,30 @@ pub fn bill(tokens: Tokens, pricing: Option<&Pricing>, timing: Timing) -> Usage 
     }
 }
 
+/// Two bills together, by Dify's rules: counts, prices and latency add up; unit prices, currency and times are those of
+/// the newer one; a first bill without tokens counts for nothing.
+pub fn sum(older: &Usage, newer: &Usage) -> Usage {
+    if older.total_tokens == 0 {
+        return newer.clone();
+    }
+    let mut record = newer.record.clone();
+    let count = |record: &JsonMap, key: &str| record.get(key).and_then(Json::as_u64).unwrap_or(0);
+    for key in ["prompt_tokens", "completion_tokens", "total_tokens"] {
+        record.insert(key.into(), json!(count(&older.record, key) + count(&newer.record, key)));
+    }
+    let price = |record: &JsonMap, key: &str| {
+        let text = record.get(key).and_then(Json::as_str);
+        text.and_then(|text| text.parse().ok()).unwrap_or(Decimal::UNPRICED)
+    };
+    for key in ["prompt_price", "completion_price", "total_price"] {
+        let both = price(&older.record, key).plus(price(&newer.record, key));
+        record.insert(key.into(), json!(both.to_string()));
+    }
+    let latency = |record: &JsonMap| record.get("latency").and_then(Json::as_f64).unwrap_or(0.0);
+    record.insert("latency".into(), milliseconds(Some(latency(&older.record) + latency(&newer.record))));
+    Usage::from_record(record)
+}
+
 /// What Dify puts into a node's metadata for a model call: `total_tokens`, `total_price` in plain notation, `currency`.
 pub fn metadata(usage: &Usage) -> JsonMap {
     let price =

@@ -68,6 +68,8 @@ pub async fn parameters(
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
         | NodeData::Code(_)
+        | NodeData::Tool(_)
+        | NodeData::Agent(_)
         | NodeData::ListOperator(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)

@@ -11,16 +11,16 @@ use super::{Means, send};
 use crate::http::read::{Largest, ReadError, read};
 
 /// A body, ready to be sent.
-pub(super) struct Assembled {
+pub(crate) struct Assembled {
     /// One behind the other.
-    pub(super) parts: Vec<Bytes>,
+    pub(crate) parts: Vec<Bytes>,
     /// The type of a form, with its boundary.
-    pub(super) content_type: Option<String>,
+    pub(crate) content_type: Option<String>,
     /// The files in it, as they are shown.
     pub(super) shown: Vec<ShownFile>,
 }
 
-pub(super) async fn assemble(content: Content, means: Means<'_>) -> Result<Assembled, NodeFailure> {
+pub(crate) async fn assemble(content: Content, means: Means<'_>) -> Result<Assembled, NodeFailure> {
     let plain = |parts, shown| Assembled { parts, content_type: None, shown };
     match content {
         Content::Empty => Ok(plain(Vec::new(), Vec::new())),

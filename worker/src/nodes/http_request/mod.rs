@@ -2,7 +2,7 @@
 //! [`crate::http`]'s.
 
 mod address;
-mod files;
+pub(crate) mod files;
 mod headers;
 pub(crate) mod send;
 mod text;

@@ -83,7 +83,7 @@ fn is_result(block: &Json) -> bool {
 }
 
 /// A last message of the model is the beginning of its reply, which must not end in space.
-fn trim_end(turns: &mut Vec<Turn>) {
+fn trim_end(turns: &mut [Turn]) {
     let Some(last) = turns.last_mut().filter(|turn| turn.role == ASSISTANT) else { return };
     if let Some(Json::String(text)) = last.blocks.last_mut().and_then(|block| block.get_mut("text")) {
         text.truncate(text.trim_end().len());

@@ -40,7 +40,7 @@ pub(super) fn write(request: &ChatRequest, model: &str, stream_usage: bool) -> R
         }
     }
     for (key, value) in &request.params {
-        if !OWN.contains(&key.as_str()) && !(class.reasons() && SAMPLING.contains(&key.as_str())) {
+        if !OWN.contains(&key.as_str()) && class.takes(key) {
             body.insert(class.name_of(key).into(), value.clone());
         }
     }
@@ -88,6 +88,10 @@ impl Class {
 
     fn reasons(self) -> bool {
         self != Self::Usual
+    }
+
+    fn takes(self, key: &str) -> bool {
+        !self.reasons() || !SAMPLING.contains(&key)
     }
 
     fn name_of(self, key: &str) -> &str {

@@ -164,3 +164,14 @@ fn errors_within_a_stream_fail_the_call() {
         assert!(error.message.contains(said), "{error}");
     }
 }
+
+#[test]
+fn what_came_before_something_unreadable_counts_whatever_the_pieces() {
+    let (text, unreadable) = (delta(json!({"content": "a"})).into_bytes(), b"data: \xff\n\n");
+    let whole = [&text[..], unreadable].concat();
+    for pieces in [&[&whole[..]][..], &[&text, unreadable]] {
+        let (deltas, reply) = crate::providers::tests::read(Framing::Sse, Chunks, pieces);
+        assert_eq!(deltas, ["a"]);
+        assert!(reply.unwrap_err().message.ends_with("is not UTF-8"));
+    }
+}

@@ -19,6 +19,9 @@ use crate::providers::azure::{self, Deployments};
 use crate::providers::ollama::{self, Ollama};
 use crate::providers::openai::{Addresses, OpenAi};
 
+/// Least length of a word in a header that may be a key; shorter ones stand in too many errors by chance.
+const HEADER_SECRET_BYTES_MIN: usize = 12;
+
 impl Profile {
     /// The profile of a table; the error says what is wrong with it.
     pub(super) fn new(
@@ -50,7 +53,7 @@ impl Profile {
                     read_timeout: Duration::from_millis(table.read_timeout_ms.unwrap_or(READ_TIMEOUT_MS)),
                     retries_max: table.max_retries.unwrap_or(RETRIES_MAX),
                     base_url: endpoint(kind, &base_url).to_owned(),
-                    secret,
+                    secrets: secrets(secret, &table.headers),
                 };
                 Ok(client(&table, Api::new(http, settings)))
             }
@@ -85,6 +88,13 @@ fn client(table: &ProviderConfig, api: Api) -> Arc<dyn ModelProvider> {
         ProviderKind::Anthropic => Arc::new(Anthropic::new(api)),
         ProviderKind::Ollama => Arc::new(Ollama::new(api)),
     }
+}
+
+/// The key, and the values of headers that are long enough for one: some gateways take their keys there.
+fn secrets(key: Option<String>, headers: &BTreeMap<String, Secret>) -> Vec<String> {
+    let words = headers.values().flat_map(|value| value.0.split_whitespace());
+    let long = words.filter(|word| word.len() >= HEADER_SECRET_BYTES_MIN).map(str::to_owned);
+    key.into_iter().chain(long).collect()
 }
 
 fn usual_address(kind: ProviderKind) -> Result<&'static str, String> {

@@ -65,6 +65,11 @@ impl From<&Prompt> for Question {
 }
 
 impl Model {
+    /// Its name, as the workflow has it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What is known of it that decides how it is asked.
     pub fn facts(&self) -> ModelFacts {
         ModelFacts { features: self.settings.features.clone(), context_size: self.settings.context_size }

@@ -1,5 +1,6 @@
 use super::*;
 use serde_json::{Value as Json, json};
+use tidemill_common::config::{Config, Sources};
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
@@ -237,4 +238,44 @@ fn kinds_without_a_usual_address_ask_for_one() {
     }
     let missing = providers(json!({"p": {"kind": "anthropic"}}), &[]).unwrap().model("p", "m").unwrap_err();
     assert!(missing.message.contains("api_key_env"), "{missing}");
+}
+
+#[tokio::test]
+async fn a_key_in_a_header_is_masked_in_errors() {
+    let mock = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 23\r\n\r\nno entra-token-of-ours!";
+    let base_url = crate::providers::tests::serve(vec![vec![mock.into()]]).await;
+    let table =
+        json!({"base_url": base_url, "headers": {"Authorization": "Bearer entra-token-of-ours!", "X": "no"}});
+    let model = providers(json!({"p": table}), &[]).unwrap().model("p", "m").unwrap();
+    let question = Question {
+        messages: vec![Message::text(Role::User, "hi")],
+        params: Params::default(),
+        tools: Vec::new(),
+        mode: ModelMode::Chat,
+        stream: true,
+    };
+    let error = model.ask(question, &mut |_| {}).await.unwrap_err();
+    assert!(error.message.ends_with("HTTP 401: no ***"), "{error}");
+}
+
+#[test]
+fn the_example_of_the_settings_can_be_used_as_it_stands() {
+    let example = include_str!("../../../../deploy/example.toml");
+    let tables: String = example
+        .lines()
+        .skip_while(|line| *line != "# [providers.openai]")
+        .map(|line| line.trim_start_matches('#').trim_start().to_owned() + "\n")
+        .collect();
+    let written = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(written.path(), tables).unwrap();
+    let file = Some(written.path().to_owned());
+    let sources = Sources { file, environment: Vec::new(), flags: Vec::new() };
+    let config = Config::load(&sources).unwrap();
+    let read = |(name, table): (&String, &_)| (name.clone(), serde_json::to_value(table).unwrap());
+    let tables: Json = Json::Object(config.providers.iter().map(read).collect());
+    let environment = [("GATEWAY_KEY", "k"), ("ANTHROPIC_API_KEY", "k"), ("AZURE_OPENAI_API_KEY", "k")];
+    let providers = providers(tables, &environment).unwrap();
+    for provider in ["openai", "langgenius/anthropic/anthropic", "azure_openai", "ollama"] {
+        assert!(providers.model(provider, "gpt-4o").is_ok(), "{provider}");
+    }
 }

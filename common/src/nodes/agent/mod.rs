@@ -1,0 +1,109 @@
+//! An agent: a model that may call tools, round by round, until it knows the answer.
+//!
+//! `parse` reads the node's `data`, [`parameters`] fills in the run's variables, [`prompt`] and [`react`] are the two
+//! strategies that Dify's own plugin has (`function_calling`, `ReAct`), [`log`] is what a reader of the run sees of the
+//! rounds. The rounds themselves are the worker's.
+
+pub mod log;
+pub mod parameters;
+mod parse;
+pub mod prompt;
+pub mod react;
+
+use serde_json::Value as Json;
+
+use crate::dsl::Problems;
+use crate::nodes::llm::{Memory, ReasoningFormat, history};
+use crate::value::template::{Template, mention};
+use crate::value::{JsonMap, Selector};
+
+/// Configuration of `agent`.
+#[derive(Debug, Clone)]
+pub struct AgentData {
+    /// Who has the strategy, for the record: `langgenius/agent/agent`.
+    pub provider_name: String,
+    /// How it goes about.
+    pub strategy: Strategy,
+    /// What the strategy is given, by name.
+    pub parameters: Vec<(String, AgentInput)>,
+    /// The conversation so far.
+    pub memory: Option<Memory>,
+    /// What becomes of `<think>` blocks.
+    pub reasoning: ReasoningFormat,
+}
+
+/// How an agent goes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// The model calls tools by its own means.
+    FunctionCalling,
+    /// The model writes what it would do, in words that are read.
+    ReAct,
+}
+
+impl Strategy {
+    /// Dify's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FunctionCalling => "function_calling",
+            Self::ReAct => "ReAct",
+        }
+    }
+
+    /// The strategy of a name, however it is written.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::FunctionCalling, Self::ReAct].into_iter().find(|known| known.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Where the value of a parameter comes from.
+#[derive(Debug, Clone)]
+pub enum AgentInput {
+    /// A text with references.
+    Text(Template),
+    /// Another value, and its JSON text with references in it.
+    Value(Json, Template),
+    /// A variable, with its type.
+    Variable(Selector),
+}
+
+impl AgentData {
+    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        parse::parse(data, problems)
+    }
+
+    /// Adds the variables that the configuration mentions, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        for (_, input) in &self.parameters {
+            match input {
+                AgentInput::Text(template) | AgentInput::Value(_, template) => template.mentions(into),
+                AgentInput::Variable(selector) => mention(selector, into),
+            }
+        }
+        // Fixed values of tools may be variables; they are known when the list of tools is.
+        for selector in self.selectors_of_tools() {
+            mention(&selector, into);
+        }
+        if self.memory.is_some() {
+            into.push((history::NODE.into(), history::NAME.into()));
+            into.push(("sys".into(), "conversation_id".into()));
+        }
+    }
+
+    fn selectors_of_tools(&self) -> Vec<Selector> {
+        let tools = self.parameters.iter().find(|(name, _)| name == "tools");
+        let Some((_, AgentInput::Value(Json::Array(tools), _))) = tools else { return Vec::new() };
+        let values = tools.iter().filter_map(|tool| tool.get("parameters")?.as_object());
+        let values = values.flat_map(JsonMap::values).filter_map(|parameter| parameter.get("value"));
+        let variables = values.filter(|value| value.get("type").and_then(Json::as_str) == Some("variable"));
+        let selector = |value: &Json| {
+            let parts = value.get("value")?.as_array()?.iter();
+            parts.map(|part| part.as_str().map(str::to_owned)).collect::<Option<Selector>>()
+        };
+        variables.filter_map(selector).filter(|selector| selector.len() > 1).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

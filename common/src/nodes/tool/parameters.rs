@@ -1,0 +1,153 @@
+//! From the node's configuration and the run's variables to the arguments of a call, and to what is shown of them.
+
+use serde_json::Value as Json;
+
+use super::cast::cast;
+use super::{Form, Input, Known, Parameter, ParameterType, ToolData};
+use crate::failure::NodeFailure;
+use crate::nodes::fields::set;
+use crate::value::pyrepr::{repr_texts, str_of};
+use crate::value::{JsonMap, Segment, Variables};
+
+/// What the workflow fills in.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Filled {
+    /// By name, not yet under the declared types.
+    pub values: JsonMap,
+    /// The same as it is shown: secrets masked.
+    pub shown: Vec<(String, Segment)>,
+}
+
+/// Fills the parameters in. A parameter that the tool does not have is null, as on Dify; of a tool that does not tell
+/// what it has, every parameter that is given is one.
+///
+/// # Errors
+/// A required parameter whose variable is missing; on Dify it escapes the node.
+pub fn filled(
+    data: &ToolData,
+    declared: Known<'_>,
+    variables: &dyn Variables,
+) -> Result<Filled, NodeFailure> {
+    let mut filled = Filled::default();
+    for (name, input) in &data.parameters {
+        let known = declared.find(name);
+        if known.is_none() && !declared.takes_more {
+            filled.values.insert(name.clone(), Json::Null);
+            set(&mut filled.shown, name, Segment::none());
+            continue;
+        }
+        let (value, shown) = match input {
+            Input::Variable(selector) => match variables.found(selector) {
+                Some(value) => (value.value.clone(), value.into_owned()),
+                None if known.is_some_and(|one| one.required) => {
+                    return Err(NodeFailure::escaped(missing(selector)));
+                }
+                None => continue,
+            },
+            Input::Mixed(template) | Input::Constant(_, template) => (
+                Json::String(template.render_text(variables)),
+                Segment::string(template.render_log(variables)),
+            ),
+        };
+        filled.values.insert(name.clone(), value);
+        set(&mut filled.shown, name, shown);
+    }
+    Ok(filled)
+}
+
+fn missing(selector: &[String]) -> String {
+    format!("Variable {} does not exist", repr_texts(selector))
+}
+
+/// What the author has filled in once, under the declared types.
+///
+/// # Errors
+/// What Dify says when there is no way to the tool with these.
+pub fn configured(
+    data: &ToolData,
+    declared: Known<'_>,
+    variables: &dyn Variables,
+) -> Result<JsonMap, String> {
+    let mut values =
+        if declared.takes_more { undeclared(data, declared, variables)? } else { JsonMap::new() };
+    for parameter in declared.parameters.iter().filter(|one| one.form == Form::Form) {
+        let value = if data.is_typed {
+            // What the workflow fills in stands over what is configured under the same name.
+            let given = data.parameters.iter().find(|(name, _)| *name == parameter.name);
+            let given = given.map(|(_, input)| input).or_else(|| {
+                let own = data.configurations.iter().find(|(name, _)| *name == parameter.name);
+                own.and_then(|(_, value)| value.input.as_ref())
+            });
+            match given {
+                Some(input) => Some(resolved(input, variables)?),
+                None => None,
+            }
+        } else {
+            plain(data, parameter)?
+        };
+        if let Some(value) = value {
+            values.insert(parameter.name.clone(), cast(parameter.ty, &value)?);
+        }
+    }
+    Ok(values)
+}
+
+/// Of a tool that takes more than it tells.
+fn undeclared(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) -> Result<JsonMap, String> {
+    let mut values = JsonMap::new();
+    for (name, configured) in data.configurations.iter().filter(|(name, _)| declared.find(name).is_none()) {
+        let value = match &configured.input {
+            Some(input) if data.is_typed => resolved(input, variables)?,
+            // An input that was left empty.
+            None if data.is_typed && configured.raw.get("value") == Some(&Json::Null) => continue,
+            Some(_) | None => configured.raw.clone(),
+        };
+        values.insert(name.clone(), value);
+    }
+    Ok(values)
+}
+
+fn resolved(input: &Input, variables: &dyn Variables) -> Result<Json, String> {
+    match input {
+        Input::Constant(value, _) => Ok(value.clone()),
+        Input::Mixed(template) => Ok(Json::String(template.render_text(variables))),
+        Input::Variable(selector) => {
+            variables.found(selector).map(|value| value.value.clone()).ok_or_else(|| missing(selector))
+        }
+    }
+}
+
+/// The older form: values as they are.
+fn plain(data: &ToolData, parameter: &Parameter) -> Result<Option<Json>, String> {
+    let name = &parameter.name;
+    let given = data.configurations.iter().find(|(known, _)| known == name).map(|(_, value)| &value.raw);
+    let Some(value) = given.or(parameter.default.as_ref()) else {
+        if parameter.required {
+            return Err(format!("tool parameter {name} not found in tool config"));
+        }
+        return Ok(None);
+    };
+    let is_choice = parameter.ty == ParameterType::Select && !parameter.options.is_empty();
+    if is_choice && !parameter.options.contains(&str_of(value).into_owned()) {
+        return Err(format!(
+            "tool parameter {name} value {} not in options {}",
+            str_of(value),
+            repr_texts(&parameter.options)
+        ));
+    }
+    Ok(Some(value.clone()))
+}
+
+/// The arguments of the call: what is configured stands over what is filled in, and each has its declared type.
+///
+/// # Errors
+/// What Dify says of a value that cannot have the type.
+pub fn arguments(mut values: JsonMap, configured: JsonMap, declared: Known<'_>) -> Result<JsonMap, String> {
+    for (name, value) in &mut values {
+        if let Some(parameter) = declared.find(name) {
+            *value = cast(parameter.ty, value)?;
+        }
+    }
+    values.extend(configured);
+    Ok(values)
+}

@@ -1,0 +1,58 @@
+//! The strategy `function_calling`: the model calls tools by its own means, and is told what they answered, until it calls
+//! none or its rounds are used up.
+
+use serde_json::json;
+use tidemill_common::nodes::agent::parameters::Given;
+use tidemill_common::nodes::agent::prompt;
+use tidemill_common::nodes::llm::Role;
+use tidemill_common::nodes::llm::message::Message;
+use tidemill_common::value::JsonMap;
+
+use super::rounds::Rounds;
+
+/// Makes the rounds.
+///
+/// # Errors
+/// What the model's API reports; a tool's failure is none.
+pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Message>) -> Result<(), String> {
+    let mut messages = prompt::opening(&given.instruction, history, &given.query);
+    let (last, sees) = (given.iterations_max, rounds.facts().has("vision"));
+    for round in 1..=last {
+        if round > 1 || !sees {
+            prompt::without_files(&mut messages);
+        }
+        let log = rounds.begun(&format!("round:{round}"), format!("ROUND {round}"), None);
+        let said = rounds.ask(round, messages.clone(), rounds.specs(), true, &log).await?;
+        if said.tool_calls.is_empty() {
+            let data = json!({"output": {"llm_response": said.text, "tool_responses": []}});
+            rounds.tell(log.done(data, JsonMap::new()));
+            return Ok(());
+        }
+        rounds.say("\n");
+        let mut answer = Message::text(Role::Assistant, said.text.clone());
+        answer.tool_calls.clone_from(&said.tool_calls);
+        messages.push(answer);
+        let mut responses = Vec::with_capacity(said.tool_calls.len());
+        for call in &said.tool_calls {
+            // There is no round left in which the model could make use of it.
+            let words = if round == last && last > 1 {
+                let place = format!("tool:{}", call.id);
+                let line = rounds.begun(&place, format!("CALL {}", call.name), Some(&log));
+                rounds.told_without(line, call, prompt::limit_reached(last, &call.name))
+            } else {
+                rounds.call(round, call, &log).await
+            };
+            if last == 1 {
+                rounds.say(&words);
+            }
+            responses.push(json!({
+                "tool_call_id": call.id, "tool_call_name": call.name, "tool_call_input": call.arguments,
+                "tool_response": words,
+            }));
+            messages.push(Message::tool_result(call.id.clone(), words));
+        }
+        let data = json!({"output": {"llm_response": said.text, "tool_responses": responses}});
+        rounds.tell(log.done(data, JsonMap::new()));
+    }
+    Ok(())
+}

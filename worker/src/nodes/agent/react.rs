@@ -1,0 +1,67 @@
+//! The strategy `ReAct`: the model writes what it would do, it is done, and the model is told what came of it.
+
+use serde_json::json;
+use tidemill_common::nodes::agent::parameters::Given;
+use tidemill_common::nodes::agent::prompt;
+use tidemill_common::nodes::agent::react::{self, STOP};
+use tidemill_common::nodes::llm::message::{Message, ToolCall};
+use tidemill_common::value::JsonMap;
+
+use super::rounds::Rounds;
+
+/// The one provider that takes no such stop (Dify).
+const WITHOUT_STOP: &str = "wenxin";
+
+/// Makes the rounds. What the model thinks is told as it is known, its answer once, at the end.
+///
+/// # Errors
+/// What the model's API reports; a tool's failure is none.
+pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Message>) -> Result<(), String> {
+    let specs = rounds.specs();
+    let provider = given.model.provider.rsplit('/').next().unwrap_or_default();
+    if provider != WITHOUT_STOP && !rounds.stop().iter().any(|stop| stop == STOP) {
+        rounds.stop().push(STOP.into());
+    }
+    let mut scratchpad = String::new();
+    for round in 1..=given.iterations_max {
+        let messages =
+            react::messages(&given.instruction, &specs, history.clone(), &given.query, &scratchpad);
+        let log = rounds.begun(&format!("round:{round}"), format!("ROUND {round}"), None);
+        let said = rounds.ask(round, messages, Vec::new(), false, &log).await?;
+        let reply = react::read(&said.text);
+        let Some(action) = &reply.action else {
+            let answer = reply.answer.unwrap_or_default();
+            rounds.say(&answer);
+            rounds.tell(
+                log.done(json!({"output": {"thought": reply.thought, "answer": answer}}), JsonMap::new()),
+            );
+            return Ok(());
+        };
+        if !reply.thought.is_empty() {
+            rounds.say(&format!("{}\n", reply.thought));
+        }
+        let parameters = rounds.parameters_of(&action.name);
+        let arguments = react::arguments(&action.input, &parameters);
+        let call = ToolCall {
+            id: format!("round-{round}"),
+            name: action.name.clone(),
+            arguments: serde_json::Value::Object(arguments).to_string(),
+        };
+        let words = if round == given.iterations_max && round > 1 {
+            let limit = prompt::limit_reached(given.iterations_max, &action.name);
+            rounds.say(&limit);
+            limit
+        } else {
+            rounds.call(round, &call, &log).await
+        };
+        if given.iterations_max == 1 {
+            rounds.say(&words);
+        }
+        let data = json!({"output": {
+            "thought": reply.thought, "action": action.name, "action_input": action.input, "observation": words,
+        }});
+        rounds.tell(log.done(data, JsonMap::new()));
+        scratchpad.push_str(&react::remembered(&reply, &words));
+    }
+    Ok(())
+}

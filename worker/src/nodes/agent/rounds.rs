@@ -1,0 +1,465 @@
+//! What the strategies share: the model, the tools, the log, and the two kinds of steps that rounds consist of.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
+use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::run::json_size;
+use tidemill_common::nodes::Usage;
+use tidemill_common::nodes::agent::log::{AgentLog, Logs};
+use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
+use tidemill_common::nodes::agent::prompt;
+use tidemill_common::nodes::llm::ReasoningFormat;
+use tidemill_common::nodes::llm::message::{Message, ModelFacts, ToolCall, ToolSpec};
+use tidemill_common::nodes::llm::params::{self, Params};
+use tidemill_common::nodes::llm::reasoning;
+use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
+use tidemill_common::nodes::tool::outputs::Collected;
+use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
+
+use super::Means;
+use crate::core::now;
+use crate::nodes::llm::bill;
+use crate::nodes::tool::files;
+use crate::providers::{Model, Question};
+use crate::steps::{Begun, Told};
+use crate::tools::{Tool, ToolCall as Call, ToolName};
+
+/// A tool that the model may call.
+struct Ready<'a> {
+    /// As the author has it.
+    given: AgentTool,
+    tool: Tool<'a>,
+    spec: ToolSpec,
+}
+
+/// What a model said in a round.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Said {
+    pub(super) text: String,
+    pub(super) tool_calls: Vec<ToolCall>,
+}
+
+/// The rounds of one execution.
+pub(super) struct Rounds<'a> {
+    node: &'a Node,
+    means: Means<'a>,
+    model: Model,
+    provider: String,
+    params: Params,
+    tools: Vec<Ready<'a>>,
+    pub(super) logs: Logs,
+    /// What the model calls cost together.
+    spent: Option<Usage>,
+    /// The text of the node so far.
+    text: String,
+    /// Files and variables that tools made.
+    collected: Collected,
+    /// Tool calls that were steps before: their ids are the model's, which may give one twice.
+    called: BTreeSet<String>,
+}
+
+impl<'a> Rounds<'a> {
+    /// Finds the model and the tools.
+    pub(super) async fn new(given: &'a Given, node: &'a Node, means: Means<'a>) -> Result<Self, String> {
+        let model = means.providers.resolve(&given.model).map_err(|error| error.message)?;
+        let mut tools = Vec::with_capacity(given.tools.len());
+        for one in &given.tools {
+            let name = ToolName {
+                kind: one.kind,
+                provider_id: &one.provider,
+                provider_name: &one.provider,
+                tool: &one.name,
+            };
+            let tool = means.tools.find(name).await.map_err(|error| error.to_string())?;
+            let spec = prompt::spec(one, tool.declaration.as_ref());
+            tools.push(Ready { given: one.clone(), tool, spec });
+        }
+        Ok(Self {
+            node,
+            means,
+            model,
+            provider: given.model.provider.clone(),
+            params: params::resolve(&given.model.completion_params, &Nothing),
+            tools,
+            logs: Logs::default(),
+            spent: None,
+            text: String::new(),
+            collected: Collected::default(),
+            called: BTreeSet::new(),
+        })
+    }
+
+    /// What is known of the model.
+    pub(super) fn facts(&self) -> ModelFacts {
+        self.model.facts()
+    }
+
+    /// The tools as the model is told of them.
+    pub(super) fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.iter().map(|tool| tool.spec.clone()).collect()
+    }
+
+    /// What a tool asks the model for, by name.
+    pub(super) fn parameters_of(&self, tool: &str) -> Vec<String> {
+        let tool = self.tools.iter().find(|known| known.spec.name == tool);
+        let properties = tool.and_then(|tool| tool.spec.parameters.get("properties")?.as_object());
+        properties.map(|map| map.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Texts that end a reply.
+    pub(super) fn stop(&mut self) -> &mut Vec<String> {
+        &mut self.params.stop
+    }
+
+    /// Says something to whoever reads the answer.
+    pub(super) fn say(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.text.push_str(text);
+            (self.means.on_piece)("text", text);
+        }
+    }
+
+    /// A line of the log that begins.
+    pub(super) fn begun(&mut self, place: &str, label: String, parent: Option<&AgentLog>) -> AgentLog {
+        let log = AgentLog::begun(&self.means.execution, place, label);
+        let log = parent.map_or_else(|| log.clone(), |parent| log.clone().below(parent));
+        self.tell(log.clone());
+        log
+    }
+
+    /// Tells a line of the log.
+    pub(super) fn tell(&mut self, log: AgentLog) {
+        let event = self.event(&log);
+        self.logs.note(log);
+        self.means.steps.tell(vec![event]);
+    }
+
+    fn event(&self, log: &AgentLog) -> (StepEvent, JsonMap) {
+        (StepEvent::AgentLog, log.event(&self.means.execution, self.node.id.as_str()))
+    }
+
+    /// Asks the model, or takes what it said before. `live` says whether its text is told as it comes; it is then told
+    /// of a reply from the journal as well, since whoever reads does not know what the worker before has told.
+    pub(super) async fn ask(
+        &mut self,
+        round: u64,
+        messages: Vec<Message>,
+        tools: Vec<ToolSpec>,
+        live: bool,
+        parent: &AgentLog,
+    ) -> Result<Said, String> {
+        let step = format!("llm:{round}");
+        let place = format!("{step}/thought");
+        let label = format!("{} Thought", self.model.name());
+        let log = self.begun(&place, label, Some(parent));
+        let the_try = match self.means.steps.begin(&step).await {
+            Begun::Known(known) => {
+                let (said, usage) = read_said(&known).ok_or_else(|| unreadable(&step))?;
+                if live {
+                    self.say(&said.text);
+                }
+                let log = log.done(thought(&said), self.cost(None, &usage));
+                self.logs.note(log);
+                self.spend(usage);
+                return Ok(said);
+            }
+            Begun::Try(the_try) => the_try,
+        };
+        let (began, clock) = (now(), Instant::now());
+        let question = Question {
+            messages,
+            params: self.params.clone(),
+            stream: live && self.model.facts().has("stream-tool-call") || live && tools.is_empty(),
+            tools,
+            mode: tidemill_common::nodes::llm::ModelMode::Chat,
+        };
+        let mut told = String::new();
+        let on_piece = self.means.on_piece;
+        let mut on_delta = |text: &str| {
+            if live {
+                told.push_str(text);
+                on_piece("text", text);
+            }
+        };
+        let reply = match self.model.ask(question, &mut on_delta).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                let log = log.failed(error.message.clone(), self.times(began, clock));
+                self.tell(log);
+                return Err(error.message);
+            }
+        };
+        self.text.push_str(&told);
+        if live && told.is_empty() {
+            self.say(&reply.text);
+        }
+        let usage = bill(&self.model, &reply);
+        let said = Said { text: reply.text, tool_calls: reply.tool_calls };
+        let log = log.done(thought(&said), self.cost(Some((began, clock)), &usage));
+        let event = self.event(&log);
+        let charge = (usage.clone(), (self.provider.clone(), self.model.name().to_owned()));
+        let result = said_json(&said, &usage);
+        let told = Told { events: vec![event], charge: Some(charge) };
+        self.means.steps.record(&step, the_try.number, &result, told).await;
+        self.logs.note(log);
+        self.spend(usage);
+        Ok(said)
+    }
+
+    /// Calls a tool, or takes what it answered before; answers what the model is told of it. What goes wrong is told to the
+    /// model, too.
+    pub(super) async fn call(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
+        // Some servers number the calls of each round anew.
+        let step = match self.called.insert(call.id.clone()) {
+            true => format!("tool:{}", call.id),
+            false => format!("tool:{}#{round}", call.id),
+        };
+        let log = self.begun(&step, format!("CALL {}", call.name), Some(parent));
+        let Some(at) = self.tools.iter().position(|tool| tool.spec.name == call.name) else {
+            return self.told_without(log, call, prompt::unknown_tool(&call.name));
+        };
+        let arguments = prompt::arguments(&self.tools[at].given, &call.arguments);
+        let arguments = arguments.and_then(|arguments| self.tools[at].tool.cast(arguments));
+        let arguments = match arguments {
+            Ok(arguments) => arguments,
+            Err(error) => return self.told_without(log, call, prompt::failed_tool(&error)),
+        };
+        let the_try = match self.means.steps.begin(&step).await {
+            Begun::Known(known) => {
+                let answered = Answered::read(&known);
+                let log = log.done(answered.data(call), JsonMap::new());
+                self.logs.note(log);
+                answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
+                return answered.words;
+            }
+            Begun::Try(the_try) => the_try,
+        };
+        let (began, clock) = (now(), Instant::now());
+        self.means.steps.tell(vec![(StepEvent::ToolCallStarted, self.told_call(call, &arguments))]);
+        let answered = self.invoke(at, &arguments, &the_try.idempotency_key).await;
+        let (event, log) = match &answered.error {
+            None => {
+                let mut told = self.told_call(call, &arguments);
+                told.insert("result".into(), json!(answered.words));
+                told.insert("execution_time".into(), json!(seconds(clock)));
+                let log = log.done(answered.data(call), self.times(began, clock));
+                ((StepEvent::ToolCallCompleted, told), log)
+            }
+            Some(error) => {
+                let mut told = self.told_call(call, &arguments);
+                told.insert("error".into(), json!(error));
+                let log = log.with(answered.data(call)).failed(error.clone(), self.times(began, clock));
+                ((StepEvent::ToolCallFailed, told), log)
+            }
+        };
+        let events = vec![event, self.event(&log)];
+        let result = answered.to_json();
+        if json_size(&result) <= TOOL_RECORD_BYTES_MAX {
+            self.means.steps.record(&step, the_try.number, &result, Told { events, charge: None }).await;
+        } else {
+            // Not kept, so it may be called again; see the limit.
+            self.means.steps.tell(events);
+        }
+        self.logs.note(log);
+        answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
+        answered.words
+    }
+
+    async fn invoke(&self, at: usize, arguments: &JsonMap, idempotency_key: &str) -> Answered {
+        let (mut words, mut collected) = (String::new(), Collected::default());
+        let mut wrong = None;
+        let mut sink = |message| {
+            if let Some(said) = prompt::words(&message) {
+                words.push_str(&said);
+            }
+            if let Err(failure) = collected.take(message) {
+                wrong.get_or_insert(failure.message);
+            }
+        };
+        let call = Call {
+            arguments,
+            run: self.means.run,
+            http: self.means.http,
+            files: self.means.files,
+            idempotency_key,
+            sends_key: self.node.settings.idempotency_key,
+        };
+        let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
+        let error = invoked.err().map(|error| error.to_string()).or(wrong);
+        let kept = match error {
+            Some(error) => Err(error),
+            None => {
+                let pending = std::mem::take(&mut collected.files);
+                files::kept(pending, self.means.run, self.means.http, self.means.files)
+                    .await
+                    .map_err(|failure| failure.message)
+            }
+        };
+        match kept {
+            Ok(files) => Answered { words, files, error: None },
+            Err(error) => {
+                Answered { words: prompt::failed_tool(&error), files: Vec::new(), error: Some(error) }
+            }
+        }
+    }
+
+    /// A call that was never made: the model is told why.
+    pub(super) fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
+        let answered = Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()) };
+        self.tell(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
+        words
+    }
+
+    fn told_call(&self, call: &ToolCall, arguments: &JsonMap) -> JsonMap {
+        let told = json!({
+            "node_id": self.node.id.as_str(),
+            "tool_id": call.name,
+            "tool_name": call.name,
+            "tool_call_id": call.id,
+            "arguments": arguments,
+        });
+        told.as_object().cloned().unwrap_or_default()
+    }
+
+    fn spend(&mut self, usage: Usage) {
+        self.spent = Some(match self.spent.take() {
+            None => usage,
+            Some(spent) => usage::sum(&spent, &usage),
+        });
+    }
+
+    /// What all calls cost.
+    pub(super) fn usage(&self) -> Usage {
+        self.spent.clone().unwrap_or_else(|| usage::bill(Tokens::default(), None, Timing::default()))
+    }
+
+    /// Metadata of a line: when, and what it cost.
+    fn cost(&self, began: Option<(Timestamp, Instant)>, usage: &Usage) -> JsonMap {
+        let mut metadata = began.map(|(at, clock)| self.times(at, clock)).unwrap_or_default();
+        metadata.insert("provider".into(), json!(self.provider));
+        metadata.extend(usage::metadata(usage));
+        metadata
+    }
+
+    /// Metadata of a line: when.
+    pub(super) fn times(&self, began: Timestamp, clock: Instant) -> JsonMap {
+        let elapsed = seconds(clock);
+        JsonMap::from_iter([
+            ("started_at".to_owned(), json!(began.seconds_f64())),
+            ("finished_at".to_owned(), json!(began.seconds_f64() + elapsed)),
+            ("elapsed_time".to_owned(), json!(elapsed)),
+        ])
+    }
+
+    /// The node's outputs.
+    pub(super) async fn outputs(
+        mut self,
+        format: ReasoningFormat,
+    ) -> Result<Vec<(String, Segment)>, NodeFailure> {
+        let usage = self.usage();
+        let (text, thoughts) = match format {
+            ReasoningFormat::Tagged => (self.text, String::new()),
+            ReasoningFormat::Separated => {
+                let split = reasoning::split(&self.text);
+                (split.text, split.thoughts)
+            }
+        };
+        let pending = std::mem::take(&mut self.collected.files);
+        let files = files::kept(pending, self.means.run, self.means.http, self.means.files).await?;
+        let mut json = self.logs.outputs(self.node.id.as_str());
+        json.push(json!({"data": []}));
+        Ok(vec![
+            ("text".to_owned(), Segment::string(text)),
+            ("reasoning_content".to_owned(), Segment::string(thoughts)),
+            ("usage".to_owned(), Segment::new(SegmentType::Object, Json::Object(usage.record))),
+            ("files".to_owned(), Segment::new(SegmentType::ArrayFile, Json::Array(files))),
+            ("json".to_owned(), Segment::new(SegmentType::ArrayObject, Json::Array(json))),
+        ])
+    }
+}
+
+/// What came of a call.
+struct Answered {
+    /// For the model.
+    words: String,
+    /// File objects, kept.
+    files: Vec<Json>,
+    error: Option<String>,
+}
+
+impl Answered {
+    fn data(&self, call: &ToolCall) -> Json {
+        json!({
+            "output": {
+                "tool_call_id": call.id,
+                "tool_call_name": call.name,
+                "tool_call_input": call.arguments,
+                "tool_response": self.words,
+            }
+        })
+    }
+
+    fn to_json(&self) -> Json {
+        json!({"words": self.words, "files": self.files, "error": self.error})
+    }
+
+    fn read(known: &Json) -> Self {
+        let files = known.get("files").and_then(Json::as_array).cloned().unwrap_or_default();
+        let text = |key: &str| known.get(key).and_then(Json::as_str).map(str::to_owned);
+        Self { words: text("words").unwrap_or_default(), files, error: text("error") }
+    }
+}
+
+/// Parameters of an agent's model are filled in with the agent's own.
+struct Nothing;
+
+impl Variables for Nothing {
+    fn variable(&self, _: &str, _: &str) -> tidemill_common::value::Lookup<'_> {
+        tidemill_common::value::Lookup::Missing
+    }
+    fn names(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+fn seconds(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+fn thought(said: &Said) -> Json {
+    let calls: Vec<Json> =
+        said.tool_calls.iter().map(|call| json!({"name": call.name, "args": call.arguments})).collect();
+    json!({"output": {"llm_response": said.text, "tool_calls": calls}})
+}
+
+fn said_json(said: &Said, usage: &Usage) -> Json {
+    let calls: Vec<Json> = said
+        .tool_calls
+        .iter()
+        .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
+        .collect();
+    json!({"text": said.text, "tool_calls": calls, "usage": usage.record})
+}
+
+fn read_said(known: &Json) -> Option<(Said, Usage)> {
+    let text = |value: &Json, key: &str| value.get(key).and_then(Json::as_str).map(str::to_owned);
+    let calls = known.get("tool_calls")?.as_array()?.iter().map(|call| {
+        Some(ToolCall {
+            id: text(call, "id")?,
+            name: text(call, "name")?,
+            arguments: text(call, "arguments")?,
+        })
+    });
+    let said = Said { text: text(known, "text")?, tool_calls: calls.collect::<Option<_>>()? };
+    Some((said, Usage::from_record(known.get("usage")?.as_object()?.clone())))
+}
+
+fn unreadable(step: &str) -> String {
+    format!("the journal has a result of {step} that cannot be read; a newer version may have written it")
+}

@@ -1,0 +1,183 @@
+//! The `tool` node: a way to the tool, its arguments, one call, its messages. Arguments and outputs are made in
+//! `tidemill-common`, the ways are in [`crate::tools`].
+//!
+//! The call is a step of the job: a job that is handed out again does not make it twice.
+
+pub(in crate::nodes) mod files;
+mod record;
+
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::files::Files;
+use tidemill_common::graph::Node;
+use tidemill_common::ids::RunId;
+use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::tool::outputs::Collected;
+use tidemill_common::nodes::tool::{Known, Message, ToolData, parameters};
+use tidemill_common::value::{JsonMap, Variables};
+
+use crate::executor::PieceSink;
+use crate::http::Http;
+use crate::steps::{Begun, Steps, Told, Try};
+use crate::tools::{Stage, Tool, ToolCall, ToolError, ToolName, Tools};
+use record::Recorded;
+
+/// The step that is the call.
+const CALL: &str = "call";
+
+/// What the node uses of the worker.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// The ways to tools.
+    pub tools: &'a Tools,
+    /// The guarded way out.
+    pub http: &'a Http,
+    /// Where files lie.
+    pub files: &'a dyn Files,
+    /// Whose files they are.
+    pub run: &'a RunId,
+    /// What must not be done twice; none: nothing is remembered.
+    pub steps: Option<&'a Steps>,
+    /// Takes pieces of outputs as they come.
+    pub on_piece: PieceSink<'a>,
+}
+
+/// Runs the node. A failure is part of the result, with the arguments if they were known. Every variable that the node
+/// mentions must be at hand. Dropping the future ends the call.
+pub async fn run(
+    data: &ToolData,
+    node: &Node,
+    variables: &(dyn Variables + Send + Sync),
+    means: Means<'_>,
+) -> NodeResult {
+    let result = NodeResult { metadata: data.metadata(), ..NodeResult::default() };
+    let failed =
+        |result, error: ToolError| NodeResult { failure: Some(error.failure(&data.provider_name)), ..result };
+    let name = ToolName {
+        kind: data.provider_type,
+        provider_id: &data.provider_id,
+        provider_name: &data.provider_name,
+        tool: &data.tool_name,
+    };
+    let tool = match means.tools.find(name).await {
+        Ok(tool) => tool,
+        Err(error) => return failed(result, error),
+    };
+    let noted = data.declared.as_deref().map(Known::just);
+    let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+    let configured = match parameters::configured(data, declared, variables) {
+        Ok(configured) => configured,
+        Err(message) => return failed(result, ToolError::unavailable(message)),
+    };
+    let filled = match parameters::filled(data, declared, variables) {
+        Ok(filled) => filled,
+        // What escapes a node on Dify takes nothing along.
+        Err(failure) => return NodeResult::failed(failure),
+    };
+    let result = NodeResult { inputs: filled.shown, ..result };
+    let arguments = match parameters::arguments(filled.values, configured, declared) {
+        Ok(arguments) => arguments,
+        Err(message) => return failed(result, ToolError::new(Stage::Invoke, message)),
+    };
+    tracing::debug!(node = %node.id, provider = %data.provider_id, tool = %data.tool_name, "calling a tool");
+    match call(&tool, &arguments, node, means).await {
+        Ok(recorded) => NodeResult { outputs: recorded.outputs, ..result },
+        Err(Broken::Tool(error)) => failed(result, error),
+        Err(Broken::Node(failure)) => NodeResult { failure: Some(failure), ..result },
+    }
+}
+
+/// Why there are no outputs.
+enum Broken {
+    Tool(ToolError),
+    Node(NodeFailure),
+}
+
+/// Calls the tool, or takes what is known of a call that was made before.
+async fn call(
+    tool: &Tool<'_>,
+    arguments: &JsonMap,
+    node: &Node,
+    means: Means<'_>,
+) -> Result<Recorded, Broken> {
+    let Some(steps) = means.steps else {
+        let alone = Try { number: 1, possible_duplicate: false, idempotency_key: CALL.into() };
+        return call_once(tool, arguments, node, means, &alone).await;
+    };
+    let the_try = match steps.begin(CALL).await {
+        Begun::Known(known) => match Recorded::from_json(&known) {
+            Some(recorded) => {
+                recorded.tell(means.on_piece);
+                return Ok(recorded);
+            }
+            None => match steps.again(CALL).await {
+                Begun::Try(the_try) => the_try,
+                Begun::Known(_) => {
+                    let message = "the journal has a result of this call that cannot be read; a newer version may have written it";
+                    return Err(Broken::Tool(ToolError::new(Stage::Read, message)));
+                }
+            },
+        },
+        Begun::Try(the_try) => the_try,
+    };
+    let recorded = call_once(tool, arguments, node, means, &the_try).await?;
+    let json = recorded.to_json();
+    let bytes = tidemill_common::machine::run::json_size(&json);
+    if bytes <= TOOL_RECORD_BYTES_MAX {
+        steps.record(CALL, the_try.number, &json, Told::default()).await;
+    } else {
+        // See the limit.
+        tracing::debug!(node = %node.id, bytes, "the answer of a tool is too large for the journal");
+    }
+    Ok(recorded)
+}
+
+async fn call_once(
+    tool: &Tool<'_>,
+    arguments: &JsonMap,
+    node: &Node,
+    means: Means<'_>,
+    the_try: &Try,
+) -> Result<Recorded, Broken> {
+    let call = ToolCall {
+        arguments,
+        run: means.run,
+        http: means.http,
+        files: means.files,
+        idempotency_key: &the_try.idempotency_key,
+        sends_key: node.settings.idempotency_key,
+    };
+    let (mut collected, mut streamed, mut failure) = (Collected::default(), Vec::new(), None);
+    let mut sink = |message: Message| {
+        if failure.is_some() {
+            return;
+        }
+        match collected.take(message) {
+            Ok(None) => {}
+            Ok(Some((output, piece))) => {
+                (means.on_piece)(&output, &piece);
+                if !streamed.contains(&output) {
+                    streamed.push(output);
+                }
+            }
+            Err(wrong) => failure = Some(wrong),
+        }
+    };
+    let invoked = tool.invoke(call, &mut sink).await;
+    if let Some(failure) = failure {
+        return Err(Broken::Node(failure));
+    }
+    invoked.map_err(Broken::Tool)?;
+    collected.end().map_err(Broken::Node)?;
+    let files = files::kept(std::mem::take(&mut collected.files), means.run, means.http, means.files)
+        .await
+        .map_err(Broken::Node)?;
+    // As on Dify: whoever reads a variable of a tool is told of its end, also when it did not come in pieces.
+    for name in collected.variable_names() {
+        (means.on_piece)(name, "");
+    }
+    Ok(Recorded { outputs: collected.outputs(files), streamed })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The outputs of a call as the journal keeps them.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::tool::outputs::RESERVED;
+use tidemill_common::value::{Segment, SegmentType};
+
+use crate::executor::PieceSink;
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Recorded {
+    /// The outputs; their files are kept.
+    pub(super) outputs: Vec<(String, Segment)>,
+    /// Which of them came in pieces.
+    pub(super) streamed: Vec<String>,
+}
+
+impl Recorded {
+    pub(super) fn to_json(&self) -> Json {
+        let outputs = self.outputs.iter();
+        let outputs: Vec<Json> =
+            outputs.map(|(name, segment)| json!([name, segment.ty.name(), segment.value])).collect();
+        json!({"outputs": outputs, "streamed": self.streamed})
+    }
+
+    pub(super) fn from_json(value: &Json) -> Option<Self> {
+        let outputs = value.get("outputs")?.as_array()?.iter().map(|output| {
+            let ty: SegmentType = output.get(1)?.as_str()?.parse().ok()?;
+            Some((output.get(0)?.as_str()?.to_owned(), Segment::new(ty, output.get(2)?.clone())))
+        });
+        let streamed = value.get("streamed")?.as_array()?.iter().map(|name| name.as_str().map(str::to_owned));
+        Some(Self { outputs: outputs.collect::<Option<_>>()?, streamed: streamed.collect::<Option<_>>()? })
+    }
+
+    /// Tells the texts again that came in pieces: who calls does not know what the worker before it has told.
+    pub(super) fn tell(&self, on_piece: PieceSink<'_>) {
+        for (name, value) in &self.outputs {
+            match value.value.as_str() {
+                Some(text) if self.streamed.contains(name) => on_piece(name, text),
+                Some(_) | None if RESERVED.contains(&name.as_str()) => {}
+                Some(_) | None => on_piece(name, ""),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn outputs_come_back_as_they_were_and_are_told_again() {
+        let recorded = Recorded {
+            outputs: vec![
+                ("text".into(), Segment::string("a")),
+                ("files".into(), Segment::new(SegmentType::ArrayFile, json!([]))),
+                ("story".into(), Segment::string("once")),
+                ("temp".into(), Segment::infer(json!(4.5))),
+            ],
+            streamed: vec!["text".into(), "story".into()],
+        };
+        assert_eq!(Recorded::from_json(&recorded.to_json()), Some(recorded.clone()));
+        let told = Mutex::new(Vec::new());
+        recorded.tell(&|name, text| told.lock().unwrap().push(format!("{name}={text}")));
+        assert_eq!(*told.lock().unwrap(), ["text=a", "story=once", "temp="]);
+        assert_eq!(Recorded::from_json(&json!({"outputs": [["a"]]})), None);
+    }
+}

@@ -1,0 +1,357 @@
+//! The node against services on this machine: what is sent, what comes of it, and what is not done twice.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::routing::any;
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::config::{HttpConfig, ToolsConfig};
+use tidemill_common::files::Folder;
+use tidemill_common::graph::build::import;
+use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
+use tidemill_common::nodes::NodeData;
+use tidemill_common::nodes::tool::config::Hidden;
+use tidemill_common::value::{Lookup, Segment};
+use tidemill_common::wire::fact::JobName;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::fake::{FakeJobs, core, execution, run_id};
+use crate::hand::Hand;
+use crate::held::Place;
+
+struct Values(Json);
+
+impl Variables for Values {
+    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
+        match self.0.get(node).and_then(|names| names.get(name)) {
+            Some(value) => Lookup::Found(Cow::Owned(Segment::restore_files(value.clone()))),
+            None => Lookup::Missing,
+        }
+    }
+    fn names(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+/// A request as the service saw it.
+#[derive(Clone)]
+struct Seen {
+    path: String,
+    headers: HeaderMap,
+    body: Json,
+}
+
+/// An answer: status, type, body.
+type Answer = (u16, &'static str, String);
+
+/// A service that answers calls with these, one behind the other, and has one description of parameters for every tool.
+struct Service {
+    base: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+async fn service(parameters: Option<Json>, answers: Vec<Answer>) -> Service {
+    let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+    let (noted, answers) = (seen.clone(), Arc::new(Mutex::new(VecDeque::from(answers))));
+    let take = move |uri: Uri, headers: HeaderMap, body: Bytes| async move {
+        let reply = |(status, kind, text): Answer| {
+            (StatusCode::from_u16(status).unwrap(), [("content-type", kind)], text)
+        };
+        if uri.path().ends_with("/parameters") {
+            return reply(match parameters {
+                Some(parameters) => (200, "application/json", json!({"parameters": parameters}).to_string()),
+                None => (404, "text/plain", "what?".into()),
+            });
+        }
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        noted.lock().unwrap().push(Seen { path: uri.path().to_owned(), headers, body });
+        reply(answers.lock().unwrap().pop_front().expect("another answer"))
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/tools", listener.local_addr().unwrap());
+    let router = Router::new().fallback(any(take));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Service { base, seen }
+}
+
+fn messages(messages: Json) -> Answer {
+    (200, "application/json", json!({"messages": messages}).to_string())
+}
+
+/// What came of a run of the node.
+struct Ran {
+    result: NodeResult,
+    pieces: Vec<String>,
+}
+
+impl Ran {
+    fn output(&self, name: &str) -> Json {
+        let found = self.result.outputs.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.value.clone()).unwrap_or_default()
+    }
+    fn failure(&self) -> (&str, &str) {
+        let failure = self.result.failure.as_ref().expect("it failed");
+        (&failure.error_type, &failure.message)
+    }
+}
+
+/// Runs a node with these changes; `base` is the service.
+async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ran {
+    let mut data = json!({
+        "type": "tool", "title": "T", "provider_id": "org/weather", "provider_name": "weather",
+        "provider_type": "plugin", "tool_name": "look up", "tool_label": "L", "tool_configurations": {},
+        "tool_parameters": {},
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        data[name] = value.clone();
+    }
+    let document = json!({"graph": {
+        "nodes": [{"id": "start", "data": {"type": "start", "title": "S", "variables": []}}, {"id": "t", "data": data}],
+        "edges": [{"source": "start", "target": "t"}],
+    }});
+    let imported = import(document.to_string().as_bytes());
+    let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+    let node = graph.node(graph.find("t").unwrap());
+    let NodeData::Tool(data) = &node.data else { panic!("{:?}", node.data) };
+    let config = ToolsConfig {
+        endpoint: base.into(),
+        api_key: Hidden("hush".into()),
+        describe_seconds: 0,
+        ..ToolsConfig::default()
+    };
+    let http = HttpConfig { file_bytes_max: 100, ..HttpConfig::default() };
+    let tools = Tools::new(&config, &http).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
+    let http = Http::new(&http).unwrap();
+    let told = Mutex::new(Vec::new());
+    let on_piece = |name: &str, text: &str| told.lock().unwrap().push(format!("{name}={text}"));
+    let steps = jobs.map(|jobs| Steps::new(&hand(jobs), execution(5)));
+    let means = Means {
+        tools: &tools,
+        http: &http,
+        files: &files,
+        run: &run_id(),
+        steps: steps.as_ref(),
+        on_piece: &on_piece,
+    };
+    let values = Values(json!({"start": {"city": "Bergen"}}));
+    let result = run(data, node, &values, means).await;
+    Ran { result, pieces: told.into_inner().unwrap() }
+}
+
+fn hand(jobs: &Arc<FakeJobs>) -> Hand {
+    let entry = EntryId::new(5, 0);
+    let name = JobName {
+        frame: FramePath::root(),
+        node: "t".into(),
+        attempt: 1,
+        entry,
+        holder: Delivery { consumer: "w".into(), number: 1 },
+    };
+    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let started_at = Timestamp::from_micros(5);
+    Hand { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
+}
+
+#[tokio::test]
+async fn a_service_is_given_the_parameters_and_answers_with_messages() {
+    let service = service(
+        None,
+        vec![messages(json!([
+            {"type": "text", "text": "Rain"}, {"type": "json", "json": {"mm": 3}},
+            {"type": "variable", "name": "story", "value": "once", "stream": true},
+            {"type": "variable", "name": "temp", "value": 4.5},
+        ]))],
+    )
+    .await;
+    let parameters = json!({"city": {"type": "mixed", "value": "{{#start.city#}}"}});
+    let ran = run_node(&service.base, json!({"tool_parameters": parameters}), None).await;
+    assert_eq!(ran.result.failure, None);
+    assert_eq!((ran.output("text"), ran.output("json")), (json!("Rain"), json!([{"mm": 3}])));
+    assert_eq!((ran.output("temp"), ran.output("files")), (json!(4.5), json!([])));
+    assert_eq!(ran.pieces, ["text=Rain", "story=once", "story=", "temp="]);
+    let info =
+        json!({"provider_type": "plugin", "provider_id": "org/weather", "plugin_unique_identifier": null});
+    assert_eq!(ran.result.metadata["tool_info"], info);
+    assert_eq!(ran.result.inputs, [("city".to_owned(), Segment::string("Bergen"))]);
+    let seen = service.seen.lock().unwrap()[0].clone();
+    assert_eq!(seen.path, "/tools/org/weather/look%20up");
+    assert_eq!(seen.body, json!({"parameters": {"city": "Bergen"}}));
+    assert_eq!(seen.headers["authorization"], "Bearer hush");
+    assert_eq!(seen.headers["idempotency-key"], "call");
+}
+
+#[tokio::test]
+async fn a_service_may_answer_piece_by_piece() {
+    let events = concat!(
+        "data: {\"type\": \"text\", \"text\": \"Ra\"}\n\n",
+        "data: {\"type\": \"text\", \"text\": \"in\"}\n\n",
+        "data: [DONE]\n\n",
+    );
+    let good = service(None, vec![(200, "text/event-stream", events.into())]).await;
+    let ran = run_node(&good.base, json!({}), None).await;
+    assert_eq!(
+        (ran.output("text"), ran.pieces),
+        (json!("Rain"), vec!["text=Ra".to_owned(), "text=in".to_owned()])
+    );
+    let broken = "data: {\"error\": \"sensor offline\"}\n\n";
+    let bad = service(None, vec![(200, "text/event-stream", broken.into())]).await;
+    let ran = run_node(&bad.base, json!({}), None).await;
+    assert_eq!(ran.failure(), ("ToolRuntimeInvocationError", "sensor offline"));
+}
+
+#[tokio::test]
+async fn what_a_tool_declares_decides_over_its_parameters() {
+    let declared = json!([{"name": "n", "type": "number", "required": true}]);
+    let parameters = json!({"n": {"type": "constant", "value": 5}, "x": {"type": "constant", "value": 1}});
+    let told = service(Some(declared.clone()), vec![messages(json!([]))]).await;
+    run_node(&told.base, json!({"tool_parameters": parameters}), None).await;
+    assert_eq!(told.seen.lock().unwrap()[0].body, json!({"parameters": {"n": 5, "x": null}}));
+    // What the editor noted counts for a service that does not tell.
+    let silent = service(None, vec![messages(json!([]))]).await;
+    let noted = json!({"tool_parameters": parameters, "paramSchemas": declared});
+    run_node(&silent.base, noted, None).await;
+    assert_eq!(silent.seen.lock().unwrap()[0].body, json!({"parameters": {"n": 5, "x": null}}));
+    let missing = json!({"tool_parameters": {"n": {"type": "variable", "value": ["ghost", "y"]}}});
+    let ran = run_node(&told.base, missing, None).await;
+    assert_eq!(ran.failure(), ("WorkflowNodeError", "Variable ['ghost', 'y'] does not exist"));
+    assert!(ran.result.inputs.is_empty() && ran.result.metadata.is_empty());
+}
+
+#[tokio::test]
+async fn failures_have_the_words_of_their_stage() {
+    let failed = |status, body: Json| (status, "application/json", body.to_string());
+    for (answer, declared, expected, passing) in [
+        (
+            failed(500, json!({"error": "sensor offline"})),
+            None,
+            "Failed to invoke tool: sensor offline",
+            true,
+        ),
+        (failed(400, json!({"message": "no"})), None, "Failed to invoke tool: no", false),
+        (
+            failed(404, json!({"error": "x"})),
+            None,
+            "Failed to get tool runtime: tool org/weather/look up is not available",
+            false,
+        ),
+        (failed(404, json!({"error": "x"})), Some(json!([])), "Failed to invoke tool: x", false),
+        (failed(200, json!({})), None, "the tool service answered without `messages`", false),
+        (messages(json!([{"type": "dance"}])), None, "unknown tool message dance", false),
+        (
+            messages(json!([{"type": "blob", "base64": "QQ==", "meta": {"tool_file_id": "x"}}])),
+            None,
+            "tool file x not exists",
+            false,
+        ),
+    ] {
+        let service = service(declared, vec![answer]).await;
+        let ran = run_node(&service.base, json!({}), None).await;
+        assert_eq!(ran.failure().1, expected);
+        assert_eq!(ran.result.failure.as_ref().map(|it| it.retryable), Some(passing), "{expected}");
+        assert!(ran.result.metadata.contains_key("tool_info"), "{expected}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_nobody_has_names_the_setting() {
+    for (kind, setting) in [
+        ("plugin", "tools.endpoint"),
+        ("builtin", "tools.endpoint"),
+        ("api", "[tools.api.\"org/weather\"]"),
+        ("mcp", "[tools.mcp.\"org/weather\"]"),
+        ("workflow", "tools.endpoint"),
+    ] {
+        let ran = run_node("", json!({"provider_type": kind}), None).await;
+        let (class, message) = ran.failure();
+        assert_eq!(class, "ToolRuntimeResolutionError");
+        assert!(
+            message.starts_with("Failed to get tool runtime: ") && message.contains(setting),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_tool_of_this_program_needs_no_service() {
+    let time = json!({
+        "provider_id": "langgenius/time/time", "provider_name": "time", "tool_name": "weekday",
+        "tool_parameters": {
+            "year": {"type": "constant", "value": 2024}, "month": {"type": "mixed", "value": "2"},
+            "day": {"type": "constant", "value": 29},
+        },
+    });
+    let ran = run_node("", time.clone(), None).await;
+    assert_eq!(ran.output("text"), json!("February 29, 2024 is Thursday."));
+    let mut other = time.clone();
+    other["tool_name"] = json!("dance");
+    let ran = run_node("", other, None).await;
+    let message = "Failed to get tool runtime: provider langgenius/time/time has no tool dance";
+    assert_eq!(ran.failure(), ("ToolRuntimeResolutionError", message));
+    let mut wrong = time;
+    wrong["tool_name"] = json!("timestamp_to_localtime");
+    wrong["tool_parameters"] = json!({"timestamp": {"type": "constant", "value": 99999999999999999_u64}});
+    let ran = run_node("", wrong, None).await;
+    assert!(
+        ran.failure().1.starts_with("Failed to invoke tool time: Invalid timestamp"),
+        "{:?}",
+        ran.failure()
+    );
+}
+
+#[tokio::test]
+async fn files_of_an_answer_are_kept() {
+    let blob =
+        json!({"type": "blob", "base64": "YWJj", "meta": {"mime_type": "image/png", "filename": "a.png"}});
+    let large = json!({"type": "blob", "base64": "YWJj".repeat(40)});
+    let service = service(None, vec![messages(json!([blob])), messages(json!([large]))]).await;
+    let ran = run_node(&service.base, json!({}), None).await;
+    let file = ran.output("files")[0].clone();
+    assert_eq!(
+        (&file["type"], &file["filename"], &file["size"]),
+        (&json!("image"), &json!("a.png"), &json!(3))
+    );
+    assert!(file["reference"].as_str().is_some_and(|reference| reference.starts_with("runs/")), "{file}");
+    let ran = run_node(&service.base, json!({}), None).await;
+    assert_eq!(ran.failure().0, "ToolFileError");
+    assert!(ran.failure().1.contains("http.file_bytes_max"), "{}", ran.failure().1);
+}
+
+#[tokio::test]
+async fn a_job_that_is_handed_out_again_does_not_call_again() {
+    let jobs = FakeJobs::new();
+    let service = service(None, vec![messages(json!([{"type": "text", "text": "once"}]))]).await;
+    let first = run_node(&service.base, json!({}), Some(&jobs)).await;
+    let second = run_node(&service.base, json!({}), Some(&jobs)).await;
+    assert_eq!(first.result, second.result);
+    assert_eq!(first.pieces, second.pieces);
+    let seen = service.seen.lock().unwrap();
+    assert_eq!(seen.len(), 1);
+    let key = seen[0].headers["idempotency-key"].to_str().unwrap();
+    assert!(key.ends_with(":call:1"), "{key}");
+}
+
+#[tokio::test]
+async fn what_failed_or_is_too_large_is_called_again() {
+    let jobs = FakeJobs::new();
+    let large = "x".repeat(TOOL_RECORD_BYTES_MAX);
+    let service = service(
+        None,
+        vec![
+            (500, "text/plain", "no".into()),
+            messages(json!([{"type": "text", "text": large}])),
+            messages(json!([{"type": "text", "text": "small"}])),
+        ],
+    )
+    .await;
+    assert!(run_node(&service.base, json!({}), Some(&jobs)).await.result.failure.is_some());
+    assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!(large));
+    assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!("small"));
+}

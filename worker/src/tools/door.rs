@@ -1,0 +1,170 @@
+//! The way out to servers that the operator has named. They may lie in a network of the operator's, so no guard stands
+//! here, and no proxy; redirects and time limits are those of [`crate::http`].
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use tidemill_common::config::HttpConfig;
+use tidemill_common::nodes::tool::config::Hidden;
+
+use super::ToolSettingError;
+use crate::http::watch::Waits;
+use crate::http::{Answer, Call, CallError, Http, HttpSettingError};
+
+/// Characters of an answer that an error shows.
+const SHOWN_CHARS_MAX: usize = 300;
+/// Shortest secret that is looked for in texts: a shorter one stands in many words.
+const SECRET_CHARS_MIN: usize = 4;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Door {
+    http: Http,
+}
+
+/// A request to such a server.
+pub(super) struct Request<'a> {
+    pub(super) method: Method,
+    pub(super) url: &'a Url,
+    pub(super) headers: HeaderMap,
+    /// Empty: none.
+    pub(super) body: Bytes,
+    /// Longest silence.
+    pub(super) silence: Duration,
+}
+
+impl Door {
+    pub(super) fn new(config: &HttpConfig) -> Result<Self, HttpSettingError> {
+        let none = String::new;
+        let config = HttpConfig {
+            guard: false,
+            proxy: none(),
+            proxy_http: none(),
+            proxy_https: none(),
+            ..config.clone()
+        };
+        Http::new(&config).map(|http| Self { http })
+    }
+
+    pub(super) async fn send(&self, request: Request<'_>) -> Result<Answer, CallError> {
+        let Request { method, url, mut headers, body, silence } = request;
+        // What is read here is not unpacked.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let private = headers.keys().cloned().collect();
+        let bounds = &self.http.bounds;
+        let call = Call {
+            method,
+            url: url.clone(),
+            headers,
+            body: if body.is_empty() { Vec::new() } else { vec![body] },
+            private,
+            waits: Waits { connect: bounds.connect, write: bounds.write, read: silence },
+            verify: bounds.ssl_verify,
+        };
+        self.http.send(call).await
+    }
+}
+
+/// The whole body of an answer.
+pub(super) async fn whole(answer: &mut Answer, max: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = answer.piece().await.map_err(|error| error.to_string())? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() as u64 > max {
+            return Err(format!("the answer has more than {max} bytes (tools.answer_bytes_max)"));
+        }
+    }
+    Ok(bytes)
+}
+
+/// The type of an answer, without its parameters.
+pub(super) fn content_type(answer: &Answer) -> String {
+    let text = answer.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    text.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// What an error shows of an answer.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    match text.trim().char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text.trim()[..at]),
+        None => text.trim().to_owned(),
+    }
+}
+
+/// A text of the other side, without what these headers keep secret: it may repeat what it was sent.
+pub(super) fn without_secrets(headers: &HeaderMap, text: String) -> String {
+    let values =
+        headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
+    // The key is the last word of `Bearer …` and its like.
+    let words = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
+    words.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text, |text, word| text.replace(word, "***"))
+}
+
+/// An address out of the settings; user and password in it become a header.
+pub(super) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
+    let wrong =
+        |reason: &str| ToolSettingError::new(key, format!("must be an http:// or https:// URL: {reason}"));
+    let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(wrong("it has another scheme, or no host"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("give user and password as a header"));
+    }
+    Ok(url)
+}
+
+/// Headers out of the settings.
+pub(super) fn headers<'a>(
+    key: &str,
+    given: impl Iterator<Item = (&'a String, Hidden)>,
+) -> Result<HeaderMap, ToolSettingError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let wrong = |reason: &str| ToolSettingError::new(key, format!("{name}: {reason}"));
+        let parsed: HeaderName = name.parse().map_err(|_| wrong("is no name of a header"))?;
+        headers.insert(parsed, secret(&value.0).ok_or_else(|| wrong("its value cannot be sent"))?);
+    }
+    Ok(headers)
+}
+
+/// Adds a key as `Authorization: Bearer`, unless it is empty.
+pub(super) fn bearer(headers: &mut HeaderMap, key: &str, text: &str) -> Result<(), ToolSettingError> {
+    if !text.is_empty() {
+        let value = secret(&format!("Bearer {text}"));
+        headers.insert(AUTHORIZATION, value.ok_or_else(|| ToolSettingError::new(key, "it cannot be sent"))?);
+    }
+    Ok(())
+}
+
+/// A header's value that no log shows.
+pub(super) fn secret(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_repeats_of_a_secret_is_hidden() {
+        let given =
+            [("x-key".to_owned(), Hidden("s3cret".into())), ("x-short".to_owned(), Hidden("a".into()))];
+        let mut headers = headers("k", given.iter().map(|(name, value)| (name, value.clone()))).unwrap();
+        bearer(&mut headers, "k", "hush hush").unwrap();
+        headers.insert("accept", HeaderValue::from_static("application/json"));
+        for (text, shown) in [
+            ("no key s3cret a", "no key *** a"),
+            ("Bearer hush hush", "***"),
+            ("wants application/json", "wants application/json"),
+        ] {
+            assert_eq!(without_secrets(&headers, text.into()), shown);
+        }
+        assert!(!format!("{headers:?}").contains("s3cret"));
+    }
+}

@@ -1,0 +1,260 @@
+//! MCP over one URL: each message is a POST, answered by JSON or by a stream of events, within a session if the server
+//! wants one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::Value as Json;
+use tidemill_common::config::HttpConfig;
+use tidemill_common::nodes::tool::config::{Hidden, McpConfig};
+use tokio::sync::Mutex;
+
+use super::Transport;
+use super::protocol::{Incoming, McpError, chosen_version, incoming, introduction, notification, request};
+use crate::http::Answer;
+use crate::providers::sse::Decoder;
+use crate::tools::ToolSettingError;
+use crate::tools::door::{Door, Request, address, content_type, excerpt, headers, whole, without_secrets};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// Where a server is, and what every request to it has.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) door: Door,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    /// Longest silence, but of tools.
+    pub(super) silence: Duration,
+    pub(super) answer_bytes_max: u64,
+}
+
+/// See the module.
+pub(super) struct StreamableHttp {
+    at: Address,
+    session: Mutex<Option<Arc<Session>>>,
+    last_id: AtomicU64,
+}
+
+/// What was agreed on.
+#[derive(Debug)]
+struct Session {
+    id: Option<HeaderValue>,
+    version: String,
+}
+
+impl Address {
+    /// Out of `[tools.mcp.ID]`.
+    pub(super) fn new(
+        id: &str,
+        config: &McpConfig,
+        http: &HttpConfig,
+        answer_bytes_max: u64,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ToolSettingError> {
+        let key = |key: &str| format!("mcp.\"{id}\".{key}");
+        let given = config.headers.iter().map(|(name, value)| (name, value.clone()));
+        let mut all = headers(&key("headers"), given)?;
+        for (name, of) in &config.headers_env {
+            let value = variable(of).ok_or_else(|| {
+                let reason = format!("there is no variable {of} in the environment");
+                ToolSettingError::new(key("headers_env"), reason)
+            })?;
+            all.extend(headers(&key("headers_env"), std::iter::once((name, Hidden(value))))?);
+        }
+        Ok(Self {
+            door: Door::new(http).map_err(|error| ToolSettingError::new("http", error.to_string()))?,
+            url: address(&key("url"), &config.url)?,
+            headers: all,
+            silence: Duration::from_secs(config.timeout_seconds),
+            answer_bytes_max,
+        })
+    }
+
+    /// An error without what the headers keep secret.
+    pub(super) fn hidden(&self, error: McpError) -> McpError {
+        let hide = |text| without_secrets(&self.headers, text);
+        match error {
+            McpError::Unreachable(text) => McpError::Unreachable(hide(text)),
+            McpError::Broken(text) => McpError::Broken(hide(text)),
+            McpError::Refused { code, message } => McpError::Refused { code, message: hide(message) },
+            McpError::Expired => McpError::Expired,
+        }
+    }
+}
+
+impl StreamableHttp {
+    pub(super) fn new(at: Address) -> Self {
+        Self { at, session: Mutex::new(None), last_id: AtomicU64::new(0) }
+    }
+
+    /// The session; a new one if there is none.
+    async fn session(&self) -> Result<Arc<Session>, McpError> {
+        let mut session = self.session.lock().await;
+        if let Some(known) = &*session {
+            return Ok(known.clone());
+        }
+        let id = self.next_id();
+        let body = request(id, "initialize", &introduction());
+        let mut answer = self.post(None, &body, self.at.silence).await?;
+        let issued = answer.response.headers().get(SESSION).cloned();
+        let result = self.result(None, &mut answer, id, self.at.silence).await?;
+        let new = Arc::new(Session { id: issued, version: chosen_version(&result)? });
+        drop(self.post(Some(&new), &notification("notifications/initialized"), self.at.silence).await?);
+        *session = Some(new.clone());
+        Ok(new)
+    }
+
+    /// Lets go of a session that the server does not know any more, unless another has done so.
+    async fn forget(&self, old: &Arc<Session>) {
+        let mut session = self.session.lock().await;
+        if session.as_ref().is_some_and(|known| Arc::ptr_eq(known, old)) {
+            *session = None;
+        }
+    }
+
+    fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    async fn post(
+        &self,
+        session: Option<&Session>,
+        body: &Json,
+        silence: Duration,
+    ) -> Result<Answer, McpError> {
+        let mut headers = self.at.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        if let Some(session) = session {
+            if let Some(id) = &session.id {
+                headers.insert(SESSION, id.clone());
+            }
+            if let Ok(version) = HeaderValue::from_str(&session.version) {
+                headers.insert(PROTOCOL, version);
+            }
+        }
+        let body = Bytes::from(body.to_string());
+        let request = Request { method: Method::POST, url: &self.at.url, headers, body, silence };
+        let mut answer =
+            self.at.door.send(request).await.map_err(|error| McpError::Unreachable(error.to_string()))?;
+        let status = answer.response.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        if status.as_u16() == 404 && session.is_some_and(|session| session.id.is_some()) {
+            return Err(McpError::Expired);
+        }
+        if status.as_u16() == 401 {
+            return Err(McpError::Broken(
+                "the server wants to know who calls (401); set headers_env or headers".into(),
+            ));
+        }
+        let body = whole(&mut answer, self.at.answer_bytes_max).await.unwrap_or_default();
+        // Some servers refuse in the language itself.
+        let told = serde_json::from_slice::<Json>(&body).map(|body| incoming(&body)).unwrap_or_default();
+        for one in told {
+            if let Incoming::Answer { result: Err(error), .. } = one {
+                return Err(error);
+            }
+        }
+        let message = format!("the server answered with status {}: {}", status.as_u16(), excerpt(&body));
+        Err(if status.is_server_error() { McpError::Unreachable(message) } else { McpError::Broken(message) })
+    }
+
+    /// The result of a request out of whatever comes.
+    async fn result(
+        &self,
+        session: Option<&Session>,
+        answer: &mut Answer,
+        id: u64,
+        silence: Duration,
+    ) -> Result<Json, McpError> {
+        let broken = |message: String| McpError::Broken(message);
+        if content_type(answer) != "text/event-stream" {
+            let body = whole(answer, self.at.answer_bytes_max).await.map_err(broken)?;
+            let body = serde_json::from_slice(&body)
+                .map_err(|error| broken(format!("the server's answer is no JSON: {error}")))?;
+            return match self.look(session, &body, id, silence).await? {
+                Some(result) => result,
+                None => Err(broken("the server's answer answers something else".into())),
+            };
+        }
+        let (mut decoder, mut events, mut total) = (Decoder::default(), Vec::new(), 0);
+        loop {
+            let piece = answer.piece().await.map_err(|error| broken(error.to_string()))?;
+            match &piece {
+                Some(bytes) => decoder.feed(bytes, &mut events),
+                None => decoder.finish(&mut events),
+            }
+            .map_err(|error| broken(error.to_string()))?;
+            total += piece.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            if total > self.at.answer_bytes_max {
+                let max = self.at.answer_bytes_max;
+                return Err(broken(format!("the answer has more than {max} bytes (tools.answer_bytes_max)")));
+            }
+            for event in events.drain(..) {
+                // Servers keep a stream alive by events without content.
+                let Ok(body) = serde_json::from_str::<Json>(&event) else { continue };
+                if let Some(result) = self.look(session, &body, id, silence).await? {
+                    return result;
+                }
+            }
+            if piece.is_none() {
+                return Err(broken("the server's stream ended without an answer".into()));
+            }
+        }
+    }
+
+    /// Looks at a message; what the server asks is answered at once.
+    async fn look(
+        &self,
+        session: Option<&Session>,
+        body: &Json,
+        wanted: u64,
+        silence: Duration,
+    ) -> Result<Option<Result<Json, McpError>>, McpError> {
+        let mut found = None;
+        for one in incoming(body) {
+            match one {
+                Incoming::Answer { id, result } if id == wanted => found = Some(result),
+                Incoming::Answer { .. } | Incoming::Other => {}
+                Incoming::Request { answer } => drop(self.post(session, &answer, silence).await?),
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[async_trait::async_trait]
+impl Transport for StreamableHttp {
+    async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
+        self.ask(method, &params, silence).await.map_err(|error| self.at.hidden(error))
+    }
+}
+
+impl StreamableHttp {
+    async fn ask(&self, method: &str, params: &Json, silence: Duration) -> Result<Json, McpError> {
+        let mut is_second = false;
+        loop {
+            let session = self.session().await?;
+            let id = self.next_id();
+            let body = request(id, method, params);
+            let mut answer = match self.post(Some(&session), &body, silence).await {
+                // The server has not looked at it, so nothing is done twice.
+                Err(McpError::Expired) if !is_second => {
+                    is_second = true;
+                    self.forget(&session).await;
+                    continue;
+                }
+                answer => answer?,
+            };
+            return self.result(Some(&session), &mut answer, id, silence).await;
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! From an OpenAPI document to tools, by Dify's rules: names, parameters and their types.
+
+use reqwest::Method;
+use serde_json::{Value as Json, json};
+use tidemill_common::dsl::read_plain;
+use tidemill_common::nodes::tool::cast::cast;
+use tidemill_common::nodes::tool::{Declaration, Form, Parameter, ParameterType};
+use tidemill_common::value::JsonMap;
+use url::Url;
+
+/// The methods that are looked at, in this order.
+const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
+
+/// Where a parameter goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the path.
+    Path,
+    /// In the query.
+    Query,
+    /// In a header.
+    Header,
+    /// In a cookie.
+    Cookie,
+}
+
+/// A parameter that is not part of the body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outer {
+    /// Its name.
+    pub name: String,
+    /// Where it goes.
+    pub place: Place,
+    /// Whether it must be there.
+    pub required: bool,
+    /// What it is when it is not given.
+    pub default: Option<Json>,
+}
+
+/// The body of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Body {
+    /// The first media type that it may have; the only one that is used.
+    pub media_type: String,
+    /// Its properties by name, as schemas.
+    pub properties: JsonMap,
+    /// Properties that must be there.
+    pub required: Vec<String>,
+}
+
+/// An operation, as a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operation {
+    /// What it says of itself.
+    pub declaration: Declaration,
+    /// The method.
+    pub method: Method,
+    /// Server and path; parameters of the path in braces.
+    pub url: String,
+    /// Parameters that are not part of the body.
+    pub outer: Vec<Outer>,
+    /// The body, if it has one.
+    pub body: Option<Body>,
+}
+
+/// Reads a document, YAML or JSON. `server` stands over those of the document.
+///
+/// # Errors
+/// Why it is not one, in Dify's words where there are some.
+pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String> {
+    let document = read_plain(text).map_err(|problem| problem.message)?;
+    if document.get("openapi").and_then(Json::as_str).is_none_or(str::is_empty) {
+        return Err("Only openapi is supported now.".into());
+    }
+    let listed = document.pointer("/servers/0/url").and_then(Json::as_str);
+    let server = server.or(listed).ok_or("No server found in the openapi yaml.")?.trim_end_matches('/');
+    Url::parse(server).map_err(|error| format!("the server {server:?} is no URL: {error}; set `server`"))?;
+    let paths =
+        document.get("paths").and_then(Json::as_object).ok_or("No paths found in the openapi yaml.")?;
+    let mut operations = Vec::new();
+    for (path, item) in paths {
+        let item = resolved(&document, item);
+        for method in METHODS {
+            if let Some(given) = item.get(method).and_then(Json::as_object) {
+                let shared = item.get("parameters").and_then(Json::as_array);
+                operations.push(operation(&document, server, path, method, given, shared));
+            }
+        }
+    }
+    Ok(operations)
+}
+
+fn operation(
+    document: &Json,
+    server: &str,
+    path: &str,
+    method: &str,
+    given: &JsonMap,
+    shared: Option<&Vec<Json>>,
+) -> Operation {
+    let own = given.get("parameters").and_then(Json::as_array);
+    let listed = shared.into_iter().chain(own).flatten().map(|one| resolved(document, one));
+    let mut outer: Vec<Outer> = Vec::new();
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for one in listed {
+        let Some((place, name)) = place_of(one) else { continue };
+        let schema = resolved(document, one.get("schema").unwrap_or(&Json::Null));
+        let required = one.get("required").and_then(Json::as_bool).unwrap_or(false);
+        let described = text(one, "description").or_else(|| text(schema, "description"));
+        // The operation's own stands over what all operations of its path have.
+        outer.retain(|known| (known.place, known.name.as_str()) != (place, name));
+        parameters.retain(|known| known.name != name);
+        outer.push(Outer { name: name.into(), place, required, default: schema.get("default").cloned() });
+        parameters.push(parameter(name, schema, required, described));
+    }
+    let body = given.get("requestBody").and_then(|body| body_of(document, resolved(document, body)));
+    for (name, schema) in body.iter().flat_map(|body| &body.properties) {
+        let required = body.as_ref().is_some_and(|body| body.required.contains(name));
+        let schema = resolved(document, schema);
+        if !parameters.iter().any(|known| known.name == *name) {
+            parameters.push(parameter(name, schema, required, text(schema, "description")));
+        }
+    }
+    let described = ["description", "summary"]
+        .into_iter()
+        .find_map(|key| given.get(key).and_then(Json::as_str).filter(|text| !text.is_empty()));
+    let id = given.get("operationId").and_then(Json::as_str).filter(|id| !id.is_empty());
+    let declaration = Declaration {
+        name: id.map_or_else(|| name_of(path, method), str::to_owned),
+        description: described.unwrap_or_default().to_owned(),
+        parameters,
+        takes_more: false,
+        has_output_schema: false,
+    };
+    let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or(Method::GET);
+    Operation { declaration, method, url: format!("{server}{path}"), outer, body }
+}
+
+/// The name of an operation that has none.
+fn name_of(path: &str, method: &str) -> String {
+    let kept: String = path.chars().filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).collect();
+    format!("{}_{method}", if kept.is_empty() { "<root>" } else { &kept })
+}
+
+fn place_of(one: &Json) -> Option<(Place, &str)> {
+    let place = match one.get("in").and_then(Json::as_str)? {
+        "path" => Place::Path,
+        "query" => Place::Query,
+        "header" => Place::Header,
+        "cookie" => Place::Cookie,
+        _ => return None,
+    };
+    Some((place, one.get("name").and_then(Json::as_str)?))
+}
+
+fn body_of(document: &Json, body: &Json) -> Option<Body> {
+    let (media_type, content) = body.get("content")?.as_object()?.iter().next()?;
+    let schema = resolved(document, content.get("schema").unwrap_or(&Json::Null));
+    let properties = schema.get("properties").and_then(Json::as_object).cloned().unwrap_or_default();
+    let properties =
+        properties.into_iter().map(|(name, one)| (name, resolved(document, &one).clone())).collect();
+    let required = schema.get("required").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+    let required = required.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+    Some(Body { media_type: media_type.clone(), properties, required })
+}
+
+/// Follows a `$ref` within the document; what leads nowhere stays.
+fn resolved<'a>(document: &'a Json, value: &'a Json) -> &'a Json {
+    let mut at = value;
+    // A chain of references is short; one that is long is a circle.
+    for _ in 0..16 {
+        let Some(reference) = at.get("$ref").and_then(Json::as_str) else { return at };
+        let Some(next) = reference.strip_prefix('#').and_then(|path| document.pointer(path)) else {
+            return at;
+        };
+        at = next;
+    }
+    at
+}
+
+fn text<'a>(value: &'a Json, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Json::as_str)
+}
+
+fn parameter(name: &str, schema: &Json, required: bool, description: Option<&str>) -> Parameter {
+    let ty = type_of(schema);
+    let is_list = ty == ParameterType::Array;
+    let default = schema.get("default").filter(|default| !default.is_null() && !is_list);
+    Parameter {
+        name: name.into(),
+        ty,
+        form: Form::Llm,
+        required,
+        default: default.and_then(|default| cast(ty, default).ok()),
+        options: Vec::new(),
+        description: description.unwrap_or_default().into(),
+        schema: match ty {
+            ParameterType::Array | ParameterType::Object => Some(schema.clone()),
+            _ => schema.get("enum").map(|options| json!({"enum": options})),
+        },
+    }
+}
+
+fn type_of(schema: &Json) -> ParameterType {
+    // Of a list of types the first that says something.
+    let named = match schema.get("type") {
+        Some(Json::Array(types)) => types.iter().filter_map(Json::as_str).find(|ty| *ty != "null"),
+        other => other.and_then(Json::as_str),
+    };
+    match named {
+        Some("integer" | "number") => ParameterType::Number,
+        Some("boolean") => ParameterType::Boolean,
+        Some("array") if is_file(schema.get("items").unwrap_or(&Json::Null)) => ParameterType::Files,
+        Some("array") => ParameterType::Array,
+        Some("object") => ParameterType::Object,
+        Some("string") if is_file(schema) => ParameterType::File,
+        Some(_) | None => ParameterType::String,
+    }
+}
+
+/// Whether a schema is that of a file.
+pub(super) fn is_file(schema: &Json) -> bool {
+    text(schema, "type") == Some("string") && text(schema, "format") == Some("binary")
+}

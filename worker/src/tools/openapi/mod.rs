@@ -1,0 +1,184 @@
+//! Custom API tools: an OpenAPI document whose operations are tools.
+//!
+//! In the order of a call: [`document`] reads the document once, [`request`] puts a call together, [`answer`] makes
+//! messages of what comes back. Calls go out through the guard: the document chose the address.
+
+pub mod answer;
+pub mod document;
+pub mod request;
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT_ENCODING, HeaderName, HeaderValue};
+use tidemill_common::nodes::tool::Declaration;
+use tidemill_common::nodes::tool::config::{ApiConfig, AuthType};
+
+use super::door::{address, secret};
+use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError};
+use crate::http::watch::Waits;
+use crate::http::{Call, CallError};
+use document::Operation;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// What can be unpacked.
+const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
+
+/// How a call says who calls.
+enum Credentials {
+    None,
+    Header(HeaderName, HeaderValue),
+    Query(String, String),
+}
+
+/// See the module.
+pub struct OpenApi {
+    operations: Vec<Operation>,
+    credentials: Credentials,
+    connect: Duration,
+    read: Duration,
+}
+
+impl OpenApi {
+    /// Reads the document and the credentials.
+    ///
+    /// # Errors
+    /// A setting, or a document, that cannot be used.
+    pub(super) fn new(
+        id: &str,
+        config: &ApiConfig,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ToolSettingError> {
+        let wrong = |key: &str, reason: String| ToolSettingError::new(format!("api.\"{id}\".{key}"), reason);
+        let text = std::fs::read(&config.spec)
+            .map_err(|error| wrong("spec", format!("cannot read {:?}: {error}", config.spec)))?;
+        if !config.server.is_empty() {
+            address(&format!("api.\"{id}\".server"), &config.server)?;
+        }
+        let server = Some(config.server.as_str()).filter(|server| !server.is_empty());
+        let operations = document::read(&text, server)
+            .map_err(|reason| wrong("spec", format!("{:?}: {reason}", config.spec)))?;
+        let key = match config.api_key_env.as_str() {
+            "" => config.api_key_value.0.clone(),
+            name => variable(name).ok_or_else(|| {
+                wrong("api_key_env", format!("there is no variable {name} in the environment"))
+            })?,
+        };
+        if config.auth_type != AuthType::None && key.is_empty() {
+            return Err(wrong("api_key_value", "Missing api_key_value".into()));
+        }
+        let credentials = match config.auth_type {
+            AuthType::None => Credentials::None,
+            AuthType::ApiKeyHeader => {
+                let name = &config.api_key_header;
+                let parsed =
+                    name.parse().map_err(|_| wrong("api_key_header", format!("{name:?} is no header")))?;
+                let value = secret(&config.api_key_header_prefix.before(&key));
+                Credentials::Header(
+                    parsed,
+                    value.ok_or_else(|| wrong("api_key_value", "it cannot be sent".into()))?,
+                )
+            }
+            AuthType::ApiKeyQuery => Credentials::Query(config.api_key_query_param.clone(), key),
+        };
+        let seconds = Duration::from_secs;
+        Ok(Self {
+            operations,
+            credentials,
+            connect: seconds(config.connect_seconds),
+            read: seconds(config.read_seconds),
+        })
+    }
+
+    fn operation(&self, tool: &ToolName<'_>) -> Result<&Operation, ToolError> {
+        let found = self.operations.iter().find(|one| one.declaration.name == tool.tool);
+        found.ok_or_else(|| {
+            ToolError::unavailable(format!(
+                "the document of provider {} has no operation {}",
+                tool.provider_id, tool.tool
+            ))
+        })
+    }
+
+    async fn call(&self, operation: &Operation, call: ToolCall<'_>) -> Result<Call, ToolError> {
+        let wrong = |message: String| ToolError::new(Stage::Tool, message);
+        let mut request = request::assemble(operation, call).await.map_err(wrong)?;
+        let mut private = Vec::new();
+        match &self.credentials {
+            Credentials::None => {}
+            Credentials::Header(name, value) => {
+                request.headers.insert(name.clone(), value.clone());
+                private.push(name.clone());
+            }
+            Credentials::Query(name, value) => {
+                request.url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        if call.sends_key
+            && !request.headers.contains_key(IDEMPOTENCY_KEY)
+            && let Ok(key) = HeaderValue::from_str(call.idempotency_key)
+        {
+            request.headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        request.headers.entry(ACCEPT_ENCODING).or_insert(PACKINGS);
+        let bounds = &call.http.bounds;
+        Ok(Call {
+            method: operation.method.clone(),
+            url: request.url,
+            headers: request.headers,
+            body: request.body,
+            private,
+            waits: Waits { connect: self.connect, write: bounds.write, read: self.read },
+            verify: bounds.ssl_verify,
+        })
+    }
+
+    /// A text of the other side, without the key that it may repeat.
+    fn without_key(&self, text: &str) -> String {
+        let key = match &self.credentials {
+            Credentials::None => None,
+            Credentials::Header(_, value) => {
+                value.to_str().ok().map(|value| value.rsplit(' ').next().unwrap_or(value).to_owned())
+            }
+            Credentials::Query(_, value) => Some(value.clone()),
+        };
+        match key {
+            Some(key) if !key.is_empty() => text.replace(&key, "***"),
+            Some(_) | None => text.to_owned(),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl ToolRuntime for OpenApi {
+    async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
+        self.operation(tool).map(|operation| Some(operation.declaration.clone()))
+    }
+
+    async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
+        Ok(self.operations.iter().map(|operation| operation.declaration.clone()).collect())
+    }
+
+    async fn invoke(
+        &self,
+        tool: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        let operation = self.operation(tool)?;
+        let sent = call.http.send(self.call(operation, call).await?).await;
+        let answer = sent.map_err(|error| {
+            let message = self.without_key(&error.to_string());
+            let passing = matches!(error, CallError::TimedOut(..) | CallError::Transport(_));
+            let error = ToolError::new(Stage::Tool, message);
+            if passing { error.passing() } else { error }
+        })?;
+        let messages = answer::messages(answer, operation, &call.http.bounds).await;
+        let messages =
+            messages.map_err(|error| ToolError { message: self.without_key(&error.message), ..error })?;
+        messages.into_iter().for_each(sink);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
