@@ -261,6 +261,16 @@ impl ExecutionId {
         name.push_str(node.as_str());
         Self(name_based(&run.0, name.as_bytes()))
     }
+
+    /// Room for [`Self::encode`].
+    pub(crate) const fn buffer() -> [u8; 36] {
+        [0; 36]
+    }
+
+    /// The id as text, without a string of its own.
+    pub(crate) fn encode<'a>(&self, buffer: &'a mut [u8; 36]) -> &'a str {
+        self.0.hyphenated().encode_lower(buffer)
+    }
 }
 impl FromStr for ExecutionId {
     type Err = IdError;

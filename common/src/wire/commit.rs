@@ -12,7 +12,8 @@ use super::state::{
     RESPONSE_FIELD, container_field, held_json, node_field, node_json, response_json, stream_field,
     stream_json, variable_field, variable_json,
 };
-use super::value::{NamedJson, OutputsJson, StoredJson};
+use super::text::{named_text, stored_text};
+use super::value::OutputsJson;
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
@@ -286,7 +287,7 @@ fn write_open(run: &RunState, changes: &Changes, state: &mut Vec<(String, Option
     }
     for key in &changes.nested {
         let values = run.nested.get(key);
-        let json = values.map(|values| serde_json::to_string(&NamedJson(values)).unwrap_or_default());
+        let json = values.map(named_text);
         state.push((format!("r:{key}"), json));
     }
     if changes.control {
@@ -322,7 +323,7 @@ fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> 
                 value.clone()
             }
         };
-        fields.push((format!("v:{name}"), serde_json::to_string(&StoredJson(&value)).unwrap_or_default()));
+        fields.push((format!("v:{name}"), stored_text(&value)));
     }
     let others = run.graph.conversation.iter().map(|variable| &*variable.name);
     let kept = others

@@ -1,12 +1,11 @@
 //! What an execution left for the record, as JSON inside facts and events: fields at their default are left out.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value as Json;
 
 use super::WireError;
 use super::breakpoint::{updates_from_json, updates_json};
 use super::fields::Fields;
+use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
 use crate::machine::changes::Record;
 use crate::machine::fact::NamedValues;
@@ -14,40 +13,42 @@ use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage};
 use crate::value::JsonMap;
 
 /// Writes the fields of a record into an object that is being written.
-pub(crate) fn write_record<M: SerializeMap>(map: &mut M, record: &Record) -> Result<(), M::Error> {
+pub(crate) fn write_record(object: &mut ObjectText, record: &Record) {
     let mut named = |key: &'static str, values: &NamedValues| {
-        if values.is_empty() { Ok(()) } else { map.serialize_entry(key, &NamedJson(values)) }
+        if !values.is_empty() {
+            object.named(key, values);
+        }
     };
-    named("inputs", &record.inputs)?;
-    named("process_data", &record.process_data)?;
-    named("outputs", &record.outputs)?;
+    named("inputs", &record.inputs);
+    named("process_data", &record.process_data);
+    named("outputs", &record.outputs);
     if !record.rounds.is_empty() {
-        map.serialize_entry("metadata", &with_rounds(record))?;
+        object.value("metadata", &with_rounds(record));
     } else if !record.metadata.is_empty() {
-        map.serialize_entry("metadata", &record.metadata)?;
+        object.value("metadata", &record.metadata);
     }
     if !record.handle.is_empty() && record.handle != SOURCE_HANDLE {
-        map.serialize_entry("handle", &record.handle)?;
+        object.text("handle", &record.handle);
     }
     if let Some(usage) = &record.usage {
-        map.serialize_entry("usage", &UsageJson(usage))?;
+        // As `outputs.usage` shows it; the counters are read out of it.
+        object.value("usage", &usage.record);
     }
     if !record.error.is_empty() {
-        map.serialize_entry("error", &record.error)?;
+        object.text("error", &record.error);
     }
     if !record.error_type.is_empty() {
-        map.serialize_entry("error_type", &record.error_type)?;
+        object.text("error_type", &record.error_type);
     }
     if let Some(ms) = record.retry_hint {
-        map.serialize_entry("retry_after_ms", &ms)?;
+        object.number("retry_after_ms", ms);
     }
     if !record.updates.is_empty() {
-        map.serialize_entry("updates", &updates_json(&record.updates))?;
+        object.value("updates", &updates_json(&record.updates));
     }
     if let Some(pause) = &record.pause {
-        map.serialize_entry("pause", &pause.to_json())?;
+        object.value("pause", &pause.to_json());
     }
-    Ok(())
 }
 
 /// Metadata of a loop, with its variables after each round.
@@ -83,15 +84,6 @@ pub(crate) fn read_record(map: &mut Fields) -> Result<Record, WireError> {
         // Only the engine ends a loop, and it has them.
         rounds: Vec::new(),
     })
-}
-
-/// The usage object as `outputs.usage` shows it; the counters are read out of it.
-struct UsageJson<'a>(&'a Usage);
-
-impl Serialize for UsageJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        self.0.record.serialize(s)
-    }
 }
 
 /// A usage object as it was written.

@@ -69,7 +69,8 @@ fn write_blob<M: SerializeMap>(map: &mut M, blob: &BlobRef) -> Result<(), M::Err
     Ok(())
 }
 
-fn is_plain(segment: &Segment) -> bool {
+/// Whether a value's JSON alone says all of it.
+pub(crate) fn is_plain(segment: &Segment) -> bool {
     infer_type(&segment.value) == segment.ty && segment.value.get(MARK).is_none()
 }
 
