@@ -282,9 +282,9 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
 }
 
 /// A fact that is about the run and not about a job.
-fn command(kind: &str, map: &mut Fields) -> Result<Option<Fact>, WireError> {
-    let text = |map: &Fields, key: &str| map.text(key).map(str::to_string);
-    let reason = |map: &Fields, default: &str| map.text("reason").unwrap_or(default).into();
+fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> {
+    let text = |map: &Fields<'_>, key: &str| map.text(key).map(str::to_string);
+    let reason = |map: &Fields<'_>, default: &str| map.text("reason").unwrap_or(default).into();
     Ok(Some(match kind {
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
@@ -302,12 +302,12 @@ fn command(kind: &str, map: &mut Fields) -> Result<Option<Fact>, WireError> {
     }))
 }
 
-fn read_job(map: &Fields, graph: &Graph) -> Result<JobRef, WireError> {
+fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireError> {
     let (text, number) = (|key| map.text(key), |key| map.number(key));
     let node = text("node").ok_or_else(|| WireError::malformed(WHAT, "node is missing"))?;
     let ix = graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })?;
     Ok(JobRef {
-        frame: FramePath::from(text("frame").unwrap_or("")),
+        frame: text("frame").map(FramePath::from).unwrap_or_default(),
         node: ix,
         attempt: number("attempt").ok_or_else(|| WireError::malformed(WHAT, "attempt is missing"))?,
         entry: text("job")
@@ -321,7 +321,7 @@ fn read_job(map: &Fields, graph: &Graph) -> Result<JobRef, WireError> {
     })
 }
 
-fn time(map: &Fields, key: &str) -> Result<Timestamp, WireError> {
+fn time(map: &Fields<'_>, key: &str) -> Result<Timestamp, WireError> {
     map.get(key)
         .and_then(Json::as_i64)
         .map(Timestamp::from_micros)

@@ -89,26 +89,26 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
     Ok(Job {
         run,
         graph: GraphHash(text("graph")?.into()),
-        frame: FramePath::from(map.text("frame").unwrap_or_default()),
-        node: NodeId::from(text("node")?.to_string()),
+        frame: map.text("frame").map(FramePath::from).unwrap_or_default(),
+        node: NodeId::from(text("node")?),
         execution: text("execution")?.parse().map_err(|e| WireError::malformed(WHAT, e))?,
         attempt: map.number("attempt").ok_or_else(|| missing("attempt"))?,
         delivered: map.number("delivered").unwrap_or(0),
         streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
-        phase: phase(map.get("phase"))?,
+        phase: phase(map.text("phase"))?,
         inputs,
         options,
     })
 }
 
 /// A part that is not known is not taken for the whole.
-fn phase(value: Option<&Json>) -> Result<Option<Phase>, WireError> {
-    let Some(name) = value.and_then(Json::as_str) else { return Ok(None) };
+fn phase(name: Option<&str>) -> Result<Option<Phase>, WireError> {
+    let Some(name) = name else { return Ok(None) };
     let unknown = || WireError::Unknown { what: "a part of a container", kind: name.to_string() };
     Phase::from_name(name).map(Some).ok_or_else(unknown)
 }
 
-fn inputs(value: Option<Field>) -> Result<Vec<(String, String, Stored)>, WireError> {
+fn inputs(value: Option<Field<'_>>) -> Result<Vec<(String, String, Stored)>, WireError> {
     let Some(Field::Object(nodes)) = value else { return Ok(Vec::new()) };
     let mut inputs = Vec::new();
     for (node, names) in nodes {
@@ -116,7 +116,7 @@ fn inputs(value: Option<Field>) -> Result<Vec<(String, String, Stored)>, WireErr
             return Err(WireError::malformed(WHAT, format!("inputs of {node} are no object")));
         };
         for (name, value) in names {
-            inputs.push((node.clone(), name, stored_from_field(value)?));
+            inputs.push((node.to_string(), name.into_owned(), stored_from_field(value)?));
         }
     }
     Ok(inputs)

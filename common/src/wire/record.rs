@@ -62,7 +62,7 @@ fn with_rounds(record: &Record) -> JsonMap {
 }
 
 /// Reads the fields of a record out of an object.
-pub(crate) fn read_record(map: &mut Fields) -> Result<Record, WireError> {
+pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
     Ok(Record {
         inputs: named_from_field(map.take("inputs"))?,
         process_data: named_from_field(map.take("process_data"))?,

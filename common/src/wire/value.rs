@@ -9,6 +9,8 @@
 //! | secret | `{"$tm":"secret","name":"KEY"}` |
 //! | joined text | `{"$tm":"joined","parts":[…]}` |
 
+use std::borrow::Cow;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value as Json;
 
@@ -169,21 +171,25 @@ pub fn stored_from_json(value: Json) -> Result<Stored, WireError> {
 }
 
 /// As [`stored_from_json`], of a message's field.
-pub(crate) fn stored_from_field(field: Field) -> Result<Stored, WireError> {
+pub(crate) fn stored_from_field(field: Field<'_>) -> Result<Stored, WireError> {
     match field {
         Field::Plain(json) => Ok(Stored::Inline(Segment::infer(json))),
+        Field::Text(text) => Ok(Stored::Inline(Segment::string(text))),
         Field::Object(fields) => stored_from_json(Json::Object(fields.into_map())),
     }
 }
 
 /// As [`named_from_json`], of a message's field.
-pub(crate) fn named_from_field(field: Option<Field>) -> Result<NamedValues, WireError> {
+pub(crate) fn named_from_field(field: Option<Field<'_>>) -> Result<NamedValues, WireError> {
     match field {
         None | Some(Field::Plain(Json::Null)) => Ok(Vec::new()),
         Some(Field::Object(fields)) => {
-            fields.into_iter().map(|(name, value)| Ok((name, stored_from_field(value)?))).collect()
+            let named = |(name, value): (Cow<'_, str>, _)| Ok((name.into_owned(), stored_from_field(value)?));
+            fields.into_iter().map(named).collect()
         }
-        Some(Field::Plain(_)) => Err(WireError::malformed("named values", "not an object")),
+        Some(Field::Text(_) | Field::Plain(_)) => {
+            Err(WireError::malformed("named values", "not an object"))
+        }
     }
 }
 
