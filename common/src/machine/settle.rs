@@ -21,7 +21,6 @@ pub(super) fn succeeded(
     finished_at: Timestamp,
     mut record: Record,
 ) {
-    let handle: Arc<str> = if record.handle.is_empty() { SOURCE_HANDLE } else { &record.handle }.into();
     let updates = std::mem::take(&mut record.updates);
     let end = close(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
     for (of, name, value) in updates {
@@ -32,7 +31,8 @@ pub(super) fn succeeded(
     if cx.run.graph.node(node).kind == NodeKind::LoopEnd {
         containers::loop_end(cx, frame, node);
     }
-    go_on(cx, frame, node, &handle, &end);
+    let handle = if end.record.handle.is_empty() { SOURCE_HANDLE } else { &end.record.handle };
+    go_on(cx, frame, node, handle, &end);
     cx.tell(EventKind::NodeRunSucceeded(end));
     cx.close_entry();
     end_of_run::check_limits(cx);
