@@ -107,6 +107,7 @@ pub(super) fn failed(
         record.outputs.push((name.to_string(), value));
     }
     record.metadata = crate::value::JsonMap::from_iter([("error_strategy".into(), strategy_name.into())]);
+    record.durations = None;
     record.handle = handle.to_string();
     let end = close(cx, frame, node, finished_at, record, status);
     if graph.node(node).kind.spec().execution == ExecutionType::Branch && handle == SOURCE_HANDLE {

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::WireError;
 use super::open::pause_json;
-use super::record::write_record;
+use super::record::{write_completed, write_record};
 use super::text::ObjectText;
 use super::value::{OutputsJson, StoredJson};
 use crate::graph::Graph;
@@ -203,14 +203,8 @@ fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             }
         }
         EventKind::NodeRunBodyEnded { end, steps, reason } => {
-            match reason {
-                None => write_end(object, end, graph),
-                Some(reason) => {
-                    let mut end = end.clone();
-                    end.record.metadata.insert("completed_reason".into(), (*reason).into());
-                    write_end(object, &end, graph);
-                }
-            }
+            write_times(object, end, graph);
+            write_completed(object, &end.record, *reason);
             object.number("steps", *steps);
         }
         EventKind::GraphRunSucceeded { outputs } => object.value("outputs", &OutputsJson(outputs)),
@@ -294,10 +288,14 @@ fn write_about(object: &mut ObjectText, about: &About, graph: &Graph) {
 }
 
 fn write_end(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
+    write_times(object, end, graph);
+    write_record(object, &end.record);
+}
+
+fn write_times(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
     write_about(object, &end.about, graph);
     object.value("start_at", &end.started_at.seconds_f64());
     object.value("finished_at", &end.finished_at.seconds_f64());
-    write_record(object, &end.record);
 }
 
 /// An event as it was read.

@@ -14,6 +14,11 @@ use crate::value::JsonMap;
 
 /// Writes the fields of a record into an object that is being written.
 pub(crate) fn write_record(object: &mut ObjectText, record: &Record) {
+    write_completed(object, record, None);
+}
+
+/// As [`write_record`]; `completed` says in the metadata why a loop ended.
+pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, completed: Option<&str>) {
     let mut named = |key: &'static str, values: &NamedValues| {
         if !values.is_empty() {
             object.named(key, values);
@@ -22,11 +27,7 @@ pub(crate) fn write_record(object: &mut ObjectText, record: &Record) {
     named("inputs", &record.inputs);
     named("process_data", &record.process_data);
     named("outputs", &record.outputs);
-    if !record.rounds.is_empty() {
-        object.value("metadata", &with_rounds(record));
-    } else if !record.metadata.is_empty() {
-        object.value("metadata", &record.metadata);
-    }
+    write_metadata(object, record, completed);
     if !record.handle.is_empty() && record.handle != SOURCE_HANDLE {
         object.text("handle", &record.handle);
     }
@@ -51,14 +52,27 @@ pub(crate) fn write_record(object: &mut ObjectText, record: &Record) {
     }
 }
 
-/// Metadata of a loop, with its variables after each round.
-fn with_rounds(record: &Record) -> JsonMap {
-    let variables = |values| serde_json::to_value(NamedJson(values)).unwrap_or_default();
-    let rounds: JsonMap =
-        record.rounds.iter().map(|(at, values)| (at.to_string(), variables(values))).collect();
-    let mut metadata = record.metadata.clone();
-    metadata.insert("loop_variable_map".into(), Json::Object(rounds));
-    metadata
+fn write_metadata(object: &mut ObjectText, record: &Record, completed: Option<&str>) {
+    let Record { metadata, durations, rounds, .. } = record;
+    if metadata.is_empty() && durations.is_none() && rounds.is_empty() && completed.is_none() {
+        return;
+    }
+    object.open("metadata");
+    metadata.iter().for_each(|(name, value)| object.foreign(name, value));
+    if let Some(durations) = durations {
+        object.open(durations.name);
+        durations.seconds.iter().for_each(|(at, seconds)| object.numbered(*at, seconds));
+        object.close();
+    }
+    if let Some(reason) = completed {
+        object.text("completed_reason", reason);
+    }
+    if !rounds.is_empty() {
+        object.open("loop_variable_map");
+        rounds.iter().for_each(|(at, values)| object.numbered(*at, &NamedJson(values)));
+        object.close();
+    }
+    object.close();
 }
 
 /// Reads the fields of a record out of an object.
@@ -81,7 +95,8 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
             Some(pause) => Some(Box::new(PauseRequest::from_json(&pause)?)),
             None => None,
         },
-        // Only the engine ends a loop, and it has them.
+        // Only the engine ends a container, and it has them.
+        durations: None,
         rounds: Vec::new(),
     })
 }

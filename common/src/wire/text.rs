@@ -91,6 +91,23 @@ impl ObjectText {
         self.put(value);
     }
 
+    /// Anything, under a name that is not one of ours.
+    pub(crate) fn foreign(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        self.comma();
+        self.put_text(name);
+        self.bytes.push(b':');
+        self.put(value);
+    }
+
+    /// Anything, under a number.
+    pub(crate) fn numbered(&mut self, number: u32, value: &(impl Serialize + ?Sized)) {
+        self.comma();
+        self.bytes.push(b'"');
+        self.put_number(number);
+        self.bytes.extend_from_slice(b"\":");
+        self.put(value);
+    }
+
     /// A stored value.
     pub(crate) fn stored(&mut self, name: &'static str, value: &Stored) {
         self.name(name);
@@ -237,6 +254,7 @@ mod tests {
         let named = vec![("a \"b\"".to_string(), stored(json!({"x": [1, null]}))), ("c".into(), typed.clone())];
         let grouped = [("n", "x", "1"), ("m", "x", "2"), ("n", "y", "\t3")];
         let grouped = grouped.map(|(n, x, v)| (n.to_string(), x.to_string(), stored(v.into())));
+        let null = Json::Null;
         let mut object = ObjectText::with_capacity(16);
         object.text("text", "{");
         object.number("number", -17_i64);
@@ -246,6 +264,8 @@ mod tests {
         object.stored("stored", &typed);
         object.named("named", &named);
         object.named("none", &Vec::new());
+        object.foreign("d\n", &[1]);
+        object.numbered(7, &null);
         object.open("object");
         object.number("a", 1);
         object.number("b", 2);
@@ -253,7 +273,7 @@ mod tests {
         object.grouped("grouped", &grouped);
         let expected = json!({
             "text": "{", "number": -17, "execution": execution.to_string(), "entry": "17-3", "float": 1.5,
-            "stored": StoredJson(&typed), "named": NamedJson(&named), "none": {}, "object": {"a": 1, "b": 2},
+            "stored": StoredJson(&typed), "named": NamedJson(&named), "none": {}, "d\n": [1], "7": null, "object": {"a": 1, "b": 2},
             "grouped": {"n": {"x": "1", "y": "\t3"}, "m": {"x": "2"}},
         });
         assert_eq!(object.end(), expected.to_string());

@@ -112,7 +112,8 @@ impl RedisOwner {
     fn write_run(&self, pipe: &mut Pipeline, write: &RunWrite, number: u64) {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
         for (id, content) in &write.blobs {
-            pipe.cmd("SET").arg(keys.blob(shard, id)).arg(content);
+            command_of(pipe, "SET", 2, content.len());
+            pipe.arg(keys.blob(shard, id)).arg(content);
             pipe.cmd("HSET").arg(keys.blobs(run)).arg(id.as_str()).arg(content.len());
         }
         if !write.fields.is_empty() {
