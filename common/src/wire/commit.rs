@@ -92,6 +92,8 @@ pub struct RunWrite {
     pub held: Vec<String>,
     /// Entries of the event stream.
     pub entries: Vec<Vec<(&'static str, String)>>,
+    /// The number of the run's last event, with those: its stream has no more entries than that.
+    pub seq: u64,
     /// The status moved: from, to.
     pub status: Option<(RunStatus, RunStatus)>,
     /// When the run ended.
@@ -161,6 +163,7 @@ impl RunWrite {
                 .iter()
                 .map(|entry| entry.iter().map(|e| event::encode(e, graph)).collect())
                 .collect(),
+            seq: run.seq,
             status: changes.status_from.map(|from| (from, run.status)),
             ended_at: run.status.is_over().then_some(run.finished_at).flatten(),
             jobs: changes
@@ -221,6 +224,7 @@ impl RunWrite {
             held_cleared: false,
             held: Vec::new(),
             entries: vec![vec![(event::kind::GRAPH_RUN_FAILED, told.to_string())]],
+            seq: rest.seq + 1,
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
             jobs: Vec::new(),

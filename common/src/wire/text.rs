@@ -206,8 +206,7 @@ fn needs_no_escape(text: &str) -> bool {
     const PIECE: usize = 16;
     let escaped = |any: bool, byte: &u8| any | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
     let mut pieces = text.as_bytes().chunks_exact(PIECE);
-    pieces.all(|piece| !piece.iter().fold(false, escaped))
-        && !pieces.remainder().iter().fold(false, escaped)
+    pieces.all(|piece| !piece.iter().fold(false, escaped)) && !pieces.remainder().iter().fold(false, escaped)
 }
 
 #[cfg(test)]
@@ -251,7 +250,8 @@ mod tests {
         let run = RunId::new(1, 2, ShardId(3));
         let execution = ExecutionId::derive(&run, &FramePath::root(), &"n".into());
         let typed = Stored::Inline(Segment::new(SegmentType::ArrayString, json!([])));
-        let named = vec![("a \"b\"".to_string(), stored(json!({"x": [1, null]}))), ("c".into(), typed.clone())];
+        let named =
+            vec![("a \"b\"".to_string(), stored(json!({"x": [1, null]}))), ("c".into(), typed.clone())];
         let grouped = [("n", "x", "1"), ("m", "x", "2"), ("n", "y", "\t3")];
         let grouped = grouped.map(|(n, x, v)| (n.to_string(), x.to_string(), stored(v.into())));
         let null = Json::Null;

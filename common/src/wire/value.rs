@@ -187,9 +187,7 @@ pub(crate) fn named_from_field(field: Option<Field<'_>>) -> Result<NamedValues, 
             let named = |(name, value): (Cow<'_, str>, _)| Ok((name.into_owned(), stored_from_field(value)?));
             fields.into_iter().map(named).collect()
         }
-        Some(Field::Text(_) | Field::Plain(_)) => {
-            Err(WireError::malformed("named values", "not an object"))
-        }
+        Some(Field::Text(_) | Field::Plain(_)) => Err(WireError::malformed("named values", "not an object")),
     }
 }
 

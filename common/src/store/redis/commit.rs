@@ -126,7 +126,11 @@ impl RedisOwner {
         for (index, entry) in write.entries.iter().enumerate() {
             let bytes = entry.iter().map(|(kind, data)| kind.len() + data.len()).sum();
             command_of(pipe, "XADD", 5 + entry.len() * 2, bytes);
-            pipe.arg(keys.events(run)).arg("MAXLEN").arg("~").arg(self.run_events_max);
+            pipe.arg(keys.events(run));
+            // Each entry has an event or more: a run of few events needs no cut, and Redis no look for one.
+            if write.seq > self.run_events_max as u64 {
+                pipe.arg("MAXLEN").arg("~").arg(self.run_events_max);
+            }
             pipe.arg(EntryId::new(number, index as u64).spell());
             for (kind, data) in entry {
                 pipe.arg(*kind).arg(data);
