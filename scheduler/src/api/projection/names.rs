@@ -1,6 +1,8 @@
 //! Types of events around pauses and of what models think, beside those in [`tidemill_common::wire::event::kind`]; containers are told by what
 //! their types begin with.
 
+/// A line of an agent's log.
+pub(super) const AGENT_LOG: &str = "node_run_agent_log";
 /// A piece of what a model thinks.
 pub(super) const REASONING_CHUNK: &str = "node_run_reasoning_chunk";
 /// A node waits for somebody.

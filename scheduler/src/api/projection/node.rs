@@ -59,6 +59,23 @@ impl Projection {
         self.envelope("node_retry", data)
     }
 
+    /// A line of an agent's log, or how it stands now.
+    pub(super) fn agent_log(&self, record: &EventRecord) -> Json {
+        let told = record.data.get("data").cloned().unwrap_or_else(|| json!({}));
+        let data = json!({
+            "node_execution_id": told["node_execution_id"],
+            "id": told["message_id"],
+            "label": told["label"],
+            "parent_id": told["parent_id"],
+            "error": told["error"],
+            "status": told["status"],
+            "data": told["data"],
+            "metadata": told["metadata"],
+            "node_id": text(record, "node_id"),
+        });
+        self.envelope("agent_log", data)
+    }
+
     fn node_end(&self, record: &EventRecord, status: &str) -> Json {
         let (node, place) = (self.node(record), Place::of(record, &self.graph));
         let at = |key: &str| record.data.get(key).and_then(Json::as_f64);
