@@ -68,6 +68,12 @@ impl From<&Prompt> for Question {
 }
 
 impl Model {
+    /// Its limits.
+    #[cfg(test)]
+    pub(crate) fn limited_for_tests(&self) -> &Limited {
+        self.limited.as_ref().expect("it has limits")
+    }
+
     /// Its name, as the workflow has it.
     pub fn name(&self) -> &str {
         &self.name

@@ -15,7 +15,11 @@ local function level(kept, max, gone) return math.min(max, (tonumber(kept) or ma
 
 -- A call that has its turn keeps it: the answer to it was lost, or its worker, or its lease is renewed.
 if (tonumber(call('ZSCORE', K[2], id) or 0)) > now then
-  for at = 2, #K, 3 do call('ZADD', K[at], now + lease, id) end
+  for at = 1, #K, 3 do
+    call('ZADD', K[at + 1], now + lease, id)
+    call('EXPIRE', K[at], A[6])
+    call('EXPIRE', K[at + 1], A[6])
+  end
   return {'TAKEN'}
 end
 
