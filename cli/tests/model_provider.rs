@@ -67,8 +67,14 @@ impl Call {
         let variables = Start(vec![("q", Segment::string("tea"))]);
         let mut pieces = Vec::new();
         let mut on_delta = |piece: &str| pieces.push(piece.to_owned());
-        let result =
-            llm::run(&data, &node(), &variables, UndefinedNames::Empty, &providers, &mut on_delta).await;
+        let means = llm::Means {
+            undefined: UndefinedNames::Empty,
+            providers: &providers,
+            on_delta: &mut on_delta,
+            on_thought: &mut |_, _| {},
+            tell: &|_, _| {},
+        };
+        let result = llm::run(&data, &node(), &variables, means).await;
         (pieces, result)
     }
 }

@@ -79,6 +79,16 @@ impl RunId {
     pub fn uuid(&self) -> Uuid {
         self.0
     }
+
+    /// Room for [`Self::encode`].
+    pub(crate) const fn buffer() -> [u8; 36] {
+        [0; 36]
+    }
+
+    /// The id as text, without a string of its own.
+    pub(crate) fn encode<'a>(&self, buffer: &'a mut [u8; 36]) -> &'a str {
+        self.0.hyphenated().encode_lower(buffer)
+    }
 }
 
 impl FromStr for RunId {
@@ -223,7 +233,8 @@ fn unescaped(id: &str) -> Cow<'_, str> {
 }
 impl From<&str> for FramePath {
     fn from(text: &str) -> Self {
-        Self(text.into())
+        // The root's is shared by all.
+        if text.is_empty() { Self::root() } else { Self(text.into()) }
     }
 }
 impl fmt::Display for FramePath {
@@ -260,6 +271,16 @@ impl ExecutionId {
         name.push('/');
         name.push_str(node.as_str());
         Self(name_based(&run.0, name.as_bytes()))
+    }
+
+    /// Room for [`Self::encode`].
+    pub(crate) const fn buffer() -> [u8; 36] {
+        [0; 36]
+    }
+
+    /// The id as text, without a string of its own.
+    pub(crate) fn encode<'a>(&self, buffer: &'a mut [u8; 36]) -> &'a str {
+        self.0.hyphenated().encode_lower(buffer)
     }
 }
 impl FromStr for ExecutionId {
@@ -308,6 +329,14 @@ impl FromStr for EntryId {
             part.parse().map_err(|_| wrong())
         };
         Ok(Self { major: number(major)?, minor: number(minor)? })
+    }
+}
+impl EntryId {
+    /// As [`ToString`], which takes some hundred instructions more: a commit names a few entries for each step.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn spell(&self) -> String {
+        let (mut major, mut minor) = (itoa::Buffer::new(), itoa::Buffer::new());
+        [major.format(self.major), "-", minor.format(self.minor)].concat()
     }
 }
 impl fmt::Display for EntryId {

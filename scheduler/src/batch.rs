@@ -3,7 +3,6 @@
 //! A step that panics must not take the shard with it: the batch is thrown away and done again fact by fact, and the
 //! fact that panics fails its own run.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -100,7 +99,8 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Batch, Panicked> {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
-    let mut changes: HashMap<RunId, Changes> = HashMap::new();
+    // Those of the runs in `batch.touched`, each in the same place. A batch touches few runs.
+    let mut changes: Vec<Changes> = Vec::with_capacity(inputs.len());
     let mut jobs = 0;
     for input in inputs {
         batch.inputs += 1;
@@ -133,24 +133,25 @@ pub fn decide(
         let moment = Moment { now, commit: number, jobs };
         let stepped = catch_unwind(AssertUnwindSafe(|| step(run, fact, moment)));
         let ordered = stepped.map_err(|panic| {
-            let mut touched: Vec<RunId> = changes.keys().copied().collect();
+            let mut touched = batch.touched.clone();
             touched.push(id);
             Panicked { touched, reason: panic_text(&*panic) }
         })?;
         jobs += ordered.jobs.len() as u64;
         keep_timer(&mut batch, input, &ordered);
         if !ordered.is_empty() {
-            if !changes.contains_key(&id) {
-                batch.touched.push(id);
-            }
-            match changes.entry(id) {
-                Entry::Vacant(first) => drop(first.insert(ordered)),
-                Entry::Occupied(mut known) => known.get_mut().append(ordered),
+            match batch.touched.iter().position(|known| *known == id) {
+                Some(at) => changes[at].append(ordered),
+                None => {
+                    batch.touched.push(id);
+                    changes.push(ordered);
+                }
             }
         }
     }
-    for id in &batch.touched {
-        let (Some(run), Some(ordered)) = (cache.get(id), changes.remove(id)) else { continue };
+    batch.commit.writes.reserve(changes.len());
+    for (id, ordered) in batch.touched.iter().zip(changes) {
+        let Some(run) = cache.get(id) else { continue };
         if run.status.is_over() {
             batch.ended.push(*id);
         }

@@ -10,6 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 /// How long an answer takes: long enough for faults to hit calls.
 const TAKES: Duration = Duration::from_millis(150);
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nnoted";
+/// What calls of tools get: messages.
+const TOOL: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 45\r\n\r\n{\"messages\":[{\"type\":\"text\",\"text\":\"noted\"}]}";
+/// What whoever asks for the description of a tool gets; it is no call.
+const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
 /// What calls for `/file` get.
 const FILE: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: 5\r\n\r\n\x00\x01\x02\x03\xff";
@@ -62,7 +66,12 @@ async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::
     loop {
         let (mut length, mut key, mut line) = (0, None, String::new());
         stream.read_line(&mut line).await?;
-        let answer = if line.contains("/file") { FILE } else { ANSWER };
+        let answer = match &line {
+            line if line.starts_with("GET /tools/") => UNKNOWN,
+            line if line.contains("/tools/") => TOOL,
+            line if line.contains("/file") => FILE,
+            _ => ANSWER,
+        };
         let is_call = !std::mem::take(&mut line).is_empty();
         while is_call && stream.read_line(&mut line).await? > 0 && !line.trim().is_empty() {
             if let Some((name, value)) = line.split_once(':') {
@@ -80,8 +89,10 @@ async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
         let body = String::from_utf8_lossy(&body).into_owned();
-        ledger.lock().unwrap_or_else(PoisonError::into_inner).push(OutsideCall { body, key });
-        tokio::time::sleep(TAKES).await;
+        if answer != UNKNOWN {
+            ledger.lock().unwrap_or_else(PoisonError::into_inner).push(OutsideCall { body, key });
+            tokio::time::sleep(TAKES).await;
+        }
         stream.get_mut().write_all(answer).await?;
     }
 }

@@ -276,9 +276,10 @@ async fn tell(progress: &SharedProgress) -> Infallible {
 mod tests {
     use super::*;
     use crate::fake::{FakeJobs, core, run_id, until};
-    use serde_json::{Value as Json, json};
+    use serde_json::Value as Json;
     use std::sync::Arc;
     use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
+    use tidemill_common::value::Segment;
 
     fn progress(jobs: &Arc<FakeJobs>, streams: bool) -> SharedProgress {
         let name = JobName {
@@ -346,6 +347,39 @@ mod tests {
         assert_eq!(late.iter().map(|it| it.1).collect::<Vec<_>>(), ["started", "chunk"]);
         let unread = told(false, &[(5, "x"), (5, "y")], 40).await;
         assert_eq!(unread.iter().map(|it| it.1).collect::<Vec<_>>(), ["started"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn thoughts_are_gathered_and_keep_their_place_among_the_text() {
+        let jobs = FakeJobs::new();
+        let progress = progress(&jobs, true);
+        {
+            let mut progress = progress.lock();
+            progress.think("a", false);
+            progress.think("b", false);
+            progress.think("c", false);
+            progress.push("said");
+            progress.think("", true);
+        }
+        until("told", || jobs.state().facts.len() == 4).await;
+        let shown = |body: &Json| match body.get("events") {
+            Some(events) => json!([events[0][0], events[0][1]["chunk"], events[0][1]["is_final"]]),
+            None => json!([body["offset"], body["text"]]),
+        };
+        let told: Vec<Json> = jobs.state().facts.iter().map(|(_, body)| shown(body)).collect();
+        let thought = |text: &str, last: bool| json!(["node_run_reasoning_chunk", text, last]);
+        assert_eq!(told, [thought("a", false), thought("bc", false), json!([0, "said"]), thought("", true)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn text_that_the_output_does_not_repeat_to_the_byte_is_not_left_to_the_output() {
+        let jobs = FakeJobs::new();
+        let shared = progress(&jobs, true);
+        shared.lock().push("a\n\n\nb");
+        let output = |text: &str| NodeResult::outputs(vec![("text".into(), Segment::string(text))]);
+        assert!(shared.lock().is_in(&output("a\n\n\nb")));
+        assert!(!shared.lock().is_in(&output("a\n\nb")));
+        assert!(!shared.lock().is_in(&NodeResult::default()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -76,6 +76,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         retry_hint: failure.retry_after_ms,
         updates,
         pause: result.pause.map(Box::new),
+        durations: None,
         rounds: Vec::new(),
     };
     Spilled { record, failed, blobs }

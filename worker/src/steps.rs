@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::fact::Charge;
@@ -76,21 +77,19 @@ impl Steps {
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
     pub async fn begin(&self, step: &str) -> Begun {
-        loop {
-            match self.ask(step, false).await {
-                StepBegin::Begin { attempt, possible_duplicate } => {
-                    return Begun::Try(self.the_try(step, attempt, possible_duplicate));
-                }
-                StepBegin::Known(text) => match serde_json::from_str(&text) {
-                    Ok(result) => return Begun::Known(result),
-                    Err(error) => {
-                        // Written by nobody of ours.
-                        tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
-                        return self.lost().await;
-                    }
-                },
-                StepBegin::NotYours => return self.lost().await,
+        match self.ask(step, false).await {
+            StepBegin::Begin { attempt, possible_duplicate } => {
+                Begun::Try(self.the_try(step, attempt, possible_duplicate))
             }
+            StepBegin::Known(text) => match serde_json::from_str(&text) {
+                Ok(result) => Begun::Known(result),
+                Err(error) => {
+                    // Written by nobody of ours.
+                    tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
+                    self.lost().await
+                }
+            },
+            StepBegin::NotYours => self.lost().await,
         }
     }
 
@@ -110,9 +109,13 @@ impl Steps {
         let report = Report::Step { started_at: self.hand.started_at, events, charge };
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = result.to_string();
+        crash::pass(Place::StepMade);
         let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact));
         match self.until_answered(record).await {
-            StepKept::Kept => metrics::STEPS.count(),
+            StepKept::Kept => {
+                metrics::STEPS.count();
+                crash::pass(Place::StepKept);
+            }
             StepKept::NotYours => self.lost().await,
         }
     }
@@ -147,7 +150,9 @@ impl Steps {
     }
 
     async fn ask(&self, step: &str, another: bool) -> StepBegin {
-        self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await
+        let begun = self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await;
+        crash::pass(Place::StepBegun);
+        begun
     }
 
     fn jobs(&self) -> &dyn Jobs {

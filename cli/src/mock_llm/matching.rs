@@ -25,6 +25,7 @@ pub fn fits(matches: &Match, body: &Json) -> bool {
             .as_ref()
             .is_none_or(|part| texts_of(body, "system").any(|text| text.contains(part)))
         && matches.has_tools.is_none_or(|wanted| wanted == tools)
+        && matches.messages.is_none_or(|wanted| wanted == messages(body).len() as u64)
 }
 
 /// The text of the last user message; empty when there is none.

@@ -64,6 +64,8 @@ pub struct Match {
     pub system_contains: Option<String>,
     /// Whether tools are offered.
     pub has_tools: Option<bool>,
+    /// So many messages in all: a round of an agent.
+    pub messages: Option<u64>,
 }
 
 /// The text of a reply.
@@ -246,7 +248,14 @@ fn read_match(value: &Json) -> Result<Match, Wrong> {
             "equals" => read().map(|text| matches.equals = text),
             "system_contains" => read().map(|text| matches.system_contains = text),
             "has_tools" => truth(value).map(|truth| matches.has_tools = Some(truth)),
-            _ => Err(unknown("model, contains, equals, system_contains, has_tools")),
+            "messages" => match value.as_u64() {
+                Some(count) => {
+                    matches.messages = Some(count);
+                    Ok(())
+                }
+                None => Err(Wrong { key: String::new(), reason: format!("must be a number, not {value}") }),
+            },
+            _ => Err(unknown("model, contains, equals, system_contains, has_tools, messages")),
         };
         set.map_err(|wrong| Wrong { key: key.clone(), ..wrong })?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Node, NodeIx};
+use super::{Index, Node, NodeIx};
 use crate::ids::NodeId;
 use crate::nodes::NodeData;
 use crate::value::template::mention;
@@ -20,7 +20,7 @@ pub struct Body {
 }
 
 /// The bodies of all containers. None would mean that a rule about start nodes is missing.
-pub(super) fn bodies(nodes: &[Node], index: &HashMap<NodeId, NodeIx>) -> Option<HashMap<NodeIx, Body>> {
+pub(super) fn bodies(nodes: &[Node], index: &Index) -> Option<HashMap<NodeIx, Body>> {
     let mut bodies = HashMap::new();
     for (at, node) in places(nodes) {
         if let Some(start) = start_of(node) {

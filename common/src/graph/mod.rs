@@ -218,6 +218,9 @@ impl std::fmt::Debug for DocumentVariable {
     }
 }
 
+/// Nodes by their ids. Each result of a worker names one.
+type Index = HashMap<NodeId, NodeIx, foldhash::fast::RandomState>;
+
 /// A workflow, ready to run.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -244,7 +247,7 @@ pub struct Graph {
     /// Selectors of two or more parts that some response template mentions, as [`stream_key`] writes them: whose chunks are
     /// kept.
     pub streamed: std::collections::HashSet<String>,
-    index: HashMap<NodeId, NodeIx>,
+    index: Index,
     bodies: HashMap<NodeIx, Body>,
 }
 

@@ -39,8 +39,20 @@ pub struct Record {
     pub updates: Vec<(String, String, Stored)>,
     /// What it waits for, instead of an end.
     pub pause: Option<Box<PauseRequest>>,
+    /// Of a container: how long each of its frames was open. Part of the metadata; apart from them because an iteration
+    /// may have ten thousand.
+    pub durations: Option<Durations>,
     /// Of a loop: its variables after each round, by the round's number (Dify: `loop_variable_map`).
     pub rounds: Vec<(u32, NamedValues)>,
+}
+
+/// How long the frames of a container were open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Durations {
+    /// The name under which metadata tell them (Dify: `iteration_duration_map`, `loop_duration_map`).
+    pub name: &'static str,
+    /// Seconds, by the number of the item or round.
+    pub seconds: Vec<(u32, f64)>,
 }
 
 /// The outputs of a run. Answers of several nodes are one text, each part of which may lie apart.

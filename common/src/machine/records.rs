@@ -69,6 +69,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
         updates,
         pause: result.pause.map(Box::new),
+        durations: None,
         rounds: Vec::new(),
     };
     cx.out.blobs.extend(blobs);

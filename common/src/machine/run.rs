@@ -233,6 +233,9 @@ pub enum EdgeState {
     Skipped,
 }
 
+/// How names are hashed that are looked up several times in each step.
+pub type Hashing = foldhash::fast::RandomState;
+
 /// One execution of a graph body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
@@ -242,7 +245,7 @@ pub struct Frame {
     pub edges: Vec<EdgeState>,
     /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing. A loop's round writes
     /// into the frame around the loop, so this is empty for it.
-    pub variables: HashMap<String, Vec<(String, Stored)>>,
+    pub variables: HashMap<String, Vec<(String, Stored)>, Hashing>,
     /// Variables of the frames around that an item must not see, since they were written after it was opened.
     pub hidden: BTreeSet<(String, String)>,
     /// When it was opened.
@@ -274,7 +277,7 @@ impl Frame {
         Self {
             nodes: vec![NodeState::default(); graph.nodes.len()],
             edges: vec![EdgeState::Unknown; graph.edges.len()],
-            variables: HashMap::new(),
+            variables: HashMap::default(),
             hidden: BTreeSet::new(),
             opened_at: Timestamp::default(),
             responded: Vec::new(),
@@ -286,10 +289,10 @@ impl Frame {
     }
     /// Writes a variable.
     pub fn set(&mut self, node: &str, name: &str, value: Stored) {
-        if !self.variables.contains_key(node) {
-            self.variables.insert(node.to_string(), Vec::new());
-        }
-        let Some(of_node) = self.variables.get_mut(node) else { return };
+        let Some(of_node) = self.variables.get_mut(node) else {
+            self.variables.insert(node.to_string(), vec![(name.to_string(), value)]);
+            return;
+        };
         match of_node.iter_mut().find(|(known, _)| known == name) {
             Some((_, old)) => *old = value,
             None => of_node.push((name.to_string(), value)),

@@ -21,7 +21,6 @@ pub(super) fn succeeded(
     finished_at: Timestamp,
     mut record: Record,
 ) {
-    let handle: Arc<str> = if record.handle.is_empty() { SOURCE_HANDLE } else { &record.handle }.into();
     let updates = std::mem::take(&mut record.updates);
     let end = close(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
     for (of, name, value) in updates {
@@ -32,7 +31,8 @@ pub(super) fn succeeded(
     if cx.run.graph.node(node).kind == NodeKind::LoopEnd {
         containers::loop_end(cx, frame, node);
     }
-    go_on(cx, frame, node, &handle, &end);
+    let handle = if end.record.handle.is_empty() { SOURCE_HANDLE } else { &end.record.handle };
+    go_on(cx, frame, node, handle, &end);
     cx.tell(EventKind::NodeRunSucceeded(end));
     cx.close_entry();
     end_of_run::check_limits(cx);
@@ -107,6 +107,7 @@ pub(super) fn failed(
         record.outputs.push((name.to_string(), value));
     }
     record.metadata = crate::value::JsonMap::from_iter([("error_strategy".into(), strategy_name.into())]);
+    record.durations = None;
     record.handle = handle.to_string();
     let end = close(cx, frame, node, finished_at, record, status);
     if graph.node(node).kind.spec().execution == ExecutionType::Branch && handle == SOURCE_HANDLE {

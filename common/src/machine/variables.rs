@@ -16,7 +16,9 @@ pub(super) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &str
     let pool = cx.run.pool_frame(frame);
     preserve(cx, &pool, node, name);
     let Some(open) = cx.run.frames.get_mut(&pool) else { return };
-    open.hidden.remove(&(node.to_string(), name.to_string()));
+    if !open.hidden.is_empty() {
+        open.hidden.remove(&(node.to_string(), name.to_string()));
+    }
     open.set(node, name, value);
     cx.out.variables.insert((pool, node.to_string(), name.to_string()));
 }

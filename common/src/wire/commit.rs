@@ -12,7 +12,8 @@ use super::state::{
     RESPONSE_FIELD, container_field, held_json, node_field, node_json, response_json, stream_field,
     stream_json, variable_field, variable_json,
 };
-use super::value::{NamedJson, OutputsJson, StoredJson};
+use super::text::{named_text, stored_text};
+use super::value::OutputsJson;
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
@@ -93,6 +94,8 @@ pub struct RunWrite {
     pub held: Vec<String>,
     /// Entries of the event stream.
     pub entries: Vec<Vec<(&'static str, String)>>,
+    /// The number of the run's last event, with those: its stream has no more entries than that.
+    pub seq: u64,
     /// The status moved: from, to.
     pub status: Option<(RunStatus, RunStatus)>,
     /// When the run ended.
@@ -163,6 +166,7 @@ impl RunWrite {
                 .iter()
                 .map(|entry| entry.iter().map(|e| event::encode(e, graph)).collect())
                 .collect(),
+            seq: run.seq,
             status: changes.status_from.map(|from| (from, run.status)),
             ended_at: run.status.is_over().then_some(run.finished_at).flatten(),
             jobs: changes
@@ -224,6 +228,7 @@ impl RunWrite {
             held_cleared: false,
             held: Vec::new(),
             entries: vec![vec![(event::kind::GRAPH_RUN_FAILED, told.to_string())]],
+            seq: rest.seq + 1,
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
             jobs: Vec::new(),
@@ -290,7 +295,7 @@ fn write_open(run: &RunState, changes: &Changes, state: &mut Vec<(String, Option
     }
     for key in &changes.nested {
         let values = run.nested.get(key);
-        let json = values.map(|values| serde_json::to_string(&NamedJson(values)).unwrap_or_default());
+        let json = values.map(named_text);
         state.push((format!("r:{key}"), json));
     }
     if changes.control {
@@ -326,7 +331,7 @@ fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> 
                 value.clone()
             }
         };
-        fields.push((format!("v:{name}"), serde_json::to_string(&StoredJson(&value)).unwrap_or_default()));
+        fields.push((format!("v:{name}"), stored_text(&value)));
     }
     let others = run.graph.conversation.iter().map(|variable| &*variable.name);
     let kept = others

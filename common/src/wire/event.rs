@@ -2,14 +2,13 @@
 //! the event's JSON with `seq` and `ts` (Unix milliseconds) in front. What is at its default is left out, also what the
 //! graph says (a node's title and type stand in `node_run_started` alone); [`super::expand`] puts it back.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use super::WireError;
 use super::open::pause_json;
-use super::record::write_record;
-use super::value::{NamedJson, OutputsJson, StoredJson};
+use super::record::{write_completed, write_record};
+use super::text::ObjectText;
+use super::value::{OutputsJson, StoredJson};
 use crate::graph::Graph;
 use crate::ids::EntryId;
 use crate::machine::changes::{About, ChunkText, Event, EventKind, NodeEnd};
@@ -91,8 +90,11 @@ pub mod kind {
 
 /// The field name and the field value of an event.
 pub fn encode(event: &Event, graph: &Graph) -> (&'static str, String) {
-    // Strings and numbers only: this cannot fail.
-    (type_name(&event.kind, graph), serde_json::to_string(&EventJson { event, graph }).unwrap_or_default())
+    let mut object = ObjectText::with_capacity(384);
+    object.number("seq", event.seq);
+    object.number("ts", event.at.millis());
+    write_kind(&mut object, &event.kind, graph);
+    (type_name(&event.kind, graph), object.end())
 }
 
 /// The type of an event.
@@ -136,148 +138,133 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
     }
 }
 
-struct EventJson<'a> {
-    event: &'a Event,
-    graph: &'a Graph,
-}
-
-impl Serialize for EventJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let (event, graph) = (self.event, self.graph);
-        let mut map = s.serialize_map(None)?;
-        map.serialize_entry("seq", &event.seq)?;
-        map.serialize_entry("ts", &event.at.millis())?;
-        match &event.kind {
-            EventKind::GraphRunStarted { resumed: false } => {}
-            EventKind::GraphRunStarted { resumed: true } => map.serialize_entry("reason", "resumption")?,
-            EventKind::GraphRunPaused { commands, pauses, outputs } => {
-                let reasons: Vec<Json> = commands
-                    .iter()
-                    .map(|message| json!({"TYPE": "scheduled_pause", "message": &**message}))
-                    .chain(pauses.iter().map(|pause| reason(pause, graph)))
-                    .collect();
-                let pauses: Vec<Json> = pauses.iter().map(|pause| pause_json(pause, graph)).collect();
-                map.serialize_entry("reasons", &reasons)?;
-                map.serialize_entry("pauses", &pauses)?;
-                map.serialize_entry("outputs", &OutputsJson(outputs))?;
-            }
-            EventKind::GraphRunVariablesUpdated { selectors, key } => {
-                map.serialize_entry("selectors", selectors)?;
-                if let Some(key) = key {
-                    map.serialize_entry("key", key)?;
-                }
-            }
-            EventKind::NodeRunPauseRequested { about, pause } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("reason", &reason(pause, graph))?;
-                map.serialize_entry("pause", &pause_json(pause, graph))?;
-            }
-            EventKind::NodeRunHumanInputFormFilled {
-                about,
-                rendered_content,
-                action,
-                action_text,
-                submitted,
-            } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("rendered_content", rendered_content)?;
-                map.serialize_entry("action_id", action)?;
-                map.serialize_entry("action_text", action_text)?;
-                map.serialize_entry("submitted_data", submitted)?;
-            }
-            EventKind::NodeRunHumanInputFormTimeout { about, expired_at } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("expiration_time", &expired_at.seconds())?;
-            }
-            EventKind::NodeRunVariableUpdated { about, variable: (node, name), value } => {
-                write_about(&mut map, about, graph)?;
-                let variable = json!({
-                    "name": name, "selector": [node, name], "value_type": value.ty().exposed_name(),
-                    "value": serde_json::to_value(StoredJson(value)).unwrap_or_default(),
-                });
-                map.serialize_entry("variable", &variable)?;
-            }
-            EventKind::NodeRunBodyStarted { about, inputs, count } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("inputs", &NamedJson(inputs))?;
-                let length = if is_iteration(about, graph) { "iteration_length" } else { "loop_length" };
-                map.serialize_entry("metadata", &json!({ length: count }))?;
-            }
-            EventKind::NodeRunBodyNext { about, index, outputs } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("index", index)?;
-                if !is_iteration(about, graph) {
-                    map.serialize_entry("pre_loop_output", &NamedJson(outputs))?;
-                }
-            }
-            EventKind::NodeRunBodyEnded { end, steps, reason } => {
-                let mut end = end.clone();
-                if let Some(reason) = reason {
-                    end.record.metadata.insert("completed_reason".into(), (*reason).into());
-                }
-                write_end(&mut map, &end, graph)?;
-                map.serialize_entry("steps", steps)?;
-            }
-            EventKind::GraphRunSucceeded { outputs } => {
-                map.serialize_entry("outputs", &OutputsJson(outputs))?
-            }
-            EventKind::GraphRunPartialSucceeded { exceptions, outputs } => {
-                map.serialize_entry("exceptions_count", exceptions)?;
-                map.serialize_entry("outputs", &OutputsJson(outputs))?;
-            }
-            EventKind::GraphRunFailed { error, exceptions } => {
-                map.serialize_entry("error", error)?;
-                map.serialize_entry("exceptions_count", exceptions)?;
-            }
-            EventKind::GraphRunAborted { reason, outputs } => {
-                map.serialize_entry("reason", reason)?;
-                map.serialize_entry("outputs", &OutputsJson(outputs))?;
-            }
-            EventKind::GraphEdgeSkipped(edge) => {
-                let edge = graph.edge(*edge);
-                map.serialize_entry("edge_id", &edge.id)?;
-                map.serialize_entry("source_node_id", &graph.node(edge.source).id)?;
-                map.serialize_entry("target_node_id", &graph.node(edge.target).id)?;
-                map.serialize_entry("source_handle", &*edge.handle)?;
-            }
-            EventKind::NodeRunStarted(about) => {
-                write_about(&mut map, about, graph)?;
-                let node = graph.node(about.node);
-                map.serialize_entry("node_type", node.kind.wire())?;
-                map.serialize_entry("node_title", &node.title)?;
-            }
-            EventKind::NodeRunStreamChunk { about, selector, chunk, last } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("selector", selector)?;
-                match chunk {
-                    ChunkText::Inline(text) => map.serialize_entry("chunk", text)?,
-                    ChunkText::Blob(blob, from) => {
-                        map.serialize_entry("chunk", &StoredJson(&Stored::Blob(blob.clone())))?;
-                        map.serialize_entry("from", from)?;
-                    }
-                }
-                if *last {
-                    map.serialize_entry("is_final", last)?;
-                }
-            }
-            EventKind::NodeRunStreamReplaced { about, selector, text } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("selector", selector)?;
-                map.serialize_entry("text", text)?;
-            }
-            EventKind::NodeRunSucceeded(end)
-            | EventKind::NodeRunFailed(end)
-            | EventKind::NodeRunException(end) => write_end(&mut map, end, graph)?,
-            EventKind::NodeStep { about, data, .. } => {
-                write_about(&mut map, about, graph)?;
-                map.serialize_entry("data", data)?;
-            }
-            EventKind::NodeRunRetry { end, index } => {
-                write_end(&mut map, end, graph)?;
-                map.serialize_entry("retry_index", index)?;
+fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
+    match kind {
+        EventKind::GraphRunStarted { resumed: false } => {}
+        EventKind::GraphRunStarted { resumed: true } => object.text("reason", "resumption"),
+        EventKind::GraphRunPaused { commands, pauses, outputs } => {
+            let reasons: Vec<Json> = commands
+                .iter()
+                .map(|message| json!({"TYPE": "scheduled_pause", "message": &**message}))
+                .chain(pauses.iter().map(|pause| reason(pause, graph)))
+                .collect();
+            let pauses: Vec<Json> = pauses.iter().map(|pause| pause_json(pause, graph)).collect();
+            object.value("reasons", &reasons);
+            object.value("pauses", &pauses);
+            object.value("outputs", &OutputsJson(outputs));
+        }
+        EventKind::GraphRunVariablesUpdated { selectors, key } => {
+            object.value("selectors", selectors);
+            if let Some(key) = key {
+                object.text("key", key);
             }
         }
-        map.end()
+        EventKind::NodeRunPauseRequested { about, pause } => {
+            write_about(object, about, graph);
+            object.value("reason", &reason(pause, graph));
+            object.value("pause", &pause_json(pause, graph));
+        }
+        EventKind::NodeRunHumanInputFormFilled {
+            about,
+            rendered_content,
+            action,
+            action_text,
+            submitted,
+        } => {
+            write_about(object, about, graph);
+            object.text("rendered_content", rendered_content);
+            object.text("action_id", action);
+            object.text("action_text", action_text);
+            object.value("submitted_data", submitted);
+        }
+        EventKind::NodeRunHumanInputFormTimeout { about, expired_at } => {
+            write_about(object, about, graph);
+            object.number("expiration_time", expired_at.seconds());
+        }
+        EventKind::NodeRunVariableUpdated { about, variable: (node, name), value } => {
+            write_about(object, about, graph);
+            let variable = json!({
+                "name": name, "selector": [node, name], "value_type": value.ty().exposed_name(),
+                "value": serde_json::to_value(StoredJson(value)).unwrap_or_default(),
+            });
+            object.value("variable", &variable);
+        }
+        EventKind::NodeRunBodyStarted { about, inputs, count } => {
+            write_about(object, about, graph);
+            object.named("inputs", inputs);
+            let length = if is_iteration(about, graph) { "iteration_length" } else { "loop_length" };
+            object.open("metadata");
+            object.number(length, *count);
+            object.close();
+        }
+        EventKind::NodeRunBodyNext { about, index, outputs } => {
+            write_about(object, about, graph);
+            object.number("index", *index);
+            if !is_iteration(about, graph) {
+                object.named("pre_loop_output", outputs);
+            }
+        }
+        EventKind::NodeRunBodyEnded { end, steps, reason } => {
+            write_times(object, end, graph);
+            write_completed(object, &end.record, *reason);
+            object.number("steps", *steps);
+        }
+        EventKind::GraphRunSucceeded { outputs } => object.value("outputs", &OutputsJson(outputs)),
+        EventKind::GraphRunPartialSucceeded { exceptions, outputs } => {
+            object.number("exceptions_count", *exceptions);
+            object.value("outputs", &OutputsJson(outputs));
+        }
+        EventKind::GraphRunFailed { error, exceptions } => {
+            object.text("error", error);
+            object.number("exceptions_count", *exceptions);
+        }
+        EventKind::GraphRunAborted { reason, outputs } => {
+            object.text("reason", reason);
+            object.value("outputs", &OutputsJson(outputs));
+        }
+        EventKind::GraphEdgeSkipped(edge) => {
+            let edge = graph.edge(*edge);
+            object.value("edge_id", &edge.id);
+            object.text("source_node_id", graph.node(edge.source).id.as_str());
+            object.text("target_node_id", graph.node(edge.target).id.as_str());
+            object.text("source_handle", &edge.handle);
+        }
+        EventKind::NodeRunStarted(about) => {
+            write_about(object, about, graph);
+            let node = graph.node(about.node);
+            object.text("node_type", node.kind.wire());
+            object.text("node_title", &node.title);
+        }
+        EventKind::NodeRunStreamChunk { about, selector, chunk, last } => {
+            write_about(object, about, graph);
+            object.value("selector", selector);
+            match chunk {
+                ChunkText::Inline(text) => object.text("chunk", text),
+                ChunkText::Blob(blob, from) => {
+                    object.stored("chunk", &Stored::Blob(blob.clone()));
+                    object.number("from", *from);
+                }
+            }
+            if *last {
+                object.value("is_final", last);
+            }
+        }
+        EventKind::NodeRunStreamReplaced { about, selector, text } => {
+            write_about(object, about, graph);
+            object.value("selector", selector);
+            object.text("text", text);
+        }
+        EventKind::NodeRunSucceeded(end)
+        | EventKind::NodeRunFailed(end)
+        | EventKind::NodeRunException(end) => write_end(object, end, graph),
+        EventKind::NodeStep { about, data, .. } => {
+            write_about(object, about, graph);
+            object.value("data", data);
+        }
+        EventKind::NodeRunRetry { end, index } => {
+            write_end(object, end, graph);
+            object.number("retry_index", *index);
+        }
     }
 }
 
@@ -294,20 +281,23 @@ fn reason(pause: &Pause, graph: &Graph) -> Json {
     })
 }
 
-fn write_about<M: SerializeMap>(map: &mut M, about: &About, graph: &Graph) -> Result<(), M::Error> {
-    map.serialize_entry("id", &about.execution)?;
-    map.serialize_entry("node_id", &graph.node(about.node).id)?;
+fn write_about(object: &mut ObjectText, about: &About, graph: &Graph) {
+    object.execution("id", &about.execution);
+    object.text("node_id", graph.node(about.node).id.as_str());
     if !about.frame.is_root() {
-        map.serialize_entry("frame", &about.frame)?;
+        object.text("frame", about.frame.as_str());
     }
-    Ok(())
 }
 
-fn write_end<M: SerializeMap>(map: &mut M, end: &NodeEnd, graph: &Graph) -> Result<(), M::Error> {
-    write_about(map, &end.about, graph)?;
-    map.serialize_entry("start_at", &end.started_at.seconds_f64())?;
-    map.serialize_entry("finished_at", &end.finished_at.seconds_f64())?;
-    write_record(map, &end.record)
+fn write_end(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
+    write_times(object, end, graph);
+    write_record(object, &end.record);
+}
+
+fn write_times(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
+    write_about(object, &end.about, graph);
+    object.value("start_at", &end.started_at.seconds_f64());
+    object.value("finished_at", &end.finished_at.seconds_f64());
 }
 
 /// An event as it was read.

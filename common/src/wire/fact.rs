@@ -16,14 +16,13 @@
 //! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
 //! Commands may carry the `key` under which they were given.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use super::breakpoint::updates_from_json;
 use super::fields::Fields;
 use super::record::{read_record, write_record};
 use super::state::{head_from_json, head_to_json};
+use super::text::ObjectText;
 use super::{WireError, read};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
@@ -158,60 +157,52 @@ impl Report {
     }
     /// The entry's field `fact`.
     pub fn to_json(&self, job: &JobName) -> String {
-        // Strings and numbers only: this cannot fail.
-        serde_json::to_string(&ReportJson { job, report: self }).unwrap_or_default()
-    }
-}
-
-struct ReportJson<'a> {
-    job: &'a JobName,
-    report: &'a Report,
-}
-
-impl Serialize for ReportJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut map = s.serialize_map(None)?;
-        map.serialize_entry("node", &self.job.node)?;
-        if !self.job.frame.is_root() {
-            map.serialize_entry("frame", &self.job.frame)?;
+        let mut object = ObjectText::with_capacity(512);
+        object.text("node", job.node.as_str());
+        if !job.frame.is_root() {
+            object.text("frame", job.frame.as_str());
         }
-        map.serialize_entry("attempt", &self.job.attempt)?;
-        map.serialize_entry("job", &self.job.entry)?;
-        map.serialize_entry("holder", &self.job.holder.consumer)?;
-        map.serialize_entry("delivery", &self.job.holder.number)?;
-        match self.report {
-            Report::Started { at } => map.serialize_entry("at", at)?,
-            Report::Chunk { started_at, selector, offset, text } => {
-                map.serialize_entry("started_at", started_at)?;
-                map.serialize_entry("selector", selector)?;
-                map.serialize_entry("offset", offset)?;
-                map.serialize_entry("text", text)?;
+        object.number("attempt", job.attempt);
+        object.entry("job", job.entry);
+        object.text("holder", &job.holder.consumer);
+        object.number("delivery", job.holder.number);
+        self.write(&mut object);
+        object.end()
+    }
+
+    fn write(&self, object: &mut ObjectText) {
+        match self {
+            Self::Started { at } => object.number("at", at.micros()),
+            Self::Chunk { started_at, selector, offset, text } => {
+                object.number("started_at", started_at.micros());
+                object.value("selector", selector);
+                object.number("offset", *offset);
+                object.text("text", text);
             }
-            Report::Step { started_at, events, charge } => {
-                map.serialize_entry("started_at", started_at)?;
+            Self::Step { started_at, events, charge } => {
+                object.number("started_at", started_at.micros());
                 if !events.is_empty() {
                     let told: Vec<_> = events.iter().map(|(what, data)| (what.name(), data)).collect();
-                    map.serialize_entry("events", &told)?;
+                    object.value("events", &told);
                 }
                 if let Some(charge) = charge {
-                    map.serialize_entry("charge", &charge_json(charge))?;
+                    object.value("charge", &charge_json(charge));
                 }
             }
-            Report::Parked { started_at, wait_ms, reason } => {
-                map.serialize_entry("started_at", started_at)?;
-                map.serialize_entry("wait_ms", wait_ms)?;
-                map.serialize_entry("reason", reason)?;
+            Self::Parked { started_at, wait_ms, reason } => {
+                object.number("started_at", started_at.micros());
+                object.number("wait_ms", *wait_ms);
+                object.text("reason", reason);
             }
-            Report::Ended { started_at, finished_at, record, streamed, failed: _ } => {
-                map.serialize_entry("started_at", started_at)?;
-                map.serialize_entry("finished_at", finished_at)?;
+            Self::Ended { started_at, finished_at, record, streamed, failed: _ } => {
+                object.number("started_at", started_at.micros());
+                object.number("finished_at", finished_at.micros());
                 if !streamed.is_empty() {
-                    map.serialize_entry("streamed", streamed)?;
+                    object.value("streamed", streamed);
                 }
-                write_record(&mut map, record)?;
+                write_record(object, record);
             }
         }
-        map.end()
     }
 }
 
@@ -292,9 +283,9 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
 }
 
 /// A fact that is about the run and not about a job.
-fn command(kind: &str, map: &mut Fields) -> Result<Option<Fact>, WireError> {
-    let text = |map: &Fields, key: &str| map.text(key).map(str::to_string);
-    let reason = |map: &Fields, default: &str| map.text("reason").unwrap_or(default).into();
+fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> {
+    let text = |map: &Fields<'_>, key: &str| map.text(key).map(str::to_string);
+    let reason = |map: &Fields<'_>, default: &str| map.text("reason").unwrap_or(default).into();
     Ok(Some(match kind {
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
@@ -312,12 +303,12 @@ fn command(kind: &str, map: &mut Fields) -> Result<Option<Fact>, WireError> {
     }))
 }
 
-fn read_job(map: &Fields, graph: &Graph) -> Result<JobRef, WireError> {
+fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireError> {
     let (text, number) = (|key| map.text(key), |key| map.number(key));
     let node = text("node").ok_or_else(|| WireError::malformed(WHAT, "node is missing"))?;
     let ix = graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })?;
     Ok(JobRef {
-        frame: FramePath::from(text("frame").unwrap_or("")),
+        frame: text("frame").map(FramePath::from).unwrap_or_default(),
         node: ix,
         attempt: number("attempt").ok_or_else(|| WireError::malformed(WHAT, "attempt is missing"))?,
         entry: text("job")
@@ -331,7 +322,7 @@ fn read_job(map: &Fields, graph: &Graph) -> Result<JobRef, WireError> {
     })
 }
 
-fn time(map: &Fields, key: &str) -> Result<Timestamp, WireError> {
+fn time(map: &Fields<'_>, key: &str) -> Result<Timestamp, WireError> {
     map.get(key)
         .and_then(Json::as_i64)
         .map(Timestamp::from_micros)

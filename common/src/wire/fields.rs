@@ -1,10 +1,12 @@
 //! Messages as they are read: objects as lists of their fields. A message has a dozen fields that are each asked for once;
-//! hash tables for them, and for the objects in them, were half of what reading it cost.
+//! hash tables for them, and for the objects in them, were half of what reading it cost. Names and texts stay where they
+//! stand in the message until somebody keeps them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
 use super::{WireError, check_version};
@@ -12,39 +14,50 @@ use crate::value::JsonMap;
 
 /// The fields of an object, in the order of the text. Of two with one name the later counts.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Fields(Vec<(String, Field)>);
+pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, Field<'a>)>);
 
 /// A field's value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Field {
+pub(crate) enum Field<'a> {
     /// An object.
-    Object(Fields),
+    Object(Fields<'a>),
+    /// A text.
+    Text(Cow<'a, str>),
     /// Anything else.
     Plain(Json),
 }
 
-impl Fields {
+impl<'a> Fields<'a> {
     /// Reads a message and checks its version.
-    pub(crate) fn read(what: &'static str, text: &str) -> Result<Self, WireError> {
+    pub(crate) fn read(what: &'static str, text: &'a str) -> Result<Self, WireError> {
         let fields = match serde_json::from_str(text).map_err(|e| WireError::malformed(what, e))? {
             Field::Object(fields) => fields,
-            Field::Plain(_) => return Err(WireError::malformed(what, "its body is no object")),
+            Field::Text(_) | Field::Plain(_) => {
+                return Err(WireError::malformed(what, "its body is no object"));
+            }
         };
         check_version(what, fields.get("v"))?;
         Ok(fields)
     }
 
-    /// A value that is no object.
+    fn find(&self, name: &str) -> Option<&Field<'a>> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, field)| field)
+    }
+
+    /// A value that is neither an object nor a text.
     pub(crate) fn get(&self, name: &str) -> Option<&Json> {
-        match &self.0.iter().rev().find(|(known, _)| known == name)?.1 {
+        match self.find(name)? {
             Field::Plain(json) => Some(json),
-            Field::Object(_) => None,
+            Field::Object(_) | Field::Text(_) => None,
         }
     }
 
     /// A text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.get(name).and_then(Json::as_str)
+        match self.find(name)? {
+            Field::Text(text) => Some(text),
+            Field::Object(_) | Field::Plain(_) => None,
+        }
     }
 
     /// A small number.
@@ -53,7 +66,7 @@ impl Fields {
     }
 
     /// Takes a value out.
-    pub(crate) fn take(&mut self, name: &str) -> Option<Field> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Field<'a>> {
         let at = self.0.iter().rposition(|(known, _)| known == name)?;
         Some(self.0.swap_remove(at).1)
     }
@@ -67,44 +80,45 @@ impl Fields {
     pub(crate) fn take_map(&mut self, name: &str) -> Option<JsonMap> {
         match self.take(name)? {
             Field::Object(fields) => Some(fields.into_map()),
-            Field::Plain(_) => None,
+            Field::Text(_) | Field::Plain(_) => None,
         }
     }
 
     /// Takes a text out.
     pub(crate) fn take_text(&mut self, name: &str) -> Option<String> {
         match self.take(name)? {
-            Field::Plain(Json::String(text)) => Some(text),
-            Field::Plain(_) | Field::Object(_) => None,
+            Field::Text(text) => Some(text.into_owned()),
+            Field::Object(_) | Field::Plain(_) => None,
         }
     }
 
     /// As JSON.
     pub(crate) fn into_map(self) -> JsonMap {
-        self.0.into_iter().map(|(name, field)| (name, field.into_json())).collect()
+        self.0.into_iter().map(|(name, field)| (name.into_owned(), field.into_json())).collect()
     }
 }
 
-impl IntoIterator for Fields {
-    type Item = (String, Field);
-    type IntoIter = std::vec::IntoIter<(String, Field)>;
+impl<'a> IntoIterator for Fields<'a> {
+    type Item = (Cow<'a, str>, Field<'a>);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
 }
 
-impl Field {
+impl Field<'_> {
     /// As JSON.
     pub(crate) fn into_json(self) -> Json {
         match self {
             Self::Object(fields) => Json::Object(fields.into_map()),
+            Self::Text(text) => Json::String(text.into_owned()),
             Self::Plain(json) => json,
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Field {
+impl<'de> Deserialize<'de> for Field<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(FieldVisitor)
     }
@@ -113,45 +127,73 @@ impl<'de> Deserialize<'de> for Field {
 struct FieldVisitor;
 
 impl<'de> Visitor<'de> for FieldVisitor {
-    type Value = Field;
+    type Value = Field<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
-    fn visit_bool<E>(self, value: bool) -> Result<Field, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<Field<'de>, E> {
         Ok(Field::Plain(Json::Bool(value)))
     }
-    fn visit_i64<E>(self, value: i64) -> Result<Field, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<Field<'de>, E> {
         Ok(Field::Plain(value.into()))
     }
-    fn visit_u64<E>(self, value: u64) -> Result<Field, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<Field<'de>, E> {
         Ok(Field::Plain(value.into()))
     }
-    fn visit_f64<E>(self, value: f64) -> Result<Field, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<Field<'de>, E> {
         Ok(Field::Plain(value.into()))
     }
-    fn visit_str<E>(self, value: &str) -> Result<Field, E> {
-        Ok(Field::Plain(Json::String(value.to_owned())))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Field<'de>, E> {
+        Ok(Field::Text(Cow::Borrowed(value)))
     }
-    fn visit_string<E>(self, value: String) -> Result<Field, E> {
-        Ok(Field::Plain(Json::String(value)))
+    fn visit_str<E>(self, value: &str) -> Result<Field<'de>, E> {
+        Ok(Field::Text(Cow::Owned(value.to_owned())))
     }
-    fn visit_unit<E>(self) -> Result<Field, E> {
+    fn visit_string<E>(self, value: String) -> Result<Field<'de>, E> {
+        Ok(Field::Text(Cow::Owned(value)))
+    }
+    fn visit_unit<E>(self) -> Result<Field<'de>, E> {
         Ok(Field::Plain(Json::Null))
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Field, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Field<'de>, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
         Ok(Field::Plain(Json::Array(list)))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Field, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Field<'de>, A::Error> {
         let mut fields = Vec::with_capacity(8);
-        while let Some(field) = map.next_entry()? {
-            fields.push(field);
+        while let Some((Name(name), field)) = map.next_entry()? {
+            fields.push((name, field));
         }
         Ok(Field::Object(Fields(fields)))
+    }
+}
+
+/// The name of a field. A `Cow` alone would be read into a text of its own.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field's name")
+    }
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Borrowed(value)))
+    }
+    fn visit_str<E: Error>(self, value: &str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Owned(value.to_owned())))
     }
 }
 

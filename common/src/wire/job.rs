@@ -1,13 +1,12 @@
 //! Jobs: entries of a jobs stream, with the fields `run` and `job` (JSON). A job carries all its node needs: the values
 //! its configuration mentions, and the hash of the graph, which every worker can fetch and keep.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value as Json;
 
 use super::WireError;
 use super::fields::{Field, Fields};
-use super::value::{StoredJson, stored_from_field};
+use super::text::ObjectText;
+use super::value::stored_from_field;
 use crate::graph::{Graph, GraphHash};
 use crate::ids::{ExecutionId, FramePath, NodeId, RunId};
 use crate::machine::changes::JobOrder;
@@ -46,80 +45,34 @@ pub struct Job {
 
 /// The entry's field `job`.
 pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
-    // Strings and numbers only: this cannot fail.
-    serde_json::to_string(&OrderJson { order, graph, options }).unwrap_or_default()
-}
-
-struct OrderJson<'a> {
-    order: &'a JobOrder,
-    graph: &'a Graph,
-    options: &'a RunOptions,
-}
-
-impl Serialize for OrderJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let (order, mut map) = (self.order, s.serialize_map(None)?);
-        let node = self.graph.node(order.node);
-        map.serialize_entry("node", &node.id)?;
-        map.serialize_entry("type", node.kind.wire())?;
-        if !order.frame.is_root() {
-            map.serialize_entry("frame", &order.frame)?;
-        }
-        map.serialize_entry("execution", &order.execution)?;
-        map.serialize_entry("attempt", &order.attempt)?;
-        if order.delivered > 0 {
-            map.serialize_entry("delivered", &order.delivered)?;
-        }
-        map.serialize_entry("graph", &*self.graph.hash.0)?;
-        if order.streams {
-            map.serialize_entry("streams", &true)?;
-        }
-        if let Some(phase) = order.phase {
-            map.serialize_entry("phase", phase.name())?;
-        }
-        if !order.inputs.is_empty() {
-            map.serialize_entry("inputs", &InputsJson(&order.inputs))?;
-        }
-        let options = super::state::options_to_json(self.options);
-        if !options.is_empty() {
-            map.serialize_entry("options", &options)?;
-        }
-        map.end()
+    // Most jobs carry a value or two.
+    let mut object = ObjectText::with_capacity(512);
+    let node = graph.node(order.node);
+    object.text("node", node.id.as_str());
+    object.text("type", node.kind.wire());
+    if !order.frame.is_root() {
+        object.text("frame", order.frame.as_str());
     }
-}
-
-/// Inputs as `{node: {name: value}}`.
-struct InputsJson<'a>(&'a [(String, String, Stored)]);
-
-impl Serialize for InputsJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut nodes: Vec<&str> = Vec::new();
-        for (node, _, _) in self.0 {
-            if !nodes.contains(&node.as_str()) {
-                nodes.push(node);
-            }
-        }
-        let mut map = s.serialize_map(Some(nodes.len()))?;
-        for node in nodes {
-            map.serialize_entry(node, &OfNode { all: self.0, node })?;
-        }
-        map.end()
+    object.execution("execution", &order.execution);
+    object.number("attempt", order.attempt);
+    if order.delivered > 0 {
+        object.number("delivered", order.delivered);
     }
-}
-
-struct OfNode<'a> {
-    all: &'a [(String, String, Stored)],
-    node: &'a str,
-}
-
-impl Serialize for OfNode<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut map = s.serialize_map(None)?;
-        for (_, name, value) in self.all.iter().filter(|(node, _, _)| node == self.node) {
-            map.serialize_entry(name, &StoredJson(value))?;
-        }
-        map.end()
+    object.text("graph", &graph.hash.0);
+    if order.streams {
+        object.value("streams", &true);
     }
+    if let Some(phase) = order.phase {
+        object.text("phase", phase.name());
+    }
+    if !order.inputs.is_empty() {
+        object.grouped("inputs", &order.inputs);
+    }
+    let options = super::state::options_to_json(options);
+    if !options.is_empty() {
+        object.value("options", &options);
+    }
+    object.end()
 }
 
 /// Reads a job.
@@ -136,26 +89,26 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
     Ok(Job {
         run,
         graph: GraphHash(text("graph")?.into()),
-        frame: FramePath::from(map.text("frame").unwrap_or_default()),
-        node: NodeId::from(text("node")?.to_string()),
+        frame: map.text("frame").map(FramePath::from).unwrap_or_default(),
+        node: NodeId::from(text("node")?),
         execution: text("execution")?.parse().map_err(|e| WireError::malformed(WHAT, e))?,
         attempt: map.number("attempt").ok_or_else(|| missing("attempt"))?,
         delivered: map.number("delivered").unwrap_or(0),
         streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
-        phase: phase(map.get("phase"))?,
+        phase: phase(map.text("phase"))?,
         inputs,
         options,
     })
 }
 
 /// A part that is not known is not taken for the whole.
-fn phase(value: Option<&Json>) -> Result<Option<Phase>, WireError> {
-    let Some(name) = value.and_then(Json::as_str) else { return Ok(None) };
+fn phase(name: Option<&str>) -> Result<Option<Phase>, WireError> {
+    let Some(name) = name else { return Ok(None) };
     let unknown = || WireError::Unknown { what: "a part of a container", kind: name.to_string() };
     Phase::from_name(name).map(Some).ok_or_else(unknown)
 }
 
-fn inputs(value: Option<Field>) -> Result<Vec<(String, String, Stored)>, WireError> {
+fn inputs(value: Option<Field<'_>>) -> Result<Vec<(String, String, Stored)>, WireError> {
     let Some(Field::Object(nodes)) = value else { return Ok(Vec::new()) };
     let mut inputs = Vec::new();
     for (node, names) in nodes {
@@ -163,7 +116,7 @@ fn inputs(value: Option<Field>) -> Result<Vec<(String, String, Stored)>, WireErr
             return Err(WireError::malformed(WHAT, format!("inputs of {node} are no object")));
         };
         for (name, value) in names {
-            inputs.push((node.clone(), name, stored_from_field(value)?));
+            inputs.push((node.to_string(), name.into_owned(), stored_from_field(value)?));
         }
     }
     Ok(inputs)

@@ -16,6 +16,7 @@ pub mod pause;
 pub mod record;
 pub mod snapshot;
 pub mod state;
+pub(crate) mod text;
 pub mod value;
 
 use serde_json::Value as Json;

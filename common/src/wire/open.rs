@@ -16,7 +16,8 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::WireError;
-use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
+use super::text::ObjectText;
+use super::value::{named_from_json, stored_from_json};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, NodeIx};
 use crate::ids::{FramePath, NodeId};
@@ -41,25 +42,25 @@ pub fn frame_field(path: &FramePath) -> String {
 
 /// A frame below the root, without its nodes and variables.
 pub fn frame_json(frame: &Frame) -> String {
-    let mut map = JsonMap::new();
-    map.insert("opened_at".into(), frame.opened_at.micros().into());
+    let mut object = ObjectText::with_capacity(64);
+    object.number("opened_at", frame.opened_at.micros());
     if let Some(error) = &frame.error {
-        map.insert("error".into(), (**error).into());
+        object.text("error", error);
     }
     if frame.loop_end {
-        map.insert("loop_end".into(), true.into());
+        object.value("loop_end", &true);
     }
     if !frame.responded.is_empty() {
         let responded = frame.responded.iter().filter_map(|responder| match responder {
-            Responder::Nested(key) => Some(Json::from(&**key)),
+            Responder::Nested(key) => Some(&**key),
             Responder::Root(_) => None,
         });
-        map.insert("responded".into(), responded.collect());
+        object.value("responded", &responded.collect::<Vec<&str>>());
     }
     if !frame.conversation_written.is_empty() {
-        map.insert("conversation".into(), frame.conversation_written.iter().map(String::as_str).collect());
+        object.value("conversation", &frame.conversation_written);
     }
-    Json::Object(map).to_string()
+    object.end()
 }
 
 /// Reads what [`frame_json`] wrote into a frame.
@@ -100,18 +101,18 @@ pub(super) fn read_responded(value: Option<&Json>, graph: &Graph) -> Result<Vec<
 // ---- parts of a node's state
 
 /// Writes how far a container is.
-pub(super) fn write_body(map: &mut JsonMap, body: &BodyState) {
-    let mut inner = JsonMap::new();
-    inner.insert("count".into(), body.count.into());
-    inner.insert("next".into(), body.next.into());
-    inner.insert("closed".into(), body.closed.into());
+pub(super) fn write_body(object: &mut ObjectText, body: &BodyState) {
+    object.open("body");
+    object.number("count", body.count);
+    object.number("next", body.next);
+    object.number("closed", body.closed);
     if let Some(error) = &body.error {
-        inner.insert("error".into(), (**error).into());
+        object.text("error", error);
     }
     if let Some(phase) = body.phase {
-        inner.insert("phase".into(), phase.name().into());
+        object.text("phase", phase.name());
     }
-    map.insert("body".into(), Json::Object(inner));
+    object.close();
 }
 
 /// Reads how far a container is.
@@ -130,13 +131,13 @@ pub(super) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, 
 }
 
 /// Writes what was spent, beside other fields.
-pub(super) fn write_spent(map: &mut JsonMap, spent: &Spent) {
+pub(super) fn write_spent(object: &mut ObjectText, spent: &Spent) {
     if spent.tokens > 0 {
-        map.insert("tokens".into(), spent.tokens.into());
+        object.number("tokens", spent.tokens);
     }
     if let Some(price) = &spent.price {
-        map.insert("price".into(), price.amount.fixed().into());
-        map.insert("currency".into(), (*price.currency).into());
+        object.text("price", &price.amount.fixed());
+        object.text("currency", &price.currency);
     }
 }
 
@@ -151,17 +152,17 @@ pub(super) fn read_spent(map: &JsonMap) -> Spent {
 }
 
 /// Writes what happened in a container's closed frames.
-pub(super) fn write_tally(map: &mut JsonMap, tally: &Tally) {
+pub(super) fn write_tally(object: &mut ObjectText, tally: &Tally) {
     if *tally == Tally::default() {
         return;
     }
-    let mut inner = JsonMap::new();
-    inner.insert("steps".into(), tally.steps.into());
+    object.open("inside");
+    object.number("steps", tally.steps);
     if tally.failures > 0 {
-        inner.insert("failures".into(), tally.failures.into());
+        object.number("failures", tally.failures);
     }
-    write_spent(&mut inner, &tally.spent);
-    map.insert("inside".into(), Json::Object(inner));
+    write_spent(object, &tally.spent);
+    object.close();
 }
 
 /// Reads what happened in a container's closed frames.
@@ -175,12 +176,12 @@ pub(super) fn read_tally(value: Option<&Json>) -> Tally {
 
 /// What an open container was given.
 pub fn container_json(container: &OpenContainer) -> String {
-    let mut map = JsonMap::new();
-    map.insert("inputs".into(), serde_json::to_value(NamedJson(&container.inputs)).unwrap_or_default());
+    let mut object = ObjectText::with_capacity(256);
+    object.named("inputs", &container.inputs);
     if let Some(items) = &container.items {
-        map.insert("items".into(), serde_json::to_value(StoredJson(items)).unwrap_or_default());
+        object.stored("items", items);
     }
-    Json::Object(map).to_string()
+    object.end()
 }
 
 /// Reads what an open container was given.
@@ -200,22 +201,22 @@ pub fn collected_field(frame: &FramePath, container: &NodeId, index: u32) -> Str
 
 /// What a closed frame left.
 pub fn collected_json(left: &Collected) -> String {
-    let mut map = JsonMap::new();
+    let mut object = ObjectText::with_capacity(128);
     match &left.output {
         Some((output, way)) => {
-            map.insert("output".into(), serde_json::to_value(StoredJson(output)).unwrap_or_default());
+            object.stored("output", output);
             if !way.is_empty() {
-                map.insert("way".into(), way.iter().map(String::as_str).collect());
+                object.value("way", way);
             }
         }
-        None if left.variables.is_empty() => _ = map.insert("failed".into(), true.into()),
+        None if left.variables.is_empty() => object.value("failed", &true),
         None => {}
     }
     if !left.variables.is_empty() {
-        map.insert("variables".into(), serde_json::to_value(NamedJson(&left.variables)).unwrap_or_default());
+        object.named("variables", &left.variables);
     }
-    map.insert("seconds".into(), left.seconds.into());
-    Json::Object(map).to_string()
+    object.value("seconds", &left.seconds);
+    object.end()
 }
 
 /// Reads what a closed frame left.

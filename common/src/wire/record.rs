@@ -1,67 +1,81 @@
 //! What an execution left for the record, as JSON inside facts and events: fields at their default are left out.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value as Json;
 
 use super::WireError;
 use super::breakpoint::{updates_from_json, updates_json};
 use super::fields::Fields;
+use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
 use crate::machine::changes::Record;
 use crate::machine::fact::NamedValues;
 use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage};
-use crate::value::JsonMap;
 
 /// Writes the fields of a record into an object that is being written.
-pub(crate) fn write_record<M: SerializeMap>(map: &mut M, record: &Record) -> Result<(), M::Error> {
-    let mut named = |key: &'static str, values: &NamedValues| {
-        if values.is_empty() { Ok(()) } else { map.serialize_entry(key, &NamedJson(values)) }
-    };
-    named("inputs", &record.inputs)?;
-    named("process_data", &record.process_data)?;
-    named("outputs", &record.outputs)?;
-    if !record.rounds.is_empty() {
-        map.serialize_entry("metadata", &with_rounds(record))?;
-    } else if !record.metadata.is_empty() {
-        map.serialize_entry("metadata", &record.metadata)?;
-    }
-    if !record.handle.is_empty() && record.handle != SOURCE_HANDLE {
-        map.serialize_entry("handle", &record.handle)?;
-    }
-    if let Some(usage) = &record.usage {
-        map.serialize_entry("usage", &UsageJson(usage))?;
-    }
-    if !record.error.is_empty() {
-        map.serialize_entry("error", &record.error)?;
-    }
-    if !record.error_type.is_empty() {
-        map.serialize_entry("error_type", &record.error_type)?;
-    }
-    if let Some(ms) = record.retry_hint {
-        map.serialize_entry("retry_after_ms", &ms)?;
-    }
-    if !record.updates.is_empty() {
-        map.serialize_entry("updates", &updates_json(&record.updates))?;
-    }
-    if let Some(pause) = &record.pause {
-        map.serialize_entry("pause", &pause.to_json())?;
-    }
-    Ok(())
+pub(crate) fn write_record(object: &mut ObjectText, record: &Record) {
+    write_completed(object, record, None);
 }
 
-/// Metadata of a loop, with its variables after each round.
-fn with_rounds(record: &Record) -> JsonMap {
-    let variables = |values| serde_json::to_value(NamedJson(values)).unwrap_or_default();
-    let rounds: JsonMap =
-        record.rounds.iter().map(|(at, values)| (at.to_string(), variables(values))).collect();
-    let mut metadata = record.metadata.clone();
-    metadata.insert("loop_variable_map".into(), Json::Object(rounds));
-    metadata
+/// As [`write_record`]; `completed` says in the metadata why a loop ended.
+pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, completed: Option<&str>) {
+    let mut named = |key: &'static str, values: &NamedValues| {
+        if !values.is_empty() {
+            object.named(key, values);
+        }
+    };
+    named("inputs", &record.inputs);
+    named("process_data", &record.process_data);
+    named("outputs", &record.outputs);
+    write_metadata(object, record, completed);
+    if !record.handle.is_empty() && record.handle != SOURCE_HANDLE {
+        object.text("handle", &record.handle);
+    }
+    if let Some(usage) = &record.usage {
+        // As `outputs.usage` shows it; the counters are read out of it.
+        object.value("usage", &usage.record);
+    }
+    if !record.error.is_empty() {
+        object.text("error", &record.error);
+    }
+    if !record.error_type.is_empty() {
+        object.text("error_type", &record.error_type);
+    }
+    if let Some(ms) = record.retry_hint {
+        object.number("retry_after_ms", ms);
+    }
+    if !record.updates.is_empty() {
+        object.value("updates", &updates_json(&record.updates));
+    }
+    if let Some(pause) = &record.pause {
+        object.value("pause", &pause.to_json());
+    }
+}
+
+fn write_metadata(object: &mut ObjectText, record: &Record, completed: Option<&str>) {
+    let Record { metadata, durations, rounds, .. } = record;
+    if metadata.is_empty() && durations.is_none() && rounds.is_empty() && completed.is_none() {
+        return;
+    }
+    object.open("metadata");
+    metadata.iter().for_each(|(name, value)| object.foreign(name, value));
+    if let Some(durations) = durations {
+        object.open(durations.name);
+        durations.seconds.iter().for_each(|(at, seconds)| object.numbered(*at, seconds));
+        object.close();
+    }
+    if let Some(reason) = completed {
+        object.text("completed_reason", reason);
+    }
+    if !rounds.is_empty() {
+        object.open("loop_variable_map");
+        rounds.iter().for_each(|(at, values)| object.numbered(*at, &NamedJson(values)));
+        object.close();
+    }
+    object.close();
 }
 
 /// Reads the fields of a record out of an object.
-pub(crate) fn read_record(map: &mut Fields) -> Result<Record, WireError> {
+pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
     Ok(Record {
         inputs: named_from_field(map.take("inputs"))?,
         process_data: named_from_field(map.take("process_data"))?,
@@ -80,16 +94,8 @@ pub(crate) fn read_record(map: &mut Fields) -> Result<Record, WireError> {
             Some(pause) => Some(Box::new(PauseRequest::from_json(&pause)?)),
             None => None,
         },
-        // Only the engine ends a loop, and it has them.
+        // Only the engine ends a container, and it has them.
+        durations: None,
         rounds: Vec::new(),
     })
-}
-
-/// The usage object as `outputs.usage` shows it; the counters are read out of it.
-struct UsageJson<'a>(&'a Usage);
-
-impl Serialize for UsageJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        self.0.record.serialize(s)
-    }
 }

@@ -19,10 +19,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use super::breakpoint::{breakpoints_from_json, breakpoints_json};
+use super::text::{ObjectText, named_text, stored_text};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
 use super::{WireError, check_version, open};
 use crate::clock::Timestamp;
@@ -189,7 +189,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
 
 /// The fields of the run hash at submit.
 pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)> {
-    let named = |values| serde_json::to_string(&NamedJson(values)).unwrap_or_default();
+    let named = |values| named_text(values);
     let mut fields = vec![
         ("status", RunStatus::Scheduled.name().to_string()),
         ("workflow", graph.name.clone()),
@@ -210,7 +210,7 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
         fields.push(("conversation", named(&head.conversation)));
     }
     if let Some(history) = &head.history {
-        fields.push(("history", serde_json::to_string(&StoredJson(history)).unwrap_or_default()));
+        fields.push(("history", stored_text(history)));
     }
     if head.leaves_turn {
         fields.push(("turn", "true".into()));
@@ -304,66 +304,50 @@ pub fn stream_field(key: &str) -> String {
 
 /// A node's state; its job, if it has one, lies in this queue.
 pub fn node_json(node: &NodeState, queue: &str) -> String {
-    // Strings and numbers only: this cannot fail.
-    serde_json::to_string(&NodeJson { node, queue }).unwrap_or_default()
-}
-
-struct NodeJson<'a> {
-    node: &'a NodeState,
-    queue: &'a str,
-}
-
-impl Serialize for NodeJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let (node, mut map) = (self.node, s.serialize_map(None)?);
-        map.serialize_entry("status", node.status.name())?;
-        if node.attempt != 1 {
-            map.serialize_entry("attempt", &node.attempt)?;
-        }
-        if let Some(job) = node.job {
-            map.serialize_entry("job", &format_args!("{job}"))?;
-            // So that the job can be found even when the workflow cannot be read any more.
-            if self.queue != DEFAULT_QUEUE {
-                map.serialize_entry("queue", self.queue)?;
-            }
-        }
-        if node.delivery > 0 {
-            map.serialize_entry("delivery", &node.delivery)?;
-        }
-        if let Some(at) = node.started_at {
-            map.serialize_entry("started_at", &at.micros())?;
-        }
-        if let Some(at) = node.finished_at {
-            map.serialize_entry("finished_at", &at.micros())?;
-        }
-        if let Some(handle) = &node.handle {
-            map.serialize_entry("handle", &**handle)?;
-        }
-        if let Some(error) = &node.error {
-            map.serialize_entry("error", &**error)?;
-        }
-        if node.failures > 0 {
-            map.serialize_entry("failures", &node.failures)?;
-        }
-        if let Some(reason) = &node.parked {
-            map.serialize_entry("parked", &**reason)?;
-        }
-        let mut rest = JsonMap::new();
-        open::write_spent(&mut rest, &node.spent);
-        if node.charged != Spent::default() {
-            let mut charged = JsonMap::new();
-            open::write_spent(&mut charged, &node.charged);
-            rest.insert("charged".into(), charged.into());
-        }
-        if let Some(body) = &node.body {
-            open::write_body(&mut rest, body);
-        }
-        open::write_tally(&mut rest, &node.inside);
-        for (name, value) in &rest {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
+    let mut object = ObjectText::with_capacity(128);
+    object.text("status", node.status.name());
+    if node.attempt != 1 {
+        object.number("attempt", node.attempt);
     }
+    if let Some(job) = node.job {
+        object.entry("job", job);
+        // So that the job can be found even when the workflow cannot be read any more.
+        if queue != DEFAULT_QUEUE {
+            object.text("queue", queue);
+        }
+    }
+    if node.delivery > 0 {
+        object.number("delivery", node.delivery);
+    }
+    if let Some(at) = node.started_at {
+        object.number("started_at", at.micros());
+    }
+    if let Some(at) = node.finished_at {
+        object.number("finished_at", at.micros());
+    }
+    if let Some(handle) = &node.handle {
+        object.text("handle", handle);
+    }
+    if let Some(error) = &node.error {
+        object.text("error", error);
+    }
+    if node.failures > 0 {
+        object.number("failures", node.failures);
+    }
+    if let Some(reason) = &node.parked {
+        object.text("parked", reason);
+    }
+    open::write_spent(&mut object, &node.spent);
+    if node.charged != Spent::default() {
+        object.open("charged");
+        open::write_spent(&mut object, &node.charged);
+        object.close();
+    }
+    if let Some(body) = &node.body {
+        open::write_body(&mut object, body);
+    }
+    open::write_tally(&mut object, &node.inside);
+    object.end()
 }
 
 /// Reads a node's state.
@@ -398,23 +382,14 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
 
 /// A stream, without what it holds back: that is in the list of held chunks.
 pub fn stream_json(stream: &Stream) -> String {
-    // Numbers only: this cannot fail.
-    serde_json::to_string(&StreamJson(stream)).unwrap_or_default()
-}
-
-struct StreamJson<'a>(&'a Stream);
-
-impl Serialize for StreamJson<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut map = s.serialize_map(Some(6))?;
-        map.serialize_entry("attempt", &self.0.attempt)?;
-        map.serialize_entry("delivery", &self.0.delivery)?;
-        map.serialize_entry("length", &self.0.length)?;
-        map.serialize_entry("told", &self.0.told)?;
-        map.serialize_entry("closed", &self.0.closed)?;
-        map.serialize_entry("ended", &self.0.ended)?;
-        map.end()
-    }
+    let mut object = ObjectText::with_capacity(128);
+    object.number("attempt", stream.attempt);
+    object.number("delivery", stream.delivery);
+    object.number("length", stream.length);
+    object.value("told", &stream.told);
+    object.value("closed", &stream.closed);
+    object.value("ended", &stream.ended);
+    object.end()
 }
 
 fn stream_from_json(text: &str) -> Result<Stream, WireError> {
@@ -473,7 +448,7 @@ pub fn container_field(frame: &FramePath, node: &str) -> String {
 pub fn variable_json(run: &RunState, frame: &FramePath, node: &str, name: &str) -> Option<String> {
     let open = run.frames.get(frame)?;
     match open.get(node, name) {
-        Some(stored) => serde_json::to_string(&StoredJson(stored)).ok(),
+        Some(stored) => Some(stored_text(stored)),
         None if open.hidden.contains(&(node.to_string(), name.to_string())) => Some(HIDDEN.to_string()),
         None => None,
     }

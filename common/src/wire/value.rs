@@ -9,6 +9,8 @@
 //! | secret | `{"$tm":"secret","name":"KEY"}` |
 //! | joined text | `{"$tm":"joined","parts":[…]}` |
 
+use std::borrow::Cow;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value as Json;
 
@@ -69,7 +71,8 @@ fn write_blob<M: SerializeMap>(map: &mut M, blob: &BlobRef) -> Result<(), M::Err
     Ok(())
 }
 
-fn is_plain(segment: &Segment) -> bool {
+/// Whether a value's JSON alone says all of it.
+pub(crate) fn is_plain(segment: &Segment) -> bool {
     infer_type(&segment.value) == segment.ty && segment.value.get(MARK).is_none()
 }
 
@@ -168,21 +171,23 @@ pub fn stored_from_json(value: Json) -> Result<Stored, WireError> {
 }
 
 /// As [`stored_from_json`], of a message's field.
-pub(crate) fn stored_from_field(field: Field) -> Result<Stored, WireError> {
+pub(crate) fn stored_from_field(field: Field<'_>) -> Result<Stored, WireError> {
     match field {
         Field::Plain(json) => Ok(Stored::Inline(Segment::infer(json))),
+        Field::Text(text) => Ok(Stored::Inline(Segment::string(text))),
         Field::Object(fields) => stored_from_json(Json::Object(fields.into_map())),
     }
 }
 
 /// As [`named_from_json`], of a message's field.
-pub(crate) fn named_from_field(field: Option<Field>) -> Result<NamedValues, WireError> {
+pub(crate) fn named_from_field(field: Option<Field<'_>>) -> Result<NamedValues, WireError> {
     match field {
         None | Some(Field::Plain(Json::Null)) => Ok(Vec::new()),
         Some(Field::Object(fields)) => {
-            fields.into_iter().map(|(name, value)| Ok((name, stored_from_field(value)?))).collect()
+            let named = |(name, value): (Cow<'_, str>, _)| Ok((name.into_owned(), stored_from_field(value)?));
+            fields.into_iter().map(named).collect()
         }
-        Some(Field::Plain(_)) => Err(WireError::malformed("named values", "not an object")),
+        Some(Field::Text(_) | Field::Plain(_)) => Err(WireError::malformed("named values", "not an object")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A case as it lies in its folder, and what of it depends on the address of its mock.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
@@ -63,6 +64,26 @@ impl Case {
             }
         }
         body
+    }
+
+    /// The features of each model that it names: those of its mocks, else what a model of the corpus has.
+    pub(crate) fn models(&self) -> BTreeMap<String, Vec<String>> {
+        const USUAL: [&str; 2] = ["tool-call", "structured-output"];
+        let mut models = BTreeMap::new();
+        // The name of a model stands beside its mode and its provider.
+        for block in self.workflow.split("completion_params:").skip(1) {
+            let lines = block.lines().take_while(|line| !line.trim_start().starts_with("provider:"));
+            for name in lines.filter_map(|line| line.trim_start().strip_prefix("name:")) {
+                let name = name.trim().trim_matches(['\'', '"']);
+                models.insert(name.to_owned(), USUAL.map(str::to_owned).to_vec());
+            }
+        }
+        let mocked = self.content.get("mocks").and_then(|mocks| mocks.get("models")?.as_object());
+        for (name, model) in mocked.into_iter().flatten() {
+            let features = model["features"].as_array().into_iter().flatten();
+            models.insert(name.clone(), features.filter_map(Json::as_str).map(str::to_owned).collect());
+        }
+        models
     }
 
     /// The conversation that it belongs to, if any.

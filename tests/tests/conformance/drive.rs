@@ -1,5 +1,6 @@
 //! Takes a case through the system: submits it, follows it to its stops, resumes it, and has each stop compared.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Value as Json, json};
@@ -28,6 +29,9 @@ pub(crate) struct System {
     cluster: Cluster,
     forwarder: Forwarder,
     folder: TempDir,
+    /// The settings of the corpus, and the models that the worker knows beside.
+    settings: String,
+    models: BTreeMap<String, Vec<String>>,
 }
 
 impl System {
@@ -38,8 +42,8 @@ impl System {
         let settings = settings.expect("the settings lie beside the cases");
         let folder = tempfile::tempdir().expect("there is room for a temporary folder");
         let file = folder.path().join("conformance.toml");
-        std::fs::write(&file, settings.replace("${FORWARDER}", &forwarder.base_url))
-            .expect("it can be written");
+        let settings = settings.replace("${FORWARDER}", &forwarder.base_url);
+        std::fs::write(&file, &settings).expect("it can be written");
         let mut own = vec![("scheduler.secret_key", "seals the secrets of the cases")];
         if std::env::var_os(APART).is_some() {
             own.push(("run.inline_bytes_max", "1"));
@@ -48,7 +52,23 @@ impl System {
         let config = ["--config", file.to_str().expect("temporary paths are text")];
         let scheduler = cluster.scheduler_with(&config).await;
         let worker = cluster.worker_with(&config).await;
-        Self { scheduler, worker, cluster, forwarder, folder }
+        Self { scheduler, worker, cluster, forwarder, folder, settings, models: BTreeMap::new() }
+    }
+
+    /// Lets the worker know the models of a case; one that knows others is started anew.
+    async fn know(&mut self, models: BTreeMap<String, Vec<String>>) {
+        if models.iter().all(|(name, features)| self.models.get(name) == Some(features)) {
+            return;
+        }
+        self.models.extend(models);
+        let table = |(name, features): (&String, &Vec<String>)| {
+            format!("\n[providers.default.models.{name:?}]\nfeatures = {features:?}\n")
+        };
+        let tables: String = self.models.iter().map(table).collect();
+        let file = self.folder.path().join("conformance.toml");
+        std::fs::write(&file, format!("{}{tables}", self.settings)).expect("it can be written");
+        self.worker.process.kill();
+        self.look_after().await;
     }
 
     /// Lets a form's time be over: days pass while no scheduler runs.
@@ -87,6 +107,7 @@ impl System {
 /// # Errors
 /// Why it fails; `details` gets what was seen.
 pub(crate) async fn run(system: &mut System, case: &Case, details: &mut String) -> Result<(), String> {
+    system.know(case.models()).await;
     let mock = Mock::start(&case.file)?;
     system.forwarder.lead_to(&mock.base_url);
     if let Some(conversation) = case.conversation() {

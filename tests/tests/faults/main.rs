@@ -3,6 +3,7 @@
 //! Leases are short here, so that waiting for one is quick; bounds on waiting are long, so that a busy machine is no
 //! failure. A test's name is the promise.
 
+mod agents;
 mod crash_points;
 mod dead;
 mod demoted;

@@ -193,8 +193,10 @@ fn collect(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     if total.is_none_or(|total| total > COLLECT_HERE_BYTES) {
         return order_part(cx, frame, node, Phase::Collect);
     }
-    let outcomes = container.collected.values().map(|left| match &left.output {
-        Some((Stored::Inline(segment), _)) => Outcome::Done(segment.clone()),
+    // Taken and not copied: the container is let go of below.
+    let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) else { return };
+    let outcomes = container.collected.values_mut().map(|left| match left.output.take() {
+        Some((Stored::Inline(segment), _)) => Outcome::Done(segment),
         Some((Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_), _)) | None => Outcome::Failed,
     });
     let outcomes = outcomes.collect();
@@ -211,7 +213,7 @@ pub(super) fn collected(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut 
     let body = state.body.clone();
     let terminated = data_of(cx.run, node).is_some_and(|data| data.errors == ErrorMode::Terminated);
     let error: Option<Arc<str>> = body.as_ref().and_then(|b| b.error.clone()).filter(|_| terminated);
-    record.metadata = metadata::of(state, container, "iteration_duration_map");
+    metadata::put(&mut record, state, container, "iteration_duration_map");
     record.inputs = let_go(cx, frame, node);
     record.usage = None;
     let steps = body.map_or(0, |body| body.count);

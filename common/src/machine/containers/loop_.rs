@@ -184,7 +184,7 @@ fn record(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Record {
     if let (Some(state), Some(container)) =
         (cx.run.node(frame, node), cx.run.containers.get(&(frame.clone(), node)))
     {
-        record.metadata = metadata::of(state, container, "loop_duration_map");
+        metadata::put(&mut record, state, container, "loop_duration_map");
         record.rounds = container.collected.iter().map(|(at, left)| (*at, left.variables.clone())).collect();
     }
     record.inputs = let_go(cx, frame, node);

@@ -1,25 +1,21 @@
 //! What the record of a container says beside its outputs: cost and duration of its frames. Dify's names.
 
-use serde_json::{Value as Json, json};
-
 use crate::machine::body::OpenContainer;
+use crate::machine::changes::{Durations, Record};
 use crate::machine::run::NodeState;
 use crate::nodes::llm::decimal::Decimal;
-use crate::value::JsonMap;
 
-/// `total_tokens`, `total_price`, `currency` and the durations under `durations` (`iteration_duration_map`, …).
-pub(super) fn of(state: &NodeState, open: &OpenContainer, durations: &str) -> JsonMap {
+/// Puts `total_tokens`, `total_price`, `currency` and the durations, under this name, into the record.
+pub(super) fn put(record: &mut Record, state: &NodeState, open: &OpenContainer, durations: &'static str) {
     let spent = &state.inside.spent;
     let (price, currency) = match &spent.price {
         Some(price) => (price.amount.fixed(), &*price.currency),
         None => (Decimal::UNPRICED.fixed(), "USD"),
     };
-    let seconds: JsonMap =
-        open.collected.iter().map(|(at, left)| (at.to_string(), json!(left.seconds))).collect();
-    let mut map = JsonMap::new();
-    map.insert("total_tokens".into(), spent.tokens.into());
-    map.insert("total_price".into(), price.into());
-    map.insert("currency".into(), currency.into());
-    map.insert(durations.into(), Json::Object(seconds));
-    map
+    record.metadata.clear();
+    record.metadata.insert("total_tokens".into(), spent.tokens.into());
+    record.metadata.insert("total_price".into(), price.into());
+    record.metadata.insert("currency".into(), currency.into());
+    let seconds = open.collected.iter().map(|(at, left)| (*at, left.seconds)).collect();
+    record.durations = Some(Durations { name: durations, seconds });
 }

@@ -132,3 +132,26 @@ fn a_step_of_an_attempt_that_is_over_tells_nothing() {
     play.feed(vec![late.clone()]).tells(&[]);
     play.after(SECOND).fire().feed(vec![late]).tells(&[]);
 }
+
+#[test]
+fn thoughts_are_told_only_while_a_template_that_shows_the_node_is_reached() {
+    let think = |play: &Play| {
+        let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
+        Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }
+    };
+    for (workflow, told) in [
+        (ONE, true),
+        ("start s\nllm m\nend e m.reasoning_content\ns > m > e", true),
+        ("start s\nllm m\nend e m.usage\ns > m > e", false),
+        ("start s\nllm m\nend e s.x\ns > m > e", false),
+    ] {
+        let mut play = Play::of(workflow);
+        play.restless = true;
+        play.start().skim();
+        let order = play.job_of("m");
+        let fact = play.fact(&order, 1, &think(&play));
+        play.feed(vec![fact]);
+        let last = play.records.last().unwrap();
+        assert_eq!(last.kind == "node_run_reasoning_chunk", told, "{workflow}");
+    }
+}

@@ -216,7 +216,7 @@ fn a_history_takes_the_window_of_the_model_but_for_the_reply() {
     let memory = json!({"window": {"enabled": false}});
     let model =
         json!({"provider": "p", "name": "m", "mode": "chat", "completion_params": {"max_tokens": 90}});
-    let facts = ModelFacts { features: None, context_size: Some(96) };
+    let facts = ModelFacts { features: None, context_size: Some(95) };
     let messages = messages_with(json!({"memory": memory, "model": model}), &conversation(), &facts);
     assert_eq!(messages, json!([["user", "hi"], ["assistant", "a2"], ["user", "now"]]));
 }

@@ -121,6 +121,10 @@ fn resolved(input: &Input, variables: &dyn Variables) -> Result<Json, String> {
 fn plain(data: &ToolData, parameter: &Parameter) -> Result<Option<Json>, String> {
     let name = &parameter.name;
     let given = data.configurations.iter().find(|(known, _)| known == name).map(|(_, value)| &value.raw);
+    if given.is_none() && data.parameters.iter().any(|(known, _)| known == name) {
+        // The workflow fills it in, and a default would win over that.
+        return Ok(None);
+    }
     let Some(value) = given.or(parameter.default.as_ref()) else {
         if parameter.required {
             return Err(format!("tool parameter {name} not found in tool config"));

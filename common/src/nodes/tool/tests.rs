@@ -185,6 +185,16 @@ fn the_older_form_has_defaults_and_options() {
 }
 
 #[test]
+fn a_default_does_not_win_over_what_the_workflow_fills_in() {
+    let read = usable(json!({"tool_parameters": {"kind": {"type": "mixed", "value": "a"}}}));
+    let declared = [Parameter { default: Some(json!("b")), ..form("kind", ParameterType::String) }];
+    let configured = configured(&read, Known::just(&declared), &pool()).expect("configured");
+    let values = filled(&read, Known::just(&declared), &pool()).expect("filled").values;
+    let all = arguments(values, configured, Known::just(&declared)).expect("arguments");
+    assert_eq!(Json::Object(all), json!({"kind": "a"}));
+}
+
+#[test]
 fn a_configured_variable_that_is_missing_is_no_way_to_the_tool() {
     let configurations = json!({"a": {"type": "variable", "value": ["x", "y"]}});
     let read = usable(json!({"tool_node_version": "2", "tool_configurations": configurations}));

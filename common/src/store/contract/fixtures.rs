@@ -77,6 +77,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         held_cleared: false,
         held: Vec::new(),
         entries: Vec::new(),
+        seq: 0,
         status: None,
         ended_at: None,
         jobs: Vec::new(),

@@ -176,7 +176,7 @@ pub(super) async fn followers_are_woken(s: Subject) -> Outcome {
     // The subscription may still be on its way when the first commit is told; a later one must arrive.
     for seq in 1..20_u64 {
         let entry = EntryId::new(owning.next(), 0);
-        owning.write(vec![RunWrite { entries: vec![vec![event("tick", seq)]], ..write(1) }]).await?;
+        owning.write(vec![RunWrite { entries: vec![vec![event("tick", seq)]], seq, ..write(1) }]).await?;
         let told = tokio::time::timeout(Duration::from_millis(200), following.changed()).await.is_ok();
         let Some(tick) = following.take() else {
             holds("a hint that came can be taken", !told)?;

@@ -4,8 +4,6 @@
 //! commit builds on: so the guard costs no round trip. The connection belongs to the shard and never reconnects: a
 //! silent reconnect would lose the WATCH, and the next EXEC would pass unguarded.
 
-use std::fmt::Write as _;
-
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
@@ -14,6 +12,7 @@ use super::RedisStore;
 use super::connection::{Connector, is_read_only};
 use super::keys::Keys;
 use super::replies::{array, text};
+use crate::ids::{EntryId, RunId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
@@ -105,15 +104,16 @@ impl RedisOwner {
         jobs.sort_unstable_by_key(|job| job.entry);
         for job in jobs {
             command_of(pipe, "XADD", 6, job.body.len());
-            pipe.arg(self.keys.jobs(self.claim.shard, &job.queue)).arg(job.entry.to_string());
-            pipe.arg("run").arg(job.run.to_string()).arg("job").arg(&job.body);
+            pipe.arg(self.keys.jobs(self.claim.shard, &job.queue)).arg(job.entry.spell());
+            pipe.arg("run").arg(job.run.encode(&mut RunId::buffer())).arg("job").arg(&job.body);
         }
     }
 
     fn write_run(&self, pipe: &mut Pipeline, write: &RunWrite, number: u64) {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
         for (id, content) in &write.blobs {
-            pipe.cmd("SET").arg(keys.blob(shard, id)).arg(content);
+            command_of(pipe, "SET", 2, content.len());
+            pipe.arg(keys.blob(shard, id)).arg(content);
             pipe.cmd("HSET").arg(keys.blobs(run)).arg(id.as_str()).arg(content.len());
         }
         if !write.fields.is_empty() {
@@ -126,8 +126,12 @@ impl RedisOwner {
         for (index, entry) in write.entries.iter().enumerate() {
             let bytes = entry.iter().map(|(kind, data)| kind.len() + data.len()).sum();
             command_of(pipe, "XADD", 5 + entry.len() * 2, bytes);
-            pipe.arg(keys.events(run)).arg("MAXLEN").arg("~").arg(self.run_events_max);
-            pipe.arg(format!("{number}-{index}"));
+            pipe.arg(keys.events(run));
+            // Each entry has an event or more: a run of few events needs no cut, and Redis no look for one.
+            if write.seq > self.run_events_max as u64 {
+                pipe.arg("MAXLEN").arg("~").arg(self.run_events_max);
+            }
+            pipe.arg(EntryId::new(number, index as u64).spell());
             for (kind, data) in entry {
                 pipe.arg(*kind).arg(data);
             }
@@ -224,8 +228,7 @@ impl RedisOwner {
             if !touched.is_empty() {
                 touched.push(' ');
             }
-            // Writing to a string cannot fail.
-            let _ = write!(touched, "{}", write.run);
+            touched.push_str(write.run.encode(&mut RunId::buffer()));
         }
         if !touched.is_empty() {
             pipe.cmd("PUBLISH").arg(self.keys.tick(shard)).arg(touched);

@@ -118,17 +118,22 @@ impl Jobs for RedisStore {
         let mut list =
             Vec::from(args![GROUP, consumer, low.to_string(), high.to_string(), HELD_MAX, limits::DEAD_MAX]);
         for result in results {
-            keys.push(self.keys.blobs(result.run));
-            keys.extend(result.blobs.iter().map(|(id, _)| self.keys.blob(shard, id)));
+            if !result.blobs.is_empty() {
+                keys.push(self.keys.blobs(result.run));
+                keys.extend(result.blobs.iter().map(|(id, _)| self.keys.blob(shard, id)));
+            }
             let dead = result.dead.as_ref().map(Dead::fields).unwrap_or_default();
+            let beside = match (result.blobs.len(), dead.len()) {
+                (0, 0) => String::new(),
+                (blobs, fields) => format!("{blobs} {fields}"),
+            };
             list.extend(args![
-                result.entry.to_string(),
+                result.entry.spell(),
                 result.number,
                 result.run.to_string(),
                 result.kind,
                 &result.body,
-                result.blobs.len(),
-                dead.len(),
+                beside,
             ]);
             for (id, size) in &result.blobs {
                 list.extend([Arg::from(id.as_str()), Arg::from(*size)]);

@@ -2,8 +2,6 @@
 //!
 //! `{n}` is the shard's hash tag: one commit touches one slot, and the same code runs where slots are spread.
 
-use uuid::Uuid;
-
 use crate::ids::{BlobId, RunId, ShardId};
 use crate::machine::run::RunStatus;
 
@@ -25,14 +23,24 @@ impl Keys {
         format!("{}:{rest}", self.namespace)
     }
     fn shard(&self, shard: ShardId, rest: &str) -> String {
-        format!("{}:{{{shard}}}:{rest}", self.namespace)
+        self.tagged(shard, &["}:", rest])
+    }
+
+    fn of_run(&self, run: RunId, rest: &str) -> String {
+        self.tagged(run.shard(), &["}:run:", run.encode(&mut RunId::buffer()), rest])
     }
 
     /// By hand, since a commit spells several for each run.
-    fn of_run(&self, run: RunId, rest: &str) -> String {
-        let (shard, mut id) = (run.shard().0.to_string(), Uuid::encode_buffer());
-        let id = run.uuid().hyphenated().encode_lower(&mut id);
-        [&self.namespace, ":{", &shard, "}:run:", id, rest].concat()
+    fn tagged(&self, shard: ShardId, parts: &[&str]) -> String {
+        let mut number = itoa::Buffer::new();
+        let number = number.format(shard.0);
+        let rest: usize = parts.iter().map(|part| part.len()).sum();
+        let mut key = String::with_capacity(self.namespace.len() + 2 + number.len() + rest);
+        key.push_str(&self.namespace);
+        key.push_str(":{");
+        key.push_str(number);
+        parts.iter().for_each(|part| key.push_str(part));
+        key
     }
 
     // ---- the namespace
@@ -100,7 +108,7 @@ impl Keys {
     }
     /// stream: jobs of a queue
     pub fn jobs(&self, shard: ShardId, queue: &str) -> String {
-        self.shard(shard, &format!("jobs:{queue}"))
+        self.tagged(shard, &["}:jobs:", queue])
     }
     /// channel: runs that a commit touched
     pub fn tick(&self, shard: ShardId) -> String {
@@ -136,7 +144,7 @@ impl Keys {
     }
     /// zset: run ids of one status by creation (us)
     pub fn runs_of(&self, shard: ShardId, status: RunStatus) -> String {
-        self.shard(shard, &format!("runs:{}", status.name()))
+        self.tagged(shard, &["}:runs:", status.name()])
     }
     /// zset: ended runs by their end (us)
     pub fn ended(&self, shard: ShardId) -> String {

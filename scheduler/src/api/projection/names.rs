@@ -1,6 +1,8 @@
-//! Types of events around pauses, beside those in [`tidemill_common::wire::event::kind`]; containers are told by what
+//! Types of events around pauses and of what models think, beside those in [`tidemill_common::wire::event::kind`]; containers are told by what
 //! their types begin with.
 
+/// A piece of what a model thinks.
+pub(super) const REASONING_CHUNK: &str = "node_run_reasoning_chunk";
 /// A node waits for somebody.
 pub(super) const PAUSE_REQUESTED: &str = "node_run_pause_requested";
 /// A form was answered.

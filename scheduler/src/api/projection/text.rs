@@ -62,6 +62,19 @@ impl Projection {
         self.text_replace()
     }
 
+    /// What a model thinks: shown beside the text, never part of it.
+    pub(super) fn reasoning_chunk(&self, record: &EventRecord) -> Json {
+        let step = record.data.get("data").and_then(Json::as_object).unwrap_or(&record.data);
+        let told = |key: &str| step.get(key).cloned().unwrap_or_default();
+        let mut data = json!({
+            "reasoning": told("chunk"), "node_id": text(record, "node_id"), "is_final": told("is_final")
+        });
+        if self.run.chat.is_some() {
+            data["message_id"] = json!(self.run.id);
+        }
+        self.envelope("reasoning_chunk", data)
+    }
+
     /// The whole text as it stands.
     pub(super) fn text_replace(&self) -> Json {
         if let Some(chat) = &self.run.chat {

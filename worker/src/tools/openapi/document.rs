@@ -69,7 +69,8 @@ pub struct Operation {
 /// Why it is not one, in Dify's words where there are some.
 pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String> {
     let document = read_plain(text).map_err(|problem| problem.message)?;
-    if document.get("openapi").and_then(Json::as_str).is_none_or(str::is_empty) {
+    // A version without quotes may be read as a number.
+    if !matches!(document.get("openapi"), Some(Json::String(_) | Json::Number(_))) {
         return Err("Only openapi is supported now.".into());
     }
     let listed = document.pointer("/servers/0/url").and_then(Json::as_str);

@@ -60,6 +60,10 @@ fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), 
         };
         let text = plain(value);
         match one.place {
+            // However these are written, a URL takes them for a step upwards.
+            Place::Path if matches!(text.as_str(), "." | "..") => {
+                return Err(format!("parameter {} of the path cannot be {text:?}", one.name));
+            }
             Place::Path => path = path.replace(&format!("{{{}}}", one.name), &escaped(&text)),
             Place::Query => match value {
                 Json::Array(items) => query.extend(items.iter().map(|item| (&one.name, plain(item)))),

@@ -266,11 +266,12 @@ async fn answers_become_messages() {
     let error = invoke(&api, "bad", json!({}), &outside).await.unwrap_err();
     assert_eq!(error.message, "Request failed with status code 503 and key *** is wrong");
     assert!(error.retryable);
-    for (name, message) in [
-        ("getPet", "Missing required parameter id"),
-        ("form_post", "Missing required parameter a in operation form_post"),
+    for (name, arguments, message) in [
+        ("getPet", json!({}), "Missing required parameter id"),
+        ("getPet", json!({"id": ".."}), "parameter id of the path cannot be \"..\""),
+        ("form_post", json!({}), "Missing required parameter a in operation form_post"),
     ] {
-        let error = invoke(&api, name, json!({}), &outside).await.unwrap_err();
+        let error = invoke(&api, name, arguments, &outside).await.unwrap_err();
         assert_eq!((error.stage, error.message.as_str()), (Stage::Tool, message));
     }
 }
@@ -288,6 +289,7 @@ async fn the_guard_stands_before_addresses_of_documents() {
 fn what_cannot_be_used_names_the_setting() {
     for (document, reason) in [
         ("swagger: '2.0'", "Only openapi is supported now."),
+        ("openapi: 3.1", "No server found in the openapi yaml."),
         ("openapi: 3.0.0", "No server found in the openapi yaml."),
         ("openapi: 3.0.0\nservers: [{url: 'http://x'}]", "No paths found in the openapi yaml."),
         ("openapi: 3.0.0\nservers: [{url: /v1}]", "the server \"/v1\" is no URL"),

@@ -1,18 +1,24 @@
 -- complete_jobs: hands in results, each once: fact in, its blobs kept, job acknowledged and deleted; or not at all. What
 -- was given up on is kept for people with it.
--- KEYS     1 jobs stream   2 inbox   3 dead   then a result each: blobs of its run, its blobs…
+-- KEYS     1 jobs stream   2 inbox   3 dead   then, of a result with blobs: blobs of its run, its blobs…
 -- ARGV     1 group   2 consumer   3 lowest entry   4 highest entry   5 most entries the consumer can hold
---          6 most dead letters   then a result each: entry, delivery number, run, kind, fact, number of blobs, number
---          of fields of its dead letter, then a blob each: name, size, then a field each: name, value
+--          6 most dead letters   then a result each: entry, delivery number, run, kind, fact, number of blobs and
+--          number of fields of its dead letter (one word, "" for neither), then a blob each: name, size, then a field
+--          each: name, value
 -- RETURNS  a word a result: "STORED" | "STALE" | "NOBLOB"
 -- CALLER   store/redis/jobs.rs, complete
 local call, K, A = redis.call, KEYS, ARGV
 local own = {}
 for _, e in ipairs(call('XPENDING', K[1], A[1], A[3], A[4], A[5], A[2])) do own[e[1]] = e[4] end
 local words, done = {}, {}
-local i, k = 7, 4
-while i <= #A do
-  local blobs, fields = tonumber(A[i + 5]), tonumber(A[i + 6])
+local i, k, last = 7, 4, #A
+while i <= last do
+  -- Most results have nothing beside their fact, and of those there are many.
+  local blobs, fields = 0, 0
+  if A[i + 5] ~= '' then
+    blobs, fields = string.match(A[i + 5], '^(%d+) (%d+)$')
+    blobs, fields = tonumber(blobs), tonumber(fields)
+  end
   local word = 'STALE'
   if own[A[i]] == tonumber(A[i + 1]) then
     word = 'STORED'
@@ -24,17 +30,18 @@ while i <= #A do
     call('XADD', K[2], '*', 'kind', A[i + 3], 'run', A[i + 2], 'fact', A[i + 4])
     for b = 1, blobs do
       call('PERSIST', K[k + b])
-      call('HSET', K[k], A[i + 5 + b * 2], A[i + 6 + b * 2])
+      call('HSET', K[k], A[i + 4 + b * 2], A[i + 5 + b * 2])
     end
     if fields > 0 then
-      local from = i + 7 + blobs * 2
+      local from = i + 6 + blobs * 2
       call('XADD', K[3], 'MAXLEN', '~', A[6], '*', unpack(A, from, from + fields * 2 - 1))
     end
     done[#done + 1] = A[i]
     own[A[i]] = nil
   end
   words[#words + 1] = word
-  i, k = i + 7 + (blobs + fields) * 2, k + 1 + blobs
+  i = i + 6 + (blobs + fields) * 2
+  if blobs > 0 then k = k + 1 + blobs end
 end
 for at = 1, #done, 500 do
   local to = math.min(at + 499, #done)

@@ -1,0 +1,284 @@
+//! Messages as they are written: an object's fields straight into its text. The names of fields are our own and need no
+//! escapes, and nearly no value does; to look at every character for itself was a third of what writing a commit cost.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::value::{StoredJson, is_plain};
+use crate::ids::{EntryId, ExecutionId};
+use crate::machine::fact::NamedValues;
+use crate::value::Stored;
+
+/// The text of a JSON object, field by field.
+#[derive(Debug)]
+pub(crate) struct ObjectText {
+    /// UTF-8.
+    bytes: Vec<u8>,
+}
+
+impl ObjectText {
+    /// An object without fields, with room for about so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        let mut text = Vec::with_capacity(bytes);
+        text.push(b'{');
+        Self { bytes: text }
+    }
+
+    /// The object's text.
+    pub(crate) fn end(mut self) -> String {
+        self.bytes.push(b'}');
+        // Texts and numbers went in: this cannot fail.
+        String::from_utf8(self.bytes).unwrap_or_default()
+    }
+
+    /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise.
+    fn name(&mut self, name: &'static str) {
+        debug_assert!(needs_no_escape(name), "{name}");
+        self.comma();
+        self.bytes.push(b'"');
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b"\":");
+    }
+
+    fn comma(&mut self) {
+        if self.bytes.last() != Some(&b'{') {
+            self.bytes.push(b',');
+        }
+    }
+
+    /// Begins an object as a field's value: what follows are its fields, until it is closed.
+    pub(crate) fn open(&mut self, name: &'static str) {
+        self.name(name);
+        self.bytes.push(b'{');
+    }
+
+    /// Ends the object that was opened last.
+    pub(crate) fn close(&mut self) {
+        self.bytes.push(b'}');
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self, name: &'static str, text: &str) {
+        self.name(name);
+        self.put_text(text);
+    }
+
+    /// A whole number.
+    pub(crate) fn number(&mut self, name: &'static str, number: impl itoa::Integer) {
+        self.name(name);
+        self.put_number(number);
+    }
+
+    /// An execution.
+    pub(crate) fn execution(&mut self, name: &'static str, execution: &ExecutionId) {
+        self.name(name);
+        self.put_text(execution.encode(&mut ExecutionId::buffer()));
+    }
+
+    /// The id of an entry.
+    pub(crate) fn entry(&mut self, name: &'static str, entry: EntryId) {
+        self.name(name);
+        self.bytes.push(b'"');
+        self.put_number(entry.major);
+        self.bytes.push(b'-');
+        self.put_number(entry.minor);
+        self.bytes.push(b'"');
+    }
+
+    /// Anything else.
+    pub(crate) fn value(&mut self, name: &'static str, value: &(impl Serialize + ?Sized)) {
+        self.name(name);
+        self.put(value);
+    }
+
+    /// Anything, under a name that is not one of ours.
+    pub(crate) fn foreign(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        self.comma();
+        self.put_text(name);
+        self.bytes.push(b':');
+        self.put(value);
+    }
+
+    /// Anything, under a number.
+    pub(crate) fn numbered(&mut self, number: u32, value: &(impl Serialize + ?Sized)) {
+        self.comma();
+        self.bytes.push(b'"');
+        self.put_number(number);
+        self.bytes.extend_from_slice(b"\":");
+        self.put(value);
+    }
+
+    /// A stored value.
+    pub(crate) fn stored(&mut self, name: &'static str, value: &Stored) {
+        self.name(name);
+        self.put_stored(value);
+    }
+
+    /// Named values, as an object.
+    pub(crate) fn named(&mut self, name: &'static str, values: &NamedValues) {
+        self.name(name);
+        self.put_named(values.iter().map(|(name, value)| (&**name, value)));
+    }
+
+    /// An object of objects of stored values: `{outer: {inner: value}}`, in the order in which the outer names first come.
+    pub(crate) fn grouped(&mut self, name: &'static str, values: &[(String, String, Stored)]) {
+        self.name(name);
+        self.bytes.push(b'{');
+        for (at, (outer, _, _)) in values.iter().enumerate() {
+            if values[..at].iter().any(|(before, _, _)| before == outer) {
+                continue;
+            }
+            self.comma();
+            self.put_text(outer);
+            self.bytes.push(b':');
+            let of_outer = values[at..].iter().filter(|(of, _, _)| of == outer);
+            self.put_named(of_outer.map(|(_, name, value)| (&**name, value)));
+        }
+        self.bytes.push(b'}');
+    }
+
+    fn put_named<'a>(&mut self, values: impl Iterator<Item = (&'a str, &'a Stored)>) {
+        self.bytes.push(b'{');
+        for (name, value) in values {
+            self.comma();
+            self.put_text(name);
+            self.bytes.push(b':');
+            self.put_stored(value);
+        }
+        self.bytes.push(b'}');
+    }
+
+    fn put_stored(&mut self, value: &Stored) {
+        match value {
+            Stored::Inline(segment) if is_plain(segment) => match &segment.value {
+                Json::String(text) => self.put_text(text),
+                other => self.put(other),
+            },
+            other => self.put(&StoredJson(other)),
+        }
+    }
+
+    fn put_number(&mut self, number: impl itoa::Integer) {
+        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn put_text(&mut self, text: &str) {
+        if !needs_no_escape(text) {
+            return self.put(text);
+        }
+        self.bytes.reserve(text.len() + 2);
+        self.bytes.push(b'"');
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(b'"');
+    }
+
+    fn put(&mut self, value: &(impl Serialize + ?Sized)) {
+        let before = self.bytes.len();
+        // Memory takes everything, and what we write has texts for names: this cannot fail.
+        if serde_json::to_writer(&mut self.bytes, value).is_err() {
+            self.bytes.truncate(before);
+            self.bytes.extend_from_slice(b"null");
+        }
+    }
+}
+
+/// The text of a stored value.
+pub(crate) fn stored_text(value: &Stored) -> String {
+    match value {
+        Stored::Inline(segment) if is_plain(segment) => match &segment.value {
+            Json::String(text) if needs_no_escape(text) => ["\"", text, "\""].concat(),
+            other => other.to_string(),
+        },
+        other => serde_json::to_string(&StoredJson(other)).unwrap_or_default(),
+    }
+}
+
+/// The text of named values.
+pub(crate) fn named_text(values: &NamedValues) -> String {
+    let mut object = ObjectText { bytes: Vec::with_capacity(64) };
+    object.put_named(values.iter().map(|(name, value)| (&**name, value)));
+    String::from_utf8(object.bytes).unwrap_or_default()
+}
+
+/// Whether a text stands between quotes as it is. Several characters are looked at at once: without a way out in the
+/// middle of a piece the compiler can.
+fn needs_no_escape(text: &str) -> bool {
+    const PIECE: usize = 16;
+    let escaped = |any: bool, byte: &u8| any | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
+    let mut pieces = text.as_bytes().chunks_exact(PIECE);
+    pieces.all(|piece| !piece.iter().fold(false, escaped)) && !pieces.remainder().iter().fold(false, escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{FramePath, RunId, ShardId};
+    use crate::value::{Segment, SegmentType};
+    use crate::wire::value::NamedJson;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn stored(value: Json) -> Stored {
+        Stored::Inline(Segment::infer(value))
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_written_as_json_writes_it(text in "(?s).{0,40}") {
+            let mut object = ObjectText::with_capacity(0);
+            object.text("a", &text);
+            prop_assert_eq!(object.end(), json!({"a": text}).to_string());
+            prop_assert_eq!(stored_text(&stored(text.as_str().into())), json!(text).to_string());
+        }
+    }
+
+    #[test]
+    fn a_character_that_needs_an_escape_is_found_wherever_it_stands() {
+        for wrong in ['"', '\\', '\n', '\u{0}', '\u{1f}'] {
+            for at in 0..40 {
+                let text: String = (0..40).map(|place| if place == at { wrong } else { 'x' }).collect();
+                assert!(!needs_no_escape(&text), "{wrong:?} at {at}");
+            }
+        }
+        for right in ["", "x", "a text of more than sixteen bytes", "Zürich \u{7f} 水车"] {
+            assert!(needs_no_escape(right), "{right}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_what_json_would_make_of_it() {
+        let run = RunId::new(1, 2, ShardId(3));
+        let execution = ExecutionId::derive(&run, &FramePath::root(), &"n".into());
+        let typed = Stored::Inline(Segment::new(SegmentType::ArrayString, json!([])));
+        let named =
+            vec![("a \"b\"".to_string(), stored(json!({"x": [1, null]}))), ("c".into(), typed.clone())];
+        let grouped = [("n", "x", "1"), ("m", "x", "2"), ("n", "y", "\t3")];
+        let grouped = grouped.map(|(n, x, v)| (n.to_string(), x.to_string(), stored(v.into())));
+        let null = Json::Null;
+        let mut object = ObjectText::with_capacity(16);
+        object.text("text", "{");
+        object.number("number", -17_i64);
+        object.execution("execution", &execution);
+        object.entry("entry", EntryId::new(17, 3));
+        object.value("float", &1.5);
+        object.stored("stored", &typed);
+        object.named("named", &named);
+        object.named("none", &Vec::new());
+        object.foreign("d\n", &[1]);
+        object.numbered(7, &null);
+        object.open("object");
+        object.number("a", 1);
+        object.number("b", 2);
+        object.close();
+        object.grouped("grouped", &grouped);
+        let expected = json!({
+            "text": "{", "number": -17, "execution": execution.to_string(), "entry": "17-3", "float": 1.5,
+            "stored": StoredJson(&typed), "named": NamedJson(&named), "none": {}, "d\n": [1], "7": null, "object": {"a": 1, "b": 2},
+            "grouped": {"n": {"x": "1", "y": "\t3"}, "m": {"x": "2"}},
+        });
+        assert_eq!(object.end(), expected.to_string());
+        assert_eq!(ObjectText::with_capacity(0).end(), "{}");
+        assert_eq!(named_text(&named), serde_json::to_string(&NamedJson(&named)).unwrap());
+        assert_eq!(stored_text(&typed), serde_json::to_string(&StoredJson(&typed)).unwrap());
+    }
+}

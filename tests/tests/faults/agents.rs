@@ -1,0 +1,132 @@
+//! An agent whose worker dies between any two of its calls goes on behind the last one that was recorded: nothing that is
+//! recorded is asked, called or paid for again, and the log of its rounds is told whole.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+use serde_json::{Value as Json, json};
+use tidemill::mock_llm::Running;
+use tidemill_common::crash::Program;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::llm;
+use tidemill_tests::outside::Outside;
+use tidemill_tests::patient::{Followed, Patient};
+use tidemill_tests::redis::free_port;
+
+use super::QUICK;
+use super::crash_points::{Armed, END_MAX, start};
+
+/// Steps of the run: three rounds of the model, and a call of the tool between them.
+const STEPS: usize = 5;
+/// Cases at once: each has a Redis and three processes of its own.
+const AT_ONCE: usize = 5;
+/// Tokens of each round, as the mock counts them.
+const TOKENS: u64 = 12;
+
+fn workflow() -> String {
+    let model = json!({"provider": "openai", "model": "m", "mode": "chat", "completion_params": {}});
+    let tool = json!({
+        "enabled": true, "type": "builtin", "provider_name": "acme", "tool_name": "find", "settings": {},
+        "parameters": {"q": {"auto": 1, "value": null}}, "extra": {"description": "Finds things"},
+    });
+    let constant = |value: Json| json!({"type": "constant", "value": value});
+    json!({
+        "nodes": [
+            {"id": "start", "data": {"type": "start", "variables": []}},
+            {"id": "agent", "data": {
+                "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
+                "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
+                "agent_parameters": {
+                    "model": constant(model), "tools": constant(json!([tool])),
+                    "instruction": constant(json!("Be brief.")), "query": constant(json!("look")),
+                    "maximum_iterations": constant(json!(5)),
+                },
+            }},
+            {"id": "end", "data": {"type": "end", "outputs": [
+                {"variable": "text", "value_selector": ["agent", "text"]},
+                {"variable": "json", "value_selector": ["agent", "json"]},
+            ]}},
+        ],
+        "edges": [{"source": "start", "target": "agent"}, {"source": "agent", "target": "end"}],
+    })
+    .to_string()
+}
+
+/// Calls the tool twice, then answers. The mock numbers the calls of each reply anew, as some servers do.
+async fn model() -> Running {
+    let usage = json!({"prompt_tokens": TOKENS - 2, "completion_tokens": 2});
+    let call = |messages: u64, q: &str| {
+        json!({
+            "match": {"messages": messages, "has_tools": true}, "reply": format!("Looking for {q}."), "usage": usage,
+            "tool_calls": [{"name": "find", "arguments": {"q": q}}],
+        })
+    };
+    llm::rules(
+        json!([call(2, "one"), call(4, "two"), {"match": {"messages": 6}, "reply": "Done.", "usage": usage}]),
+    )
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_goes_on_behind_its_last_step_wherever_its_worker_dies() {
+    let places = ["worker.step_begun", "worker.step_made", "worker.step_kept"];
+    let cases = places.iter().flat_map(|place| (1..=STEPS).map(move |nth| (*place, nth)));
+    let goes_on = stream::iter(cases).map(|(place, nth)| async move { goes_on(place, nth).await });
+    let failures: Vec<String> =
+        goes_on.buffer_unordered(AT_ONCE).filter_map(|outcome| async move { outcome.err() }).collect().await;
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+async fn goes_on(place: &str, nth: usize) -> Result<(), String> {
+    let at = format!("{place}:{nth}");
+    let (model, outside) = (model().await, Outside::start().await);
+    let endpoint = format!("{}/tools", outside.base_url);
+    let mut settings = QUICK.to_vec();
+    settings.extend([("scheduler.shards", "1"), ("tools.endpoint", endpoint.as_str())]);
+    let cluster = Cluster::start(&settings, Some(&model)).await;
+    let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
+    let _scheduler = start(&cluster, Program::Scheduler, &scheduler_at, None);
+    let process = start(&cluster, Program::Worker, &worker_at, Some(&at));
+    let mut armed = Armed { cluster: &cluster, program: Program::Worker, address: worker_at, process };
+
+    let patient = Patient::new(vec![scheduler_at]);
+    let body = json!({"workflow": workflow(), "inputs": {}, "user": "tester"});
+    let acting = async {
+        let run = patient.submit(&body, "once").await.map_err(|trouble| format!("{at}: {trouble:?}"))?;
+        let followed = patient.follow(&run, END_MAX).await;
+        followed.map(|seen| (run, seen)).map_err(|(_, trouble)| format!("{at}: {trouble:?}"))
+    };
+    let (acted, died) = tokio::join!(acting, armed.until_dead(&at));
+    died?;
+    let (run, Followed { told, .. }) = acted?;
+    let shown = patient.run(&run).await.map_err(|trouble| format!("{at}: {trouble:?}"))?;
+    let text = &shown["outputs"]["text"];
+    if shown["status"] != "succeeded" || text != "Looking for one.\nLooking for two.\nDone." {
+        return Err(format!("{at}: {shown:#}"));
+    }
+    // Only what was under way when the worker died is done twice, and under the same key.
+    let is_twice = place == "worker.step_made";
+    let asked = model.take_requests().len();
+    let called = outside.take();
+    let (twice_asked, twice_called) = (is_twice && nth % 2 == 1, is_twice && nth.is_multiple_of(2));
+    if asked != 3 + usize::from(twice_asked) || called.len() != 2 + usize::from(twice_called) {
+        return Err(format!("{at}: the model was asked {asked} times, the tool called {}", called.len()));
+    }
+    let mut keys: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    called.iter().for_each(|call| *keys.entry(call.key.as_deref()).or_default() += 1);
+    if keys.len() != 2 || keys.contains_key(&None) {
+        return Err(format!("{at}: the calls had the keys {keys:?}"));
+    }
+    if shown["total_tokens"] != 3 * TOKENS {
+        return Err(format!("{at}: {} tokens were counted", shown["total_tokens"]));
+    }
+    let completed = told.count("tool_call_completed", "agent");
+    let lines = shown["outputs"]["json"]
+        .as_array()
+        .map_or(0, |lines| lines.iter().filter(|line| line["status"] == "success").count());
+    // Three rounds, three thoughts, two calls.
+    if completed != 2 || lines != 8 {
+        return Err(format!("{at}: {completed} calls told, {lines} lines: {shown:#}"));
+    }
+    Ok(())
+}
