@@ -87,7 +87,9 @@ async fn no_more_calls_are_under_way_than_a_model_may_have() {
     }
     for request in model.requests() {
         let at = request["time"].as_str().expect("requests have a time").to_owned();
-        times.push(chrono::DateTime::parse_from_rfc3339(&at).expect("as the mock writes it").timestamp_millis());
+        times.push(
+            chrono::DateTime::parse_from_rfc3339(&at).expect("as the mock writes it").timestamp_millis(),
+        );
     }
     assert_eq!(times.len(), 4);
     for pair in times.windows(2) {

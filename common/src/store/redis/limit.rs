@@ -42,7 +42,7 @@ impl RedisStore {
                     _ => Err(unexpected(DOING, "a wait without a time or a bound")),
                 }
             }
-            _ => Err(unexpected(DOING, &words.join(" "))),
+            _ => Err(unexpected(DOING, words.join(" "))),
         }
     }
 
