@@ -175,7 +175,7 @@ impl<'a> Rounds<'a> {
         let question = Question {
             messages,
             params: self.params.clone(),
-            stream: live && self.model.facts().has("stream-tool-call") || live && tools.is_empty(),
+            stream: live && (tools.is_empty() || self.model.facts().has("stream-tool-call")),
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
         };
