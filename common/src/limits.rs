@@ -102,6 +102,15 @@ pub const HISTORY_TURNS_MAX: usize = 500;
 pub const EVICTION_AGE_SECONDS: u64 = 60;
 /// How long a journal of steps is kept after its last entry, in seconds: longer than any job can be in hand or parked.
 pub const JOURNAL_SECONDS: u64 = 30 * 24 * 3600;
+/// Longest time that a model rests at a stretch, whatever its provider asks for, and longest wait for a turn at a model, in
+/// milliseconds: then it is asked again.
+pub const MODEL_REST_MAX_MS: u64 = 3_600_000;
+/// How long a call that does not come back when it is due keeps its place in a model's queue, in milliseconds.
+pub const MODEL_QUEUE_GRACE_MS: u64 = 60_000;
+/// How long an unused bucket of a model's limits is kept, in seconds: longer than any rest and any wait.
+pub const MODEL_BUCKET_SECONDS: u64 = 3 * 3600;
+/// How often a call to a model with limits is refused by its provider before the node fails (`refusals_max`).
+pub const MODEL_REFUSALS_MAX: u32 = 10;
 /// Longest wait within a job (`job_wait_max_ms`), in milliseconds: what takes longer is waited for in Redis.
 pub const JOB_WAIT_MS: u64 = 1000;
 /// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,

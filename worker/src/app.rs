@@ -19,6 +19,7 @@ use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
 use crate::noted_files::NotedFiles;
+use crate::providers::limiter::Turns;
 use crate::providers::media::Reach;
 use crate::providers::profile::ProfileError;
 use crate::providers::{Providers, ProvidersConfig};
@@ -105,7 +106,12 @@ pub async fn start_with(
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let reach = Reach { http: http.clone(), files: files.clone() };
     let tools = Tools::new(&config.tools, &config.http)?;
-    let outside = Outside { providers: providers(config)?.reaching(reach), http, files, tools };
+    let outside = Outside {
+        providers: providers(config)?.reaching(reach).taking_turns(Turns(jobs.clone())),
+        http,
+        files,
+        tools,
+    };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
     let core = Arc::new(Core::new(config, jobs, consumer_name().into(), outside));

@@ -11,8 +11,8 @@ use tidemill_common::config::Config;
 use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::{
-    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, JournalOf, Meta, StepBegin, StepKept,
-    StoreError,
+    Accepted, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
+    StepBegin, StepKept, StoreError, TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -370,6 +370,12 @@ impl Jobs for FakeJobs {
         state.arrived.push(kind);
         state.facts.push((kind, serde_json::from_str(fact).unwrap()));
         Ok(StepKept::Kept)
+    }
+    async fn take_limit(&self, _: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
+        Ok(LimitTaken::Taken)
+    }
+    async fn give_limit(&self, _: GiveLimit<'_>) -> Result<u32, StoreError> {
+        Ok(0)
     }
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)

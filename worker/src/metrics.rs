@@ -36,6 +36,13 @@ impl Metric {
             None => counter!(self.name).increment(1),
         }
     }
+    /// Counts one under a value of the label that settings say; there are few of those.
+    pub(crate) fn count_of(&self, value: &str) {
+        match self.label {
+            Some(label) => counter!(self.name, label => value.to_owned()).increment(1),
+            None => counter!(self.name).increment(1),
+        }
+    }
     /// Sets a level.
     pub(crate) fn set(&self, value: f64) {
         gauge!(self.name).set(value);
@@ -71,6 +78,8 @@ metrics_table! {
     CHUNKS        Counter   "tidemill_worker_chunks_total"             Count   None, "Pieces of streamed text that were reported";
     STEPS         Counter   "tidemill_worker_steps_total"              Count   None, "Steps of jobs that were recorded in journals";
     PARKED        Counter   "tidemill_worker_jobs_parked_total"        Count   None, "Jobs that were put down until a time to come";
+    MODEL_WAITS   Counter   "tidemill_worker_model_waits_total"        Count   Some("model"), "Times that a call had to wait for its turn at a model with limits";
+    MODEL_RESTS   Counter   "tidemill_worker_model_rests_total"        Count   Some("model"), "Refusals after which a model with limits rests, for all workers";
     JOBS_LOST     Counter   "tidemill_worker_jobs_lost_total"          Count   None, "Jobs that were dropped because they were taken over, taken back or cancelled";
     JOBS_TAKEN    Counter   "tidemill_worker_jobs_taken_over_total"    Count   None, "Jobs that were taken over from workers that showed no sign of life";
     HANDED_BACK   Counter   "tidemill_worker_jobs_handed_back_total"   Count   None, "Jobs that were given back unfinished";

@@ -19,6 +19,7 @@ use tidemill_common::wire::fact::Report;
 use crate::backoff::Backoff;
 use crate::hand::Hand;
 use crate::metrics;
+use crate::providers::Pace;
 
 /// How often the journal is asked that answers with nonsense.
 const NONSENSE_MAX: u32 = 3;
@@ -184,5 +185,15 @@ impl Steps {
     async fn lost<T>(&self) -> T {
         self.hand.core.held.lose(&self.hand.place, self.hand.number);
         std::future::pending().await
+    }
+}
+
+#[async_trait::async_trait]
+impl Pace for Steps {
+    fn attempt(&self) -> String {
+        format!("{}/{}", self.of.execution, self.of.attempt)
+    }
+    async fn wait(&self, wait: Duration, reason: &str) {
+        Self::wait(self, wait, reason).await;
     }
 }

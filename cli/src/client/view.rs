@@ -42,6 +42,7 @@ pub(crate) struct NodeView {
     pub(crate) finished_at: Option<f64>,
     pub(crate) job: Option<String>,
     pub(crate) error: Option<String>,
+    pub(crate) parked: Option<String>,
 }
 
 /// Something that a run waits for, or did.

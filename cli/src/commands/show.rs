@@ -117,7 +117,7 @@ fn row(node: &NodeView) -> Vec<String> {
         attempt.unwrap_or_default(),
         time,
         text(&node.job),
-        text(&node.error),
+        text(&node.error.clone().or_else(|| node.parked.as_ref().map(|why| format!("waits: {why}")))),
     ]
 }
 

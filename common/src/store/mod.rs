@@ -10,6 +10,7 @@ mod conversation;
 mod dead;
 #[cfg(feature = "runtime")]
 pub mod following;
+mod limit;
 #[cfg(feature = "runtime")]
 pub mod memory;
 #[cfg(feature = "runtime")]
@@ -26,6 +27,7 @@ use async_trait::async_trait;
 pub use conversation::{Entered, Entering};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
+pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
@@ -688,6 +690,10 @@ pub trait Jobs: Send + Sync {
         result: &str,
         fact: (&'static str, &str),
     ) -> Result<StepKept, StoreError>;
+    /// Gives a call to a model its turn, in all of its buckets or in none. May be repeated.
+    async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError>;
+    /// Tells what came of a call that had its turn; answers how often it was refused so far, this time included.
+    async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
     /// [`Shards::files_left`] tells it.
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;

@@ -7,6 +7,7 @@ mod containers;
 mod control;
 mod events;
 mod layering;
+mod limits;
 mod pauses;
 mod redis_page;
 mod secrets;

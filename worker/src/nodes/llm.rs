@@ -17,10 +17,13 @@ use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use crate::executor::ThoughtSink;
-use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Providers, Question};
+use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
 
 /// Bytes of passages above which only their origin is told: the text itself is in the node's inputs.
 const RESOURCES_BYTES_MAX: usize = 256 * 1024;
+
+/// What the only call of the node is called.
+const CALL: &str = "llm";
 
 /// What the node reaches beside its variables.
 pub struct Means<'a> {
@@ -28,6 +31,8 @@ pub struct Means<'a> {
     pub undefined: UndefinedNames,
     /// Models.
     pub providers: &'a Providers,
+    /// What waits for a turn at the model.
+    pub pace: &'a dyn Pace,
     /// Takes what the model says, piece by piece, none of them empty; the empty chunk that ends a stream is the caller's.
     pub on_delta: DeltaSink<'a>,
     /// Takes what it thinks, where the node wants that apart.
@@ -56,7 +61,7 @@ pub async fn run(
     if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
         (means.tell)(StepEvent::RetrieverResource, told(context));
     }
-    match ask(data, &prompt, model, means.on_delta, means.on_thought).await {
+    match ask(data, &prompt, model, means).await {
         Ok(answer) => succeeded(result, data, &prompt, answer),
         Err(failure) => NodeResult { failure: Some(masked(failure, &prompt)), ..result },
     }
@@ -110,9 +115,9 @@ async fn ask(
     data: &LlmData,
     prompt: &Prompt,
     model: Result<Model, ModelError>,
-    on_delta: DeltaSink<'_>,
-    on_thought: ThoughtSink<'_>,
+    means: Means<'_>,
 ) -> Result<Answer, NodeFailure> {
+    let Means { on_delta, on_thought, pace, .. } = means;
     let model = model?;
     let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
     let mut question = Question::from(prompt);
@@ -120,14 +125,15 @@ async fn ask(
         schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
     }
     let reply = match data.reasoning {
-        ReasoningFormat::Tagged => model.ask(question, on_delta).await?,
+        ReasoningFormat::Tagged => model.within(pace, CALL).ask(question, on_delta).await?,
         ReasoningFormat::Separated => {
             let mut filter = Filter::default();
             let mut sort = |piece: Piece<'_>| match piece {
                 Piece::Said(text) => on_delta(text),
                 Piece::Thought { text, last } => on_thought(text, last),
             };
-            let reply = model.ask(question, &mut |delta: &str| filter.push(delta, &mut sort)).await?;
+            let mut push = |delta: &str| filter.push(delta, &mut sort);
+            let reply = model.within(pace, CALL).ask(question, &mut push).await?;
             filter.finish(&mut sort);
             reply
         }

@@ -58,7 +58,7 @@ impl NodeExecutor for Llm {
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
         let undefined = options.template_undefined;
         let tell = |what, data| steps.tell(vec![(what, data)]);
-        let means = llm::Means { undefined, providers, on_delta, on_thought, tell: &tell };
+        let means = llm::Means { undefined, providers, pace: steps, on_delta, on_thought, tell: &tell };
         llm::run(data, node, variables, means).await
     }
 }
@@ -71,9 +71,9 @@ impl NodeExecutor for QuestionClassifier {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, .. } = attempt;
+        let Attempt { node, variables, providers, steps, .. } = attempt;
         let NodeData::QuestionClassifier(data) = &node.data else { return mistaken(node.kind) };
-        question_classifier::run(data, node, variables, providers).await
+        question_classifier::run(data, node, variables, providers, steps).await
     }
 }
 
@@ -85,9 +85,9 @@ impl NodeExecutor for ParameterExtractor {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, .. } = attempt;
+        let Attempt { node, variables, providers, steps, .. } = attempt;
         let NodeData::ParameterExtractor(data) = &node.data else { return mistaken(node.kind) };
-        parameter_extractor::run(data, node, variables, providers).await
+        parameter_extractor::run(data, node, variables, providers, steps).await
     }
 }
 

@@ -14,7 +14,7 @@ use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, masked, note_asking, usage_segment};
-use crate::providers::{Model, ModelReply, Providers, Question};
+use crate::providers::{Model, ModelReply, Pace, Providers, Question};
 
 /// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
 pub async fn run(
@@ -22,6 +22,7 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
+    pace: &dyn Pace,
 ) -> NodeResult {
     let model = match providers.resolve(&data.model) {
         Ok(model) => model,
@@ -36,7 +37,7 @@ pub async fn run(
     let result = NodeResult { inputs, process_data, ..NodeResult::default() };
     let tools = tool.into_iter().collect();
     let question = Question { tools, stream: false, ..Question::from(&prompt) };
-    match model.ask(question, &mut |_| {}).await {
+    match model.within(pace, "llm").ask(question, &mut |_| {}).await {
         Ok(reply) => succeeded(result, data, &model, reply),
         Err(error) => failed(result, masked(error.into(), &prompt)),
     }

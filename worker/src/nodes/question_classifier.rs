@@ -11,7 +11,7 @@ use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, masked, no_bill, note_asking, usage_segment};
-use crate::providers::{ModelReply, Providers, Question};
+use crate::providers::{ModelReply, Pace, Providers, Question};
 
 /// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
 pub async fn run(
@@ -19,6 +19,7 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
+    pace: &dyn Pace,
 ) -> NodeResult {
     let model = match providers.resolve(&data.model) {
         Ok(model) => model,
@@ -30,7 +31,7 @@ pub async fn run(
     };
     note_asking(node, &data.model, &prompt);
     let result = NodeResult { inputs, ..NodeResult::default() };
-    let reply = match model.ask(Question::from(&prompt), &mut |_| {}).await {
+    let reply = match model.within(pace, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
         Ok(reply) => reply,
         Err(error) => return failed(result, masked(error.into(), &prompt), no_bill()),
     };

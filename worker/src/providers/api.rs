@@ -55,6 +55,8 @@ impl fmt::Debug for Settings {
 pub struct Api {
     client: reqwest::Client,
     settings: Settings,
+    /// Who asks waits for limits himself.
+    reports_refusals: bool,
 }
 
 /// A request.
@@ -89,7 +91,13 @@ impl From<ModelError> for Failed {
 impl Api {
     /// An API over a connection pool.
     pub const fn new(client: reqwest::Client, settings: Settings) -> Self {
-        Self { client, settings }
+        Self { client, settings, reports_refusals: false }
+    }
+
+    /// The same, but that a refusal because of limits is reported at once and never waited for here.
+    #[must_use]
+    pub fn reporting_refusals(self) -> Self {
+        Self { reports_refusals: true, ..self }
     }
 
     /// What stands before every path.
@@ -108,7 +116,8 @@ impl Api {
             reader.begin();
             let Err(failed) = self.attempt(post, reader).await else { return Ok(()) };
             silences += u32::from(failed.silent);
-            let over = reader.handed_on() || silences > 1;
+            let refused = self.reports_refusals && failed.error.class == ErrorClass::RateLimit;
+            let over = refused || reader.handed_on() || silences > 1;
             let wait = retry::wait(tries, self.settings.retries_max, failed.error.retryable, failed.hints);
             let Some(wait) = wait.filter(|_| !over) else { return Err(self.report(failed)) };
             tracing::warn!(error = %self.masked(failed.error), wait_ms = wait.as_millis(), "model call failed, trying again");
@@ -229,7 +238,10 @@ impl Api {
 
     fn report(&self, failed: Failed) -> ModelError {
         let after = failed.hints.after.and_then(|after| u64::try_from(after.as_millis()).ok());
-        self.masked(ModelError { retry_after_ms: after, ..failed.error })
+        // Who waits himself is told what `x-should-retry` says.
+        let hint = failed.hints.retry.filter(|_| self.reports_refusals);
+        let retryable = hint.unwrap_or(failed.error.retryable);
+        self.masked(ModelError { retry_after_ms: after, retryable, ..failed.error })
     }
 
     fn masked(&self, error: ModelError) -> ModelError {

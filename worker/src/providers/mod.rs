@@ -4,13 +4,14 @@
 //! (and [`azure`], which differs in its addresses), [`anthropic`] and [`ollama`] writes the request, [`api`] holds the
 //! conversation and [`frames`] cuts what comes into objects, of which the same provider makes a [`reply`]. [`errors`] gives
 //! every failure the class that workflows branch on, [`retry`] says which of them are tried again within one call, and
-//! [`rate`] reads what a provider says of its limits.
+//! [`rate`] reads what a provider says of its limits, which [`limiter`] holds all workers to.
 
 pub mod anthropic;
 pub mod api;
 pub mod azure;
 pub mod errors;
 pub mod frames;
+pub mod limiter;
 pub mod media;
 pub mod ndjson;
 pub mod ollama;
@@ -32,6 +33,7 @@ use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::value::JsonMap;
 
 pub use errors::{ErrorClass, ModelError};
+pub use limiter::Pace;
 pub use media::SentMessage;
 pub use profile::{Model, Providers, ProvidersConfig, Question};
 pub use reply::{DeltaSink, ModelReply, RateFacts, RateWindow};

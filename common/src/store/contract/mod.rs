@@ -11,6 +11,7 @@ mod dead;
 mod fixtures;
 mod inbox;
 mod jobs;
+mod limiting;
 mod runs;
 mod steps;
 mod sweeping;
@@ -166,6 +167,14 @@ cases! {
         a_step_is_recorded_once_with_its_fact,
         tries_of_a_step_are_counted_where_the_job_goes_on,
         only_the_holder_of_a_job_records_its_steps,
+    },
+    limiting::{
+        a_call_takes_its_turn_in_all_buckets_or_in_none,
+        a_call_that_is_asked_for_again_is_counted_once,
+        calls_that_wait_come_back_one_by_one,
+        tokens_are_set_right_by_what_a_call_took,
+        places_are_free_again_when_given_back_or_forgotten,
+        a_model_that_refuses_rests_and_others_go_on,
     },
     dead::{
         dead_letters_are_listed_newest_first_page_by_page,

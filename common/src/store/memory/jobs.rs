@@ -13,8 +13,8 @@ use super::{Inner, MemoryStore, announce, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
-    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, JournalOf, Meta, StepBegin, StepKept,
-    StoreError,
+    Accepted, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
+    StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 struct MemoryJobReader {
@@ -230,6 +230,16 @@ impl Jobs for MemoryStore {
         let kept = journal::record(space.shard(of.shard), of, step, result, fact, now);
         self.inner.facts_came.notify_waiters();
         Ok(kept)
+    }
+
+    async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().limits.take(take, now.millis()))
+    }
+
+    async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().limits.give(give, now.millis()))
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

@@ -11,6 +11,7 @@ mod dead;
 mod inspect;
 mod jobs;
 mod journal;
+mod limit;
 mod pauses;
 mod queue;
 mod runs;
@@ -66,6 +67,7 @@ struct Namespace {
     triggers: BTreeMap<String, triggers::Kept>,
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,
+    limits: limit::Limits,
 }
 
 struct Reservation {

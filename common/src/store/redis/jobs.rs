@@ -18,8 +18,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Accepted, Completion, Dead, Delivered, Hints, JobReader, Jobs, JournalOf, Meta, Runs, StepBegin,
-    StepKept, StoreError,
+    Accepted, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
+    Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 /// Before the first pending entry.
@@ -258,6 +258,14 @@ impl Jobs for RedisStore {
         fact: (&'static str, &str),
     ) -> Result<StepKept, StoreError> {
         self.record(of, step, result, fact).await
+    }
+
+    async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
+        self.take_turn(take).await
+    }
+
+    async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError> {
+        self.give_turn(give).await
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

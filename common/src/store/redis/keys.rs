@@ -77,6 +77,12 @@ impl Keys {
     pub fn triggers(&self) -> String {
         self.global("triggers")
     }
+    /// Limits of models. `level`, hash: how much of its bounds is left, until when it rests. `calls`, zset: calls under way
+    /// by the end of their lease. `queue`, zset: calls that wait by when they are due. `refused`, string: how often a call
+    /// was refused. Of one model, or `*`, or of a call. An account lies in one slot.
+    pub fn limit(&self, account: &str, kind: &str, of: &str) -> String {
+        self.global(&format!("limit:{{{account}}}:{kind}:{of}"))
+    }
     /// string: written to see whether the server takes writes
     pub fn probe(&self) -> String {
         self.global("probe")

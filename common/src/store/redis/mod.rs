@@ -15,6 +15,7 @@ mod dead;
 mod follow;
 mod jobs;
 mod journal;
+mod limit;
 mod pauses;
 mod pubsub;
 mod replies;

@@ -167,6 +167,7 @@ fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &No
         "delivery": Delivery::counted_of(state.delivery),
         "error": state.error,
         "failures": state.failures,
+        "parked": state.parked.as_deref(),
         "tokens": state.spent.tokens,
         "handle": state.handle,
     })

@@ -187,7 +187,7 @@ impl<'a> Rounds<'a> {
                 on_piece("text", text);
             }
         };
-        let reply = match self.model.ask(question, &mut on_delta).await {
+        let reply = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
             Ok(reply) => reply,
             Err(error) => {
                 let log = log.failed(error.message.clone(), self.times(began, clock));

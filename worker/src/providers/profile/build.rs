@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
 use tidemill_common::nodes::llm::decimal::Decimal;
 use tidemill_common::nodes::llm::usage::Pricing;
 
 use super::config::{ModelSettings, PricingConfig, ProviderConfig, ProviderKind, Secret};
 use super::{
-    CONNECT_TIMEOUT_MS, FILES_BYTES_MAX, FilesSending, OPENAI_BASE_URL, Profile, READ_TIMEOUT_MS, RETRIES_MAX,
+    CONNECT_TIMEOUT_MS, Clients, FILES_BYTES_MAX, FilesSending, OPENAI_BASE_URL, Profile, READ_TIMEOUT_MS,
+    RETRIES_MAX,
 };
 use crate::providers::ModelProvider;
 use crate::providers::anthropic::{self, Anthropic};
@@ -44,6 +46,7 @@ impl Profile {
         };
         let http = http_client(&base_url, table.connect_timeout_ms.unwrap_or(CONNECT_TIMEOUT_MS))?;
         let own_headers = headers(&table.headers)?;
+        let key_mark = key.iter().flatten().next().map(|key| mark(key)).unwrap_or_default();
         let client = match key {
             Ok(secret) => {
                 let mut headers = usual_headers(&table, secret.as_deref())?;
@@ -55,7 +58,9 @@ impl Profile {
                     base_url: endpoint(kind, &base_url).to_owned(),
                     secrets: secrets(secret, &table.headers),
                 };
-                Ok(client(&table, Api::new(http, settings)))
+                let api = Api::new(http, settings);
+                let usual = client(&table, api.clone());
+                Ok(Clients { usual, reporting: client(&table, api.reporting_refusals()) })
             }
             Err(missing) => Err(missing),
         };
@@ -70,7 +75,7 @@ impl Profile {
             Ok((name, (settings, pricing)))
         };
         let models = table.models.into_iter().map(priced).collect::<Result<_, String>>()?;
-        Ok(Self { client, serves: table.serves, models, files })
+        Ok(Self { client, key_mark, limits: table.limits, serves: table.serves, models, files })
     }
 }
 
@@ -95,6 +100,11 @@ fn secrets(key: Option<String>, headers: &BTreeMap<String, Secret>) -> Vec<Strin
     let words = headers.values().flat_map(|value| value.0.split_whitespace());
     let long = words.filter(|word| word.len() >= HEADER_SECRET_BYTES_MIN).map(str::to_owned);
     key.into_iter().chain(long).collect()
+}
+
+/// Eight digits that tell one key from another.
+fn mark(key: &str) -> String {
+    Sha256::digest(key).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn usual_address(kind: ProviderKind) -> Result<&'static str, String> {

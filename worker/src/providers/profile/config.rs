@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 
 use serde::Deserialize;
+use tidemill_common::limits::MODEL_REFUSALS_MAX;
+use tidemill_common::store::LimitBounds;
 
 /// The tables `[providers.NAME]`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -45,6 +48,8 @@ pub struct ProviderConfig {
     pub multimodal_send: MediaSend,
     /// See [`super::FILES_BYTES_MAX`].
     pub files_bytes_max: Option<u64>,
+    /// What all its models may do together.
+    pub limits: Option<LimitsConfig>,
 }
 
 /// What an API speaks.
@@ -118,6 +123,40 @@ pub struct ModelSettings {
     pub reasoning: Option<bool>,
     /// Most texts of one request for embeddings; absent: [`super::EMBED_TEXTS_MAX`].
     pub max_chunks: Option<usize>,
+    /// What may be asked of it, by all workers together.
+    pub limits: Option<LimitsConfig>,
+}
+
+/// What may be asked of a model, or of all models of a profile. An empty table bounds nothing but what the provider says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Calls that may begin in a minute.
+    pub requests_per_minute: Option<NonZeroU64>,
+    /// Tokens of prompts and replies in a minute.
+    pub tokens_per_minute: Option<NonZeroU64>,
+    /// Calls at the same time.
+    pub concurrency: Option<NonZeroU64>,
+    /// How often the provider may refuse a call because of its limits before the node fails; absent:
+    /// [`tidemill_common::limits::MODEL_REFUSALS_MAX`].
+    pub refusals_max: Option<u32>,
+}
+
+impl LimitsConfig {
+    /// As the store takes them.
+    pub fn bounds(&self) -> LimitBounds {
+        let bound = |bound: Option<NonZeroU64>| bound.map_or(0, NonZeroU64::get);
+        LimitBounds {
+            requests_per_minute: bound(self.requests_per_minute),
+            tokens_per_minute: bound(self.tokens_per_minute),
+            concurrency: bound(self.concurrency),
+        }
+    }
+
+    /// See the field.
+    pub fn refusals_max(&self) -> u32 {
+        self.refusals_max.unwrap_or(MODEL_REFUSALS_MAX)
+    }
 }
 
 /// Prices as decimal texts.

@@ -9,6 +9,7 @@
 mod build;
 mod config;
 mod model;
+mod within;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +17,16 @@ use std::sync::Arc;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
 
+use super::limiter::{Limited, Turns};
 use super::media::Reach;
 use super::{ErrorClass, ModelError, ModelProvider};
 
 pub use config::{
-    AskedWith, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind, ProvidersConfig,
-    Secret, Serves,
+    AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
+    ProvidersConfig, Secret, Serves,
 };
 pub use model::{Model, Question};
+pub use within::Within;
 
 /// The profile that serves whatever no other profile serves.
 pub const DEFAULT_PROFILE: &str = "default";
@@ -58,15 +61,30 @@ pub struct Providers {
     profiles: BTreeMap<String, Profile>,
     /// The ways to files of prompts.
     reach: Option<Arc<Reach>>,
+    /// Where turns at models with limits are taken.
+    turns: Option<Turns>,
 }
 
 #[derive(Debug)]
 struct Profile {
     /// The client, or what is missing for one.
-    client: Result<Arc<dyn ModelProvider>, String>,
+    client: Result<Clients, String>,
+    /// Tells its key from others, and does not tell the key; empty without one.
+    key_mark: String,
+    /// What all its models may do together.
+    limits: Option<LimitsConfig>,
     serves: Vec<Serves>,
     models: BTreeMap<String, (ModelSettings, Option<Pricing>)>,
     files: FilesSending,
+}
+
+/// The ways to an API.
+#[derive(Debug, Clone)]
+struct Clients {
+    /// Waits by itself when it is refused.
+    usual: Arc<dyn ModelProvider>,
+    /// Reports that it was refused because of limits, so that all workers learn it.
+    reporting: Arc<dyn ModelProvider>,
 }
 
 /// How files of prompts are sent.
@@ -101,13 +119,23 @@ impl Providers {
             Ok(profile) => Ok((name, profile)),
             Err(reason) => Err(ProfileError { name, reason }),
         };
-        Ok(Self { profiles: tables.into_iter().map(profile).collect::<Result<_, _>>()?, reach: None })
+        Ok(Self {
+            profiles: tables.into_iter().map(profile).collect::<Result<_, _>>()?,
+            reach: None,
+            turns: None,
+        })
     }
 
     /// The same, with ways to the files of prompts; without them a prompt that has files fails.
     #[must_use]
     pub fn reaching(self, reach: Reach) -> Self {
         Self { reach: Some(Arc::new(reach)), ..self }
+    }
+
+    /// The same, with a place where turns at models with limits are taken; without it limits do not hold.
+    #[must_use]
+    pub fn taking_turns(self, turns: Turns) -> Self {
+        Self { turns: Some(turns), ..self }
     }
 
     /// The model that a workflow names; see [`Providers::model`].
@@ -137,12 +165,16 @@ impl Providers {
                  configuration, or set OPENAI_BASE_URL and OPENAI_API_KEY in its environment."
             ))
         })?;
-        let client = profile.client.clone().map_err(|missing| {
+        let clients = profile.client.as_ref().map_err(|missing| {
             not_initialized(format!("The profile [providers.{found}] has no key: {missing}."))
         })?;
         let (settings, pricing) = profile.models.get(name).cloned().unwrap_or_default();
+        let limits = (settings.limits.as_ref(), profile.limits.as_ref());
+        let account = format!("{found}/{}", profile.key_mark);
+        let limited = self.turns.as_ref().and_then(|turns| Limited::new(turns, &account, name, limits));
+        let client = if limited.is_some() { &clients.reporting } else { &clients.usual }.clone();
         let (label, name, files, reach) = (label.into(), name.into(), profile.files, self.reach.clone());
-        Ok(Model { settings, pricing, client, label, name, files, reach })
+        Ok(Model { settings, pricing, client, label, name, files, reach, limited })
     }
 
     fn find(&self, provider: &str, model: &str) -> Option<(&String, &Profile)> {

@@ -12,15 +12,16 @@ use tidemill_common::value::JsonMap;
 
 use super::config::{AskedWith, MediaSend, ModelSettings};
 use super::{EMBED_TEXTS_MAX, FilesSending};
+use crate::providers::limiter::Limited;
 use crate::providers::media::{self, Reach, Sending};
 use crate::providers::{ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking};
 
 /// Characters that a token is taken to have where texts are cut to a model's size: what English has. Of scripts that have
 /// fewer too much is sent, which a server then cuts itself, or refuses.
-const TOKEN_CHARS: u64 = 4;
+pub(super) const TOKEN_CHARS: u64 = 4;
 
 /// What workflows call the longest reply, by the provider that they were written for.
-const REPLY_LIMITS: [&str; 4] =
+pub(super) const REPLY_LIMITS: [&str; 4] =
     ["max_tokens", "max_completion_tokens", "max_tokens_to_sample", "num_predict"];
 
 /// A model that can be asked.
@@ -35,6 +36,8 @@ pub struct Model {
     pub(super) name: String,
     pub(super) files: FilesSending,
     pub(super) reach: Option<Arc<Reach>>,
+    /// What bounds it, if anything does.
+    pub(super) limited: Option<Limited>,
 }
 
 /// What a model is asked.
@@ -65,6 +68,12 @@ impl From<&Prompt> for Question {
 }
 
 impl Model {
+    /// Its limits.
+    #[cfg(test)]
+    pub(crate) fn limited_for_tests(&self) -> &Limited {
+        self.limited.as_ref().expect("it has limits")
+    }
+
     /// Its name, as the workflow has it.
     pub fn name(&self) -> &str {
         &self.name
@@ -80,11 +89,17 @@ impl Model {
     /// # Errors
     /// A file that cannot be sent, and what the provider reports.
     pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
+        let request = self.request(question).await?;
+        self.client.stream_chat(&request, on_delta).await
+    }
+
+    /// What the provider is sent, files at hand.
+    pub(super) async fn request(&self, question: Question) -> Result<ChatRequest, ModelError> {
         let Question { messages, params, tools, mode, stream } = question;
         let as_url = |kind: MediaKind| self.files.send == MediaSend::Url && self.client.takes_url(kind);
         let reach = self.reach.as_deref();
         let sending = Sending { label: &self.label, as_url: &as_url, bytes_max: self.files.bytes_max, reach };
-        let request = ChatRequest {
+        Ok(ChatRequest {
             label: self.label.clone(),
             model: self.sent_name().to_owned(),
             messages: media::load(messages, sending).await?,
@@ -99,8 +114,7 @@ impl Model {
             stream,
             reasoning: self.settings.reasoning,
             context_size: self.settings.context_size,
-        };
-        self.client.stream_chat(&request, on_delta).await
+        })
     }
 
     /// Vectors of texts, in their order; in as many requests as the model needs. Texts longer than the model takes are
@@ -109,18 +123,31 @@ impl Model {
     /// # Errors
     /// What the provider reports.
     pub async fn embed(&self, texts: &[String]) -> Result<Embeddings, ModelError> {
+        let mut all = (Vec::with_capacity(texts.len()), Tokens::default());
+        for batch in self.batches(texts) {
+            Self::gather(&mut all, self.embed_batch(&batch).await?);
+        }
+        Ok(all)
+    }
+
+    /// Texts as requests take them: not too many at once, none too long.
+    pub(super) fn batches(&self, texts: &[String]) -> impl Iterator<Item = Vec<String>> {
         let chars_max = self.settings.context_size.map_or(u64::MAX, |size| size.saturating_mul(TOKEN_CHARS));
         let chars_max = usize::try_from(chars_max).unwrap_or(usize::MAX);
         let at_once = self.settings.max_chunks.unwrap_or(EMBED_TEXTS_MAX).max(1);
-        let (mut vectors, mut tokens) = (Vec::with_capacity(texts.len()), Tokens::default());
-        for batch in texts.chunks(at_once) {
-            let batch: Vec<String> = batch.iter().map(|text| cut(text, chars_max).to_owned()).collect();
-            let (more, counted) = self.client.embed(&self.label, self.sent_name(), &batch).await?;
-            vectors.extend(more);
-            tokens.prompt = tokens.prompt.saturating_add(counted.prompt);
-            tokens.completion = tokens.completion.saturating_add(counted.completion);
-        }
-        Ok((vectors, tokens))
+        texts
+            .chunks(at_once)
+            .map(move |batch| batch.iter().map(|text| cut(text, chars_max).to_owned()).collect())
+    }
+
+    pub(super) async fn embed_batch(&self, batch: &[String]) -> Result<Embeddings, ModelError> {
+        self.client.embed(&self.label, self.sent_name(), batch).await
+    }
+
+    pub(super) fn gather((vectors, tokens): &mut Embeddings, (more, counted): Embeddings) {
+        vectors.extend(more);
+        tokens.prompt = tokens.prompt.saturating_add(counted.prompt);
+        tokens.completion = tokens.completion.saturating_add(counted.completion);
     }
 
     /// Places of the `top_n` documents that say most about a query, with their relevance from 0 to 1, best first.

@@ -1,0 +1,98 @@
+//! Limits of models over several workers: what is throttled waits in Redis and says why, and everything else goes on.
+
+use serde_json::{Value as Json, json};
+use tidemill::mock_llm::Running;
+use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
+use tidemill_tests::flow::Flow;
+use tidemill_tests::llm;
+use tidemill_tests::wait::{LONG, until};
+
+fn asking(model: &str) -> Flow {
+    let model = json!({"provider": "openai", "name": model, "mode": "chat", "completion_params": {}});
+    Flow::new("start -> llm -> end").with("llm", json!({"model": model}))
+}
+
+/// A scheduler and two workers whose profile has these limits.
+async fn fleet(model: &Running, limits: &str) -> (Cluster, Scheduler, [Worker; 2]) {
+    let cluster = Cluster::start(&[], None).await;
+    let path = cluster.logs().join("limits.toml");
+    let profile = format!("[providers.openai]\nbase_url = \"{}\"\napi_key = \"none\"\n", model.base_url());
+    std::fs::write(&path, format!("{profile}{limits}")).expect("the folder is there");
+    let scheduler = cluster.scheduler().await;
+    let arguments = ["--config", path.to_str().expect("it is a text")];
+    let workers = [cluster.worker_with(&arguments).await, cluster.worker_with(&arguments).await];
+    (cluster, scheduler, workers)
+}
+
+fn requests_of(model: &Running, name: &str) -> usize {
+    model.requests().iter().filter(|request| request["model"] == name).count()
+}
+
+fn llm_node(run: &Json) -> &Json {
+    let nodes = run["nodes"].as_array().expect("a run has nodes");
+    nodes.iter().find(|node| node["id"] == "llm").expect("it has a model")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_model_that_refuses_wait_in_redis_and_others_go_on() {
+    let model = llm::rules(json!([
+        {"match": {"model": "busy"}, "fail_times": 1, "status": 429, "headers": {"Retry-After": "4"}, "reply": "ok"},
+        {"match": {}, "reply": "ok"},
+    ]))
+    .await;
+    let (_cluster, scheduler, _workers) = fleet(&model, "[providers.openai.models.busy.limits]\n").await;
+    let client = scheduler.client();
+    let first = client.start(&asking("busy"), &[]).await;
+    let why = "the model busy of openai: its provider asks to wait";
+    let parked = |run: String| {
+        let client = &client;
+        async move {
+            until("the job to be parked", LONG, async || {
+                let shown = client.run(&run).await;
+                if llm_node(&shown)["parked"] == why { Ok(()) } else { Err(shown.to_string()) }
+            })
+            .await;
+        }
+    };
+    parked(first.clone()).await;
+    let others = [client.start(&asking("busy"), &[]).await, client.start(&asking("busy"), &[]).await];
+    for other in &others {
+        parked(other.clone()).await;
+    }
+    let free = client.start(&asking("free"), &[]).await;
+    assert_eq!(client.ended(&free).await["status"], "succeeded");
+    assert_eq!(requests_of(&model, "busy"), 1, "nobody asks while it rests");
+    for run in [first].iter().chain(&others) {
+        let ended = client.ended(run).await;
+        assert_eq!((&ended["status"], &llm_node(&ended)["parked"]), (&json!("succeeded"), &Json::Null));
+        assert_eq!(llm_node(&ended)["attempt"], 1, "it is no other attempt");
+    }
+    assert_eq!(requests_of(&model, "busy"), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_calls_are_under_way_than_a_model_may_have() {
+    let model = llm::slow(&["a", "b"], 300).await;
+    let limits = "[providers.openai.limits]\nconcurrency = 1\n";
+    let (_cluster, scheduler, _workers) = fleet(&model, limits).await;
+    let client = scheduler.client();
+    let mut runs = Vec::new();
+    for name in ["one", "two", "one", "two"] {
+        runs.push(client.start(&asking(name), &[]).await);
+    }
+    let mut times = Vec::new();
+    for run in &runs {
+        let ended = client.ended(run).await;
+        assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    }
+    for request in model.requests() {
+        let at = request["time"].as_str().expect("requests have a time").to_owned();
+        times.push(
+            chrono::DateTime::parse_from_rfc3339(&at).expect("as the mock writes it").timestamp_millis(),
+        );
+    }
+    assert_eq!(times.len(), 4);
+    for pair in times.windows(2) {
+        assert!(pair[1] - pair[0] >= 290, "one call behind the other: {times:?}");
+    }
+}

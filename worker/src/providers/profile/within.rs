@@ -1,0 +1,111 @@
+//! A model as jobs ask it: with its turn, if it has limits.
+
+use tidemill_common::nodes::llm::message::Part;
+use tidemill_common::nodes::llm::usage::Tokens;
+
+use super::model::{Model, Question, REPLY_LIMITS, TOKEN_CHARS};
+use crate::providers::limiter::{Ended, Pace, Spent};
+use crate::providers::{DeltaSink, Embeddings, ModelError, ModelReply, Ranking};
+
+/// A model, and the call of a job that asks it.
+pub struct Within<'a> {
+    model: &'a Model,
+    pace: &'a dyn Pace,
+    call: &'a str,
+}
+
+impl Model {
+    /// The model for a call of a job. `call` is unique within the node's attempt: `llm`, `llm:1`, `embed`, ….
+    pub const fn within<'a>(&'a self, pace: &'a dyn Pace, call: &'a str) -> Within<'a> {
+        Within { model: self, pace, call }
+    }
+}
+
+impl Within<'_> {
+    /// As [`Model::ask`]. A model with limits is asked when it is the call's turn, and again when it refuses because of
+    /// them; that may be elsewhere and later, see [`Pace::wait`].
+    ///
+    /// # Errors
+    /// As [`Model::ask`].
+    pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
+        let Some(limited) = &self.model.limited else { return self.model.ask(question, on_delta).await };
+        let tokens = self.estimate(&question);
+        let request = self.model.request(question).await?;
+        let mut partly = false;
+        loop {
+            let turn = limited.turn(self.pace, self.call, tokens).await;
+            let mut on_delta = |piece: &str| {
+                partly = true;
+                on_delta(piece);
+            };
+            let reply = turn.during(self.model.client.stream_chat(&request, &mut on_delta)).await;
+            let spent = |reply: &ModelReply| Spent { tokens: reply.tokens, rate: reply.rate };
+            if let Ended::Over(reply) = turn.end(reply, spent, partly).await {
+                return reply;
+            }
+        }
+    }
+
+    /// As [`Model::embed`]; each of its requests has its turn.
+    ///
+    /// # Errors
+    /// As [`Model::embed`].
+    pub async fn embed(&self, texts: &[String]) -> Result<Embeddings, ModelError> {
+        let Some(limited) = &self.model.limited else { return self.model.embed(texts).await };
+        let mut all = (Vec::with_capacity(texts.len()), Tokens::default());
+        for (number, batch) in self.model.batches(texts).enumerate() {
+            let (call, tokens) = (format!("{}/{number}", self.call), tokens_of(&batch));
+            loop {
+                let turn = limited.turn(self.pace, &call, tokens).await;
+                let answer = turn.during(self.model.embed_batch(&batch)).await;
+                let spent = |(_, tokens): &Embeddings| Spent { tokens: *tokens, ..Spent::default() };
+                if let Ended::Over(answer) = turn.end(answer, spent, false).await {
+                    Model::gather(&mut all, answer?);
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// As [`Model::rerank`].
+    ///
+    /// # Errors
+    /// As [`Model::rerank`].
+    pub async fn rerank(
+        &self,
+        query: &str,
+        documents: &[String],
+        top_n: usize,
+    ) -> Result<Ranking, ModelError> {
+        let Some(limited) = &self.model.limited else {
+            return self.model.rerank(query, documents, top_n).await;
+        };
+        loop {
+            let turn = limited.turn(self.pace, self.call, tokens_of(documents)).await;
+            let answer = turn.during(self.model.rerank(query, documents, top_n)).await;
+            if let Ended::Over(answer) = turn.end(answer, |_| Spent::default(), false).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Tokens that a question will take, the longest reply included, as providers count while they do not know.
+    fn estimate(&self, question: &Question) -> u64 {
+        let texts = question.messages.iter().flat_map(|message| &message.parts);
+        let chars: usize = texts
+            .map(|part| match part {
+                Part::Text(text) => text.chars().count(),
+                Part::File(_) => 0,
+            })
+            .sum();
+        let said = REPLY_LIMITS.iter().find_map(|key| question.params.values.get(*key)?.as_u64());
+        let reply = said.or(self.model.settings.max_tokens_default).unwrap_or(0);
+        (chars as u64).div_ceil(TOKEN_CHARS).saturating_add(reply)
+    }
+}
+
+fn tokens_of(texts: &[String]) -> u64 {
+    let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
+    (chars as u64).div_ceil(TOKEN_CHARS)
+}
