@@ -18,6 +18,7 @@ use crate::core::{Core, Outside, Settings};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
+use crate::knowledge::{Datasets, KnowledgeSettingError};
 use crate::noted_files::NotedFiles;
 use crate::providers::media::Reach;
 use crate::providers::profile::ProfileError;
@@ -55,6 +56,9 @@ pub enum StartError {
     /// A setting of `[tools]`.
     #[error(transparent)]
     Tools(#[from] ToolSettingError),
+    /// A setting of `[knowledge]`.
+    #[error(transparent)]
+    Knowledge(#[from] KnowledgeSettingError),
     /// `files.url`.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -105,7 +109,8 @@ pub async fn start_with(
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let reach = Reach { http: http.clone(), files: files.clone() };
     let tools = Tools::new(&config.tools, &config.http)?;
-    let outside = Outside { providers: providers(config)?.reaching(reach), http, files, tools };
+    let knowledge = Datasets::new(&config.knowledge, &config.http)?;
+    let outside = Outside { providers: providers(config)?.reaching(reach), http, files, tools, knowledge };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
     let core = Arc::new(Core::new(config, jobs, consumer_name().into(), outside));
