@@ -62,7 +62,7 @@ async fn run_node(service: &Service, changes: Json, datasets: &Datasets) -> Node
     let node = graph.node(graph.find("k").unwrap());
     let NodeData::KnowledgeRetrieval(data) = &node.data else { panic!("{:?}", node.data) };
     let profile =
-        json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "retries_max": 0}});
+        json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "max_retries": 0}});
     let providers = Providers::new(&serde_json::from_value(profile).unwrap(), &|_| None).unwrap();
     let values = Values(json!({"start": {"q": "why?", "empty": "", "n": 1, "year": 2020}}));
     run(data, node, &values, &providers, datasets).await
