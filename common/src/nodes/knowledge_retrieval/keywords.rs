@@ -20,7 +20,8 @@ pub fn scores(query: &str, texts: &[&str]) -> Vec<f64> {
     let length = |words: &HashSet<String>| words.iter().map(|word| weight(word).powi(2)).sum::<f64>().sqrt();
     let asked = length(&query);
     let score = |words: &HashSet<String>| {
-        let common: f64 = words.intersection(&query).map(|word| weight(word).powi(2)).sum();
+        // A sum of nothing would be -0.0.
+        let common = words.intersection(&query).fold(0.0, |sum, word| sum + weight(word).powi(2));
         let lengths = asked * length(words);
         if lengths == 0.0 { 0.0 } else { common / lengths }
     };
