@@ -18,6 +18,7 @@ use tidemill_common::nodes::llm::LlmData;
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 use tidemill_common::value::{Lookup, Segment, Variables};
 use tidemill_worker::nodes::llm;
+use tidemill_worker::providers::limiter::Pace;
 use tidemill_worker::providers::{Providers, ProvidersConfig};
 
 async fn start(rules: Rules) -> Running {
@@ -70,6 +71,7 @@ impl Call {
         let means = llm::Means {
             undefined: UndefinedNames::Empty,
             providers: &providers,
+            pace: &Unhurried,
             on_delta: &mut on_delta,
             on_thought: &mut |_, _| {},
             tell: &|_, _| {},
@@ -79,13 +81,26 @@ impl Call {
     }
 }
 
+/// Nothing is limited here.
+struct Unhurried;
+
+#[async_trait::async_trait]
+impl Pace for Unhurried {
+    fn attempt(&self) -> String {
+        "e/1".into()
+    }
+    async fn wait(&self, wait: std::time::Duration, _: &str) {
+        tokio::time::sleep(wait).await;
+    }
+}
+
 fn node() -> Node {
     Node {
         id: "m".into(),
         kind: NodeKind::Llm,
         title: String::new(),
         version: "1".into(),
-        data: NodeData::Unsupported(serde_json::Map::new()),
+        data: NodeData::IterationStart,
         error_strategy: None,
         retry: RetryConfig::default(),
         settings: NodeSettings::default(),

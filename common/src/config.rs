@@ -13,6 +13,7 @@ use crate::limits;
 
 pub use crate::nodes::code::CodeConfig;
 pub use crate::nodes::document_extractor::DocumentsConfig;
+pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
 pub use crate::nodes::tool::ToolsConfig;
 
 /// What is wrong with the settings.
@@ -76,6 +77,8 @@ pub struct Config {
     pub documents: DocumentsConfig,
     /// Tools, read by the worker.
     pub tools: ToolsConfig,
+    /// Knowledge bases, read by the worker.
+    pub knowledge: KnowledgeConfig,
     /// What new runs get unless they say otherwise.
     pub run: RunConfig,
     /// Where Tidemill and bare graphon, or versions of Dify, differ.

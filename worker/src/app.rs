@@ -18,6 +18,7 @@ use crate::core::{Core, Outside, Settings};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
+use crate::knowledge::{Datasets, KnowledgeSettingError};
 use crate::noted_files::NotedFiles;
 use crate::providers::limiter::Turns;
 use crate::providers::media::Reach;
@@ -56,6 +57,9 @@ pub enum StartError {
     /// A setting of `[tools]`.
     #[error(transparent)]
     Tools(#[from] ToolSettingError),
+    /// A setting of `[knowledge]`.
+    #[error(transparent)]
+    Knowledge(#[from] KnowledgeSettingError),
     /// `files.url`.
     #[error(transparent)]
     Files(#[from] FilesError),
@@ -106,11 +110,13 @@ pub async fn start_with(
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let reach = Reach { http: http.clone(), files: files.clone() };
     let tools = Tools::new(&config.tools, &config.http)?;
+    let knowledge = Datasets::new(&config.knowledge, &config.http)?;
     let outside = Outside {
         providers: providers(config)?.reaching(reach).taking_turns(Turns(jobs.clone())),
         http,
         files,
         tools,
+        knowledge,
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;

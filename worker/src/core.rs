@@ -15,6 +15,7 @@ use crate::cancel::Remembered;
 use crate::graphs::Graphs;
 use crate::held::Held;
 use crate::http::Http;
+use crate::knowledge::Datasets;
 use crate::lanes::Lanes;
 use crate::lists::Lists;
 use crate::nodes::code::CodeNodes;
@@ -64,6 +65,8 @@ pub(crate) struct Outside {
     pub(crate) files: Arc<dyn Files>,
     /// Tools.
     pub(crate) tools: Tools,
+    /// Knowledge bases.
+    pub(crate) knowledge: Datasets,
 }
 
 /// See the module.

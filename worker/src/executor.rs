@@ -8,6 +8,7 @@ use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
 use crate::http::Http;
+use crate::knowledge::Datasets;
 use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
@@ -43,6 +44,8 @@ pub struct Attempt<'a> {
     pub on_thought: ThoughtSink<'a>,
     /// The ways to tools.
     pub tools: &'a Tools,
+    /// Knowledge bases.
+    pub knowledge: &'a Datasets,
     /// Takes pieces of any output by its name, for nodes that stream more than one.
     pub on_piece: PieceSink<'a>,
 }

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::core::{Core, Outside};
 use crate::held::Stream;
 use crate::http::Http;
+use crate::knowledge::Datasets;
 use crate::providers::{Providers, ProvidersConfig};
 use crate::tools::Tools;
 
@@ -174,7 +175,13 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let http = Arc::new(Http::new(&config.http).expect("the defaults are right"));
     let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
     let tools = Tools::new(&config.tools, &config.http).expect("the defaults are right");
-    Arc::new(Core::new(&config, jobs.clone(), "w".into(), Outside { providers, http, files, tools }))
+    let knowledge = Datasets::new(&config.knowledge, &config.http).expect("the defaults are right");
+    Arc::new(Core::new(
+        &config,
+        jobs.clone(),
+        "w".into(),
+        Outside { providers, http, files, tools, knowledge },
+    ))
 }
 
 /// Waits for a condition; on a paused clock this takes no time.

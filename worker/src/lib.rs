@@ -24,6 +24,7 @@ mod health;
 pub mod heartbeat;
 mod held;
 pub mod http;
+pub mod knowledge;
 mod lanes;
 mod lists;
 mod metrics;

@@ -75,7 +75,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
-        | NodeData::Unsupported(_) => None,
+        | NodeData::KnowledgeRetrieval(_) => None,
     }
 }
 

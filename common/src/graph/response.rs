@@ -85,7 +85,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
-        | NodeData::Unsupported(_) => Vec::new(),
+        | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     }
 }
 
@@ -176,7 +176,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
-        | NodeData::Unsupported(_) => HashSet::new(),
+        | NodeData::KnowledgeRetrieval(_) => HashSet::new(),
     }
 }
 

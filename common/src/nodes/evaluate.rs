@@ -67,7 +67,7 @@ pub fn evaluate(
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::Loop(_)
-        | NodeData::Unsupported(_) => {
+        | NodeData::KnowledgeRetrieval(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }
     }?;
@@ -116,7 +116,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::TriggerWebhook(_)
             | NodeData::TriggerSchedule(_)
             | NodeData::TriggerPlugin(_)
-            | NodeData::Unsupported(_),
+            | NodeData::KnowledgeRetrieval(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),
     }

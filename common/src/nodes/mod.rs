@@ -19,6 +19,7 @@ pub mod human_input;
 pub mod if_else;
 pub mod iteration;
 pub mod knowledge_index;
+pub mod knowledge_retrieval;
 pub mod list_operator;
 pub mod llm;
 pub mod loop_;
@@ -115,7 +116,7 @@ node_types! {
     /// text from files
     DocumentExtractor "document-extractor" Executable      false false true;
     /// passages for a question
-    KnowledgeRetrieval "knowledge-retrieval" Executable    false false false;
+    KnowledgeRetrieval "knowledge-retrieval" Executable    false false true;
     /// documents into a knowledge base
     KnowledgeIndex "knowledge-index" Executable            true  false true;
     /// a model with tools
@@ -165,7 +166,7 @@ impl NodeKind {
     }
 }
 
-/// A node's configuration, parsed. One variant a type that can be run; the others keep their JSON.
+/// A node's configuration, parsed. One variant a type.
 #[derive(Debug, Clone)]
 pub enum NodeData {
     /// See [`start`].
@@ -222,8 +223,8 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
-    /// A type that cannot be run yet.
-    Unsupported(JsonMap),
+    /// See [`knowledge_retrieval`].
+    KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
 }
 
 /// The moments at which a container is evaluated. Between them its body runs, which is the machine's.

@@ -4,7 +4,8 @@ use super::trigger_plugin::TriggerPluginData;
 use super::trigger_schedule::TriggerScheduleData;
 use super::trigger_webhook::TriggerWebhookData;
 use super::{
-    NodeData, NodeKind, agent, code, datasource, http_request, human_input, iteration, knowledge_index, loop_,
+    NodeData, NodeKind, agent, code, datasource, http_request, human_input, iteration, knowledge_index,
+    knowledge_retrieval, loop_,
 };
 use super::{
     answer, assigner, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
@@ -15,90 +16,57 @@ use crate::value::JsonMap;
 
 /// Reads the configuration of a node; none when it cannot be used, which is then reported.
 pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> Option<NodeData> {
-    // Types that cannot run yet are checked all the same: a wrong file stays wrong.
-    let check = match kind {
-        NodeKind::Start => return start::StartData::parse(data, problems).map(NodeData::Start),
-        NodeKind::End => return end::EndData::parse(data, problems).map(NodeData::End),
-        NodeKind::Answer => return answer::AnswerData::parse(data, problems).map(NodeData::Answer),
-        NodeKind::IfElse => return if_else::IfElseData::parse(data, problems).map(NodeData::IfElse),
+    match kind {
+        NodeKind::Start => start::StartData::parse(data, problems).map(NodeData::Start),
+        NodeKind::End => end::EndData::parse(data, problems).map(NodeData::End),
+        NodeKind::Answer => answer::AnswerData::parse(data, problems).map(NodeData::Answer),
+        NodeKind::IfElse => if_else::IfElseData::parse(data, problems).map(NodeData::IfElse),
         NodeKind::TemplateTransform => {
-            return template_transform::TemplateTransformData::parse(data, problems)
-                .map(NodeData::TemplateTransform);
+            template_transform::TemplateTransformData::parse(data, problems).map(NodeData::TemplateTransform)
         }
-        NodeKind::VariableAggregator => {
-            return variable_aggregator::VariableAggregatorData::parse(data, problems)
-                .map(NodeData::VariableAggregator);
-        }
-        NodeKind::Assigner => {
-            return assigner::AssignerData::parse(data, problems).map(NodeData::Assigner);
-        }
-        NodeKind::Llm => {
-            return llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data)));
-        }
-        NodeKind::QuestionClassifier => {
-            return question_classifier::QuestionClassifierData::parse(data, problems)
-                .map(|data| NodeData::QuestionClassifier(Box::new(data)));
-        }
-        NodeKind::ParameterExtractor => {
-            return parameter_extractor::ParameterExtractorData::parse(data, problems)
-                .map(|data| NodeData::ParameterExtractor(Box::new(data)));
-        }
-        NodeKind::HttpRequest => {
-            return http_request::HttpRequestData::parse(data, problems)
-                .map(|data| NodeData::HttpRequest(Box::new(data)));
-        }
-        NodeKind::Code => {
-            return code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data)));
-        }
-        NodeKind::Tool => {
-            return tool::ToolData::parse(data, problems).map(|data| NodeData::Tool(Box::new(data)));
-        }
-        NodeKind::ListOperator => {
-            return list_operator::ListOperatorData::parse(data, problems)
-                .map(|data| NodeData::ListOperator(Box::new(data)));
-        }
+        NodeKind::VariableAggregator => variable_aggregator::VariableAggregatorData::parse(data, problems)
+            .map(NodeData::VariableAggregator),
+        NodeKind::Assigner => assigner::AssignerData::parse(data, problems).map(NodeData::Assigner),
+        NodeKind::Llm => llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data))),
+        NodeKind::QuestionClassifier => question_classifier::QuestionClassifierData::parse(data, problems)
+            .map(|data| NodeData::QuestionClassifier(Box::new(data))),
+        NodeKind::ParameterExtractor => parameter_extractor::ParameterExtractorData::parse(data, problems)
+            .map(|data| NodeData::ParameterExtractor(Box::new(data))),
+        NodeKind::HttpRequest => http_request::HttpRequestData::parse(data, problems)
+            .map(|data| NodeData::HttpRequest(Box::new(data))),
+        NodeKind::Code => code::CodeData::parse(data, problems).map(|data| NodeData::Code(Box::new(data))),
+        NodeKind::Tool => tool::ToolData::parse(data, problems).map(|data| NodeData::Tool(Box::new(data))),
+        NodeKind::ListOperator => list_operator::ListOperatorData::parse(data, problems)
+            .map(|data| NodeData::ListOperator(Box::new(data))),
         NodeKind::DocumentExtractor => {
-            return document_extractor::DocumentExtractorData::parse(data, problems)
-                .map(NodeData::DocumentExtractor);
+            document_extractor::DocumentExtractorData::parse(data, problems).map(NodeData::DocumentExtractor)
         }
-        NodeKind::Iteration => {
-            return iteration::IterationData::parse(data, problems).map(NodeData::Iteration);
-        }
-        NodeKind::IterationStart => return Some(NodeData::IterationStart),
-        NodeKind::Loop => {
-            return loop_::LoopData::parse(data, problems).map(|data| NodeData::Loop(Box::new(data)));
-        }
-        NodeKind::LoopStart => return Some(NodeData::LoopStart),
-        NodeKind::LoopEnd => return Some(NodeData::LoopEnd),
-        NodeKind::HumanInput => {
-            return human_input::HumanInputData::parse(data, problems)
-                .map(|data| NodeData::HumanInput(Box::new(data)));
-        }
-        NodeKind::Datasource => {
-            return datasource::DatasourceData::parse(data, problems).map(NodeData::Datasource);
-        }
+        NodeKind::Iteration => iteration::IterationData::parse(data, problems).map(NodeData::Iteration),
+        NodeKind::IterationStart => Some(NodeData::IterationStart),
+        NodeKind::Loop => loop_::LoopData::parse(data, problems).map(|data| NodeData::Loop(Box::new(data))),
+        NodeKind::LoopStart => Some(NodeData::LoopStart),
+        NodeKind::LoopEnd => Some(NodeData::LoopEnd),
+        NodeKind::HumanInput => human_input::HumanInputData::parse(data, problems)
+            .map(|data| NodeData::HumanInput(Box::new(data))),
+        NodeKind::Datasource => datasource::DatasourceData::parse(data, problems).map(NodeData::Datasource),
         NodeKind::KnowledgeIndex => {
-            return knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex);
+            knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex)
         }
         NodeKind::TriggerWebhook => {
-            return TriggerWebhookData::parse(data, problems)
-                .map(|data| NodeData::TriggerWebhook(Box::new(data)));
+            TriggerWebhookData::parse(data, problems).map(|data| NodeData::TriggerWebhook(Box::new(data)))
         }
         NodeKind::TriggerSchedule => {
-            return TriggerScheduleData::parse(data, problems)
-                .map(|data| NodeData::TriggerSchedule(Box::new(data)));
+            TriggerScheduleData::parse(data, problems).map(|data| NodeData::TriggerSchedule(Box::new(data)))
         }
         NodeKind::TriggerPlugin => {
-            return TriggerPluginData::parse(data, problems)
-                .map(|data| NodeData::TriggerPlugin(Box::new(data)));
+            TriggerPluginData::parse(data, problems).map(|data| NodeData::TriggerPlugin(Box::new(data)))
         }
         NodeKind::Agent => {
-            return agent::AgentData::parse(data, problems).map(|data| NodeData::Agent(Box::new(data)));
+            agent::AgentData::parse(data, problems).map(|data| NodeData::Agent(Box::new(data)))
         }
-        NodeKind::KnowledgeRetrieval => |_: &JsonMap, _: &mut Problems| {},
-    };
-    check(data, problems);
-    Some(NodeData::Unsupported(data.clone()))
+        NodeKind::KnowledgeRetrieval => knowledge_retrieval::KnowledgeRetrievalData::parse(data, problems)
+            .map(|data| NodeData::KnowledgeRetrieval(Box::new(data))),
+    }
 }
 
 /// The variables that the configuration of node `node` mentions, as (node, name), in its order and perhaps more than
@@ -121,6 +89,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Code(data) => data.mentions(&mut mentions),
         NodeData::Tool(data) => data.mentions(&mut mentions),
         NodeData::Agent(data) => data.mentions(&mut mentions),
+        NodeData::KnowledgeRetrieval(data) => data.mentions(&mut mentions),
         NodeData::ListOperator(data) => data.mentions(&mut mentions),
         NodeData::DocumentExtractor(data) => data.mentions(&mut mentions),
         NodeData::Iteration(data) => data.mentions(&mut mentions),
@@ -133,8 +102,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         | NodeData::LoopEnd
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
-        | NodeData::TriggerPlugin(_)
-        | NodeData::Unsupported(_) => {}
+        | NodeData::TriggerPlugin(_) => {}
     }
     mentions
 }

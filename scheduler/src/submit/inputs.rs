@@ -59,7 +59,7 @@ fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::HumanInput(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
-        | NodeData::Unsupported(_) => &[],
+        | NodeData::KnowledgeRetrieval(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;
     for field in fields {

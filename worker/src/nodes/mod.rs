@@ -5,6 +5,7 @@ pub mod agent;
 pub mod code;
 pub mod document_extractor;
 pub mod http_request;
+pub mod knowledge_retrieval;
 pub mod llm;
 pub mod parameter_extractor;
 pub mod question_classifier;
@@ -34,6 +35,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::HttpRequest, Executor::Outside(&HttpRequest)),
     (NodeKind::Tool, Executor::Outside(&Tool)),
     (NodeKind::Agent, Executor::Outside(&Agent)),
+    (NodeKind::KnowledgeRetrieval, Executor::Outside(&KnowledgeRetrieval)),
     (NodeKind::Code, Executor::Outside(&Code)),
     (NodeKind::ListOperator, Executor::Pure),
     (NodeKind::DocumentExtractor, Executor::Outside(&DocumentExtractor)),
@@ -120,6 +122,20 @@ impl NodeExecutor for Agent {
         let (run, execution) = (&name.run, name.execution);
         let means = agent::Means { providers, tools, http, files, run, execution, steps, on_piece };
         agent::run(data, node, variables, means).await
+    }
+}
+
+struct KnowledgeRetrieval;
+
+#[async_trait::async_trait]
+impl NodeExecutor for KnowledgeRetrieval {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, knowledge, .. } = attempt;
+        let NodeData::KnowledgeRetrieval(data) = &node.data else { return mistaken(node.kind) };
+        knowledge_retrieval::run(data, node, variables, providers, knowledge).await
     }
 }
 

@@ -20,23 +20,23 @@ const SECRET_CHARS_MIN: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(crate) struct Door {
     http: Http,
 }
 
 /// A request to such a server.
-pub(super) struct Request<'a> {
-    pub(super) method: Method,
-    pub(super) url: &'a Url,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Request<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a Url,
+    pub(crate) headers: HeaderMap,
     /// Empty: none.
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
     /// Longest silence.
-    pub(super) silence: Duration,
+    pub(crate) silence: Duration,
 }
 
 impl Door {
-    pub(super) fn new(config: &HttpConfig) -> Result<Self, HttpSettingError> {
+    pub(crate) fn new(config: &HttpConfig) -> Result<Self, HttpSettingError> {
         let none = String::new;
         let config = HttpConfig {
             guard: false,
@@ -48,7 +48,7 @@ impl Door {
         Http::new(&config).map(|http| Self { http })
     }
 
-    pub(super) async fn send(&self, request: Request<'_>) -> Result<Answer, CallError> {
+    pub(crate) async fn send(&self, request: Request<'_>) -> Result<Answer, CallError> {
         let Request { method, url, mut headers, body, silence } = request;
         // What is read here is not unpacked.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -68,7 +68,7 @@ impl Door {
 }
 
 /// The whole body of an answer.
-pub(super) async fn whole(answer: &mut Answer, max: u64) -> Result<Vec<u8>, String> {
+pub(crate) async fn whole(answer: &mut Answer, max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(piece) = answer.piece().await.map_err(|error| error.to_string())? {
         bytes.extend_from_slice(&piece);
@@ -80,13 +80,13 @@ pub(super) async fn whole(answer: &mut Answer, max: u64) -> Result<Vec<u8>, Stri
 }
 
 /// The type of an answer, without its parameters.
-pub(super) fn content_type(answer: &Answer) -> String {
+pub(crate) fn content_type(answer: &Answer) -> String {
     let text = answer.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     text.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// What an error shows of an answer.
-pub(super) fn excerpt(bytes: &[u8]) -> String {
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     match text.trim().char_indices().nth(SHOWN_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &text.trim()[..at]),
@@ -95,7 +95,7 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
 }
 
 /// A text of the other side, without what these headers keep secret: it may repeat what it was sent.
-pub(super) fn without_secrets(headers: &HeaderMap, text: String) -> String {
+pub(crate) fn without_secrets(headers: &HeaderMap, text: String) -> String {
     let values =
         headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
     // The key is the last word of `Bearer …` and its like.
@@ -104,7 +104,7 @@ pub(super) fn without_secrets(headers: &HeaderMap, text: String) -> String {
 }
 
 /// An address out of the settings; user and password in it become a header.
-pub(super) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
+pub(crate) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
     let wrong =
         |reason: &str| ToolSettingError::new(key, format!("must be an http:// or https:// URL: {reason}"));
     let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
@@ -118,7 +118,7 @@ pub(super) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
 }
 
 /// Headers out of the settings.
-pub(super) fn headers<'a>(
+pub(crate) fn headers<'a>(
     key: &str,
     given: impl Iterator<Item = (&'a String, Hidden)>,
 ) -> Result<HeaderMap, ToolSettingError> {
@@ -132,7 +132,7 @@ pub(super) fn headers<'a>(
 }
 
 /// Adds a key as `Authorization: Bearer`, unless it is empty.
-pub(super) fn bearer(headers: &mut HeaderMap, key: &str, text: &str) -> Result<(), ToolSettingError> {
+pub(crate) fn bearer(headers: &mut HeaderMap, key: &str, text: &str) -> Result<(), ToolSettingError> {
     if !text.is_empty() {
         let value = secret(&format!("Bearer {text}"));
         headers.insert(AUTHORIZATION, value.ok_or_else(|| ToolSettingError::new(key, "it cannot be sent"))?);
@@ -141,7 +141,7 @@ pub(super) fn bearer(headers: &mut HeaderMap, key: &str, text: &str) -> Result<(
 }
 
 /// A header's value that no log shows.
-pub(super) fn secret(text: &str) -> Option<HeaderValue> {
+pub(crate) fn secret(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)

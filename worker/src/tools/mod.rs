@@ -8,7 +8,7 @@
 
 pub mod bridge;
 pub mod builtin;
-mod door;
+pub(crate) mod door;
 mod error;
 pub mod mcp;
 pub mod openapi;

@@ -42,12 +42,6 @@ fn each_rule_reports_its_code_at_its_line() {
         (graph(&[START, &e, &e], &[]), "graph.duplicate_node_id", 4, "Duplicate node id"),
         (graph(&[START, unknown], &[]), "plan.unsupported", 3, "quantum-node"),
         (
-            graph(&[START, "- {id: k, data: {type: knowledge-retrieval}}\n"], &[]),
-            "plan.unsupported",
-            3,
-            "knowledge-retrieval cannot be run",
-        ),
-        (
             graph(&[START, "- {id: s2, data: {type: start, variables: []}}\n"], &[]),
             "graph.root_ambiguous",
             3,

@@ -84,7 +84,7 @@ fn category(answer: Json) -> Result<Option<Json>, Unread> {
 }
 
 /// What stands between the first mark of a beginning and the last one of an end; braces belong to it, backticks do not.
-fn block(reply: &str) -> Option<&str> {
+pub(in crate::nodes) fn block(reply: &str) -> Option<&str> {
     let text = reply.trim_matches(is_python_space);
     let is_brace = |mark: &str| matches!(mark, "{" | "[" | "}" | "]");
     let start = STARTS.iter().find_map(|mark| {

@@ -83,7 +83,7 @@ pub async fn parameters(
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
-        | NodeData::Unsupported(_) => Vec::new(),
+        | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     };
     let mut shown = json!({
         "opening_statement": feature("opening_statement", "".into()),

@@ -1,0 +1,65 @@
+//! How much the words of a question and of texts have in common: the cosine of their TF-IDF vectors, as Dify weighs them.
+//!
+//! Words are runs of letters and digits, small; of scripts that are written without spaces, pairs of neighbouring
+//! characters. Dify asks a dictionary there, so scores of such texts differ from its own, while their order rarely does.
+
+use std::collections::{HashMap, HashSet};
+
+/// The score of each text for a question, from 0 to 1.
+pub fn scores(query: &str, texts: &[&str]) -> Vec<f64> {
+    let of_texts: Vec<HashSet<String>> = texts.iter().map(|text| keywords(text)).collect();
+    let mut holding: HashMap<&str, usize> = HashMap::new();
+    for word in of_texts.iter().flatten() {
+        *holding.entry(word).or_default() += 1;
+    }
+    let all = texts.len() as f64;
+    // A word that is in no text weighs nothing, also in the question (Dify).
+    let weight =
+        |word: &str| holding.get(word).map_or(0.0, |texts| ((1.0 + all) / (1.0 + *texts as f64)).ln() + 1.0);
+    let query = keywords(query);
+    let length = |words: &HashSet<String>| words.iter().map(|word| weight(word).powi(2)).sum::<f64>().sqrt();
+    let asked = length(&query);
+    let score = |words: &HashSet<String>| {
+        // A sum of nothing would be -0.0.
+        let common = words.intersection(&query).fold(0.0, |sum, word| sum + weight(word).powi(2));
+        let lengths = asked * length(words);
+        if lengths == 0.0 { 0.0 } else { common / lengths }
+    };
+    of_texts.iter().map(score).collect()
+}
+
+/// The words of a text, each once.
+pub fn keywords(text: &str) -> HashSet<String> {
+    let lower = text.to_lowercase();
+    let mut found = HashSet::new();
+    for word in lower.split(|c: char| !c.is_alphanumeric()) {
+        let mut rest = word;
+        while let Some(first) = rest.chars().next() {
+            let kind = is_unspaced(first);
+            let end = rest.find(|c: char| is_unspaced(c) != kind).unwrap_or(rest.len());
+            let (run, after) = rest.split_at(end);
+            rest = after;
+            if kind {
+                found.extend(pairs(run))
+            } else {
+                found.insert(run.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Pairs of neighbours; a single character stands for itself.
+fn pairs(run: &str) -> Vec<String> {
+    let characters: Vec<char> = run.chars().collect();
+    match characters.as_slice() {
+        [one] => vec![one.to_string()],
+        many => many.windows(2).map(|pair| pair.iter().collect()).collect(),
+    }
+}
+
+/// Chinese, Japanese, Thai.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}

@@ -1,0 +1,60 @@
+//! The question, out of the run's variables.
+
+use std::borrow::Cow;
+
+use serde_json::Value as Json;
+
+use super::{ErrorType, KnowledgeRetrievalData};
+use crate::failure::NodeFailure;
+use crate::nodes::llm::record::{Inputs, Secrets};
+use crate::value::{Segment, SegmentType, Variables};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The question; empty: nothing is searched.
+    pub query: String,
+    /// What the record shows of it.
+    pub inputs: Inputs,
+}
+
+/// Reads the question; none when the node asks nothing at all, which is no failure (Dify).
+///
+/// # Errors
+/// A variable of the wrong type, or none: Dify's text, and no class.
+pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<Option<Asked>, NodeFailure> {
+    if data.query.is_none() && data.attachments.is_none() {
+        return Ok(None);
+    }
+    let mut asked = Asked { query: String::new(), inputs: Inputs::new() };
+    if let Some(selector) = &data.query {
+        match variables.found(selector).map(Cow::into_owned) {
+            Some(Segment { ty: SegmentType::String | SegmentType::Secret, value: Json::String(text) }) => {
+                asked.query.clone_from(&text);
+                asked.inputs.push(("query".into(), Segment::string(text)));
+            }
+            Some(_) | None => {
+                return Err(ErrorType::Unnamed.failure("Query variable is not string type."));
+            }
+        }
+    }
+    if let Some(selector) = &data.attachments {
+        match variables.found(selector).map(Cow::into_owned) {
+            Some(Segment { ty: SegmentType::File, value }) => {
+                let files = Segment::new(SegmentType::ArrayFile, Json::Array(vec![value]));
+                asked.inputs.push(("attachments".into(), files));
+            }
+            Some(files @ Segment { ty: SegmentType::ArrayFile, .. }) => {
+                asked.inputs.push(("attachments".into(), files));
+            }
+            Some(_) | None => {
+                let message = "Attachments variable is not array file or file type.";
+                return Err(ErrorType::Unnamed.failure(message));
+            }
+        }
+    }
+    let mut mentions = Vec::new();
+    data.mentions(&mut mentions);
+    Secrets::among(mentions, variables).mask(&mut asked.inputs);
+    Ok(Some(asked))
+}

@@ -1,0 +1,220 @@
+//! The `knowledge-retrieval` node: which datasets are searched, the searches, and what becomes of what they find. All that
+//! needs no network is in `tidemill-common`.
+
+use futures_util::StreamExt;
+use serde_json::Value as Json;
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
+use tidemill_common::nodes::knowledge_retrieval::filter::Filters;
+use tidemill_common::nodes::knowledge_retrieval::rank::{self, Indexing, Method};
+use tidemill_common::nodes::knowledge_retrieval::router::{self, Choice};
+use tidemill_common::nodes::knowledge_retrieval::{
+    Filtering, KnowledgeRetrievalData, MultipleConfig, Passage, RetrievalMode, automatic, passage, question,
+};
+use tidemill_common::nodes::llm::message::Message;
+use tidemill_common::nodes::llm::{ModelConfig, ModelMode, params, usage};
+use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
+
+use super::llm::{bill, no_bill};
+use crate::knowledge::{Dataset, Datasets};
+use crate::providers::{Model, Providers, Question};
+
+/// Runs the node. A failure is part of the result. Every variable that the node mentions must be at hand. Dropping the
+/// future ends the searches.
+pub async fn run(
+    data: &KnowledgeRetrievalData,
+    node: &Node,
+    variables: &(dyn Variables + Send + Sync),
+    providers: &Providers,
+    datasets: &Datasets,
+) -> NodeResult {
+    let asked = match question::read(data, variables) {
+        Ok(Some(asked)) => asked,
+        Ok(None) => return NodeResult::default(),
+        Err(failure) => return NodeResult::failed(failure),
+    };
+    let mut retrieval = Retrieval { data, node, variables, providers, query: &asked.query, usage: no_bill() };
+    let found = retrieval.run(datasets).await;
+    let usage = retrieval.usage;
+    let result = NodeResult { inputs: asked.inputs, ..NodeResult::default() };
+    match found {
+        Ok(passages) => {
+            let items = Segment::new(SegmentType::ArrayObject, Json::Array(passage::items(passages)));
+            let mut process_data = JsonMap::new();
+            process_data.insert("usage".into(), Json::Object(usage.record.clone()));
+            NodeResult {
+                outputs: vec![("result".into(), items)],
+                process_data,
+                metadata: usage::metadata(&usage),
+                usage: Some(usage),
+                ..result
+            }
+        }
+        Err(failure) => NodeResult { failure: Some(failure), ..result },
+    }
+}
+
+/// A run of the node.
+struct Retrieval<'a> {
+    data: &'a KnowledgeRetrievalData,
+    node: &'a Node,
+    variables: &'a (dyn Variables + Send + Sync),
+    providers: &'a Providers,
+    query: &'a str,
+    /// What the calls of models cost so far.
+    usage: Usage,
+}
+
+impl Retrieval<'_> {
+    async fn run(&mut self, datasets: &Datasets) -> Result<Vec<Passage>, NodeFailure> {
+        if self.query.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.data.check()?;
+        let found = datasets.find(&self.data.dataset_ids)?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let filters = self.filters(&found).await?;
+        match (self.data.mode, &self.data.router, &self.data.multiple) {
+            (RetrievalMode::Single, Some(model), _) => self.single(model, &found, filters.as_ref()).await,
+            (RetrievalMode::Multiple, _, Some(config)) => {
+                self.multiple(config, &found, filters.as_ref(), datasets.searches_max).await
+            }
+            // What a mode needs has been checked.
+            (RetrievalMode::Single, None, _) | (RetrievalMode::Multiple, _, None) => Ok(Vec::new()),
+        }
+    }
+
+    async fn filters(&mut self, datasets: &[&Dataset]) -> Result<Option<Filters>, NodeFailure> {
+        let given = self.data.filters.as_ref();
+        match (self.data.filtering, &self.data.filter_model) {
+            (Filtering::Manual, _) => Ok(given.and_then(|filters| filters.fill(self.variables))),
+            (Filtering::Automatic, Some(model)) => {
+                let fields: Vec<&str> =
+                    datasets.iter().flat_map(|one| one.metadata_fields.iter().map(String::as_str)).collect();
+                // Nothing that a model could say would count.
+                if fields.is_empty() {
+                    return Ok(None);
+                }
+                let model_found = self.providers.resolve(model)?;
+                let messages = automatic::messages(self.query, &fields);
+                let reply = self.ask(&model_found, model, messages).await;
+                let logic = given.map(|filters| filters.logic);
+                Ok(reply.and_then(|reply| automatic::filters(&reply, &fields, logic)))
+            }
+            (Filtering::Automatic, None) | (Filtering::Disabled, _) => Ok(None),
+        }
+    }
+
+    /// One dataset, which a model chooses where there are several. Its failure is the node's.
+    async fn single(
+        &mut self,
+        config: &ModelConfig,
+        datasets: &[&Dataset],
+        filters: Option<&Filters>,
+    ) -> Result<Vec<Passage>, NodeFailure> {
+        let chosen = match datasets {
+            [only] => Some(*only),
+            several => self.choose(config, several).await?,
+        };
+        match chosen {
+            Some(dataset) => Ok(dataset.search(self.query, filters).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn choose<'d>(
+        &mut self,
+        config: &ModelConfig,
+        datasets: &[&'d Dataset],
+    ) -> Result<Option<&'d Dataset>, NodeFailure> {
+        let choice =
+            |one: &&'d Dataset| Choice { id: &one.id, name: &one.name, description: &one.description };
+        let choices: Vec<Choice<'_>> = datasets.iter().map(choice).collect();
+        let model = self.providers.resolve(config)?;
+        let reply = self.ask(&model, config, router::messages(self.query, &choices)).await;
+        let chosen = reply.and_then(|reply| router::chosen(&reply, &choices));
+        tracing::debug!(node = %self.node.id, dataset = chosen.map(|at| choices[at].id), "a model chose a dataset");
+        Ok(chosen.map(|at| datasets[at]))
+    }
+
+    /// What a model says, paid for; none when it fails, which is passed over here (Dify).
+    async fn ask(&mut self, model: &Model, config: &ModelConfig, messages: Vec<Message>) -> Option<String> {
+        let question = Question {
+            messages,
+            params: params::resolve(&config.completion_params, self.variables),
+            tools: Vec::new(),
+            mode: ModelMode::Chat,
+            stream: true,
+        };
+        match model.ask(question, &mut |_| {}).await {
+            Ok(reply) => {
+                self.usage = usage::sum(&self.usage, &bill(model, &reply));
+                Some(reply.text)
+            }
+            Err(error) => {
+                // The text may repeat the question, which the log does not show.
+                let error_type = error.class.error_type();
+                tracing::warn!(node = %self.node.id, model = model.name(), error_type, "a model did not help to search");
+                None
+            }
+        }
+    }
+
+    async fn multiple(
+        &self,
+        config: &MultipleConfig,
+        datasets: &[&Dataset],
+        filters: Option<&Filters>,
+        searches_max: usize,
+    ) -> Result<Vec<Passage>, NodeFailure> {
+        let indexings: Vec<Indexing> = datasets.iter().map(|one| one.indexing.clone()).collect();
+        let method = rank::method(config, &indexings)?;
+        let searches =
+            datasets.iter().map(|one| async move { (*one, one.search(self.query, filters).await) });
+        // In the order of the datasets, so that the same finds give the same result.
+        let mut searches = futures_util::stream::iter(searches.collect::<Vec<_>>()).buffered(searches_max);
+        let mut passages = Vec::new();
+        while let Some((dataset, found)) = searches.next().await {
+            match found {
+                Ok(found) => passages.extend(found),
+                Err(error) if dataset.strict => return Err(error.into()),
+                Err(error) => {
+                    tracing::warn!(node = %self.node.id, %error, "a dataset cannot be searched; it is passed over");
+                }
+            }
+        }
+        let passages = rank::merge(passages);
+        match method {
+            Method::Model => self.ranked_by_model(config, passages).await,
+            Method::Weights(_) | Method::Keywords | Method::Scores | Method::First => {
+                Ok(rank::rank(method, self.query, passages, config))
+            }
+        }
+    }
+
+    /// Without a model that can be asked, passages stay as they are, all of them (Dify).
+    async fn ranked_by_model(
+        &self,
+        config: &MultipleConfig,
+        passages: Vec<Passage>,
+    ) -> Result<Vec<Passage>, NodeFailure> {
+        let Some((provider, name)) = &config.reranking_model else { return Ok(passages) };
+        let model = match self.providers.model(provider, name) {
+            Ok(model) => model,
+            Err(error) => {
+                tracing::warn!(node = %self.node.id, %error, "passages are not ranked");
+                return Ok(passages);
+            }
+        };
+        let texts: Vec<String> = passages.iter().map(|passage| passage.content.clone()).collect();
+        let top_n = if config.top_k == 0 { texts.len() } else { config.top_k };
+        let ranking = model.rerank(self.query, &texts, top_n).await?;
+        Ok(rank::by_model(&passages, &ranking, config))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! The node against services and models on this machine.
+
+use std::borrow::Cow;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::build::import;
+use tidemill_common::nodes::NodeData;
+use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;
+use tidemill_common::value::Lookup;
+
+use super::*;
+use crate::knowledge::tests::{Service, datasets};
+
+struct Values(Json);
+
+impl Variables for Values {
+    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
+        match self.0.get(node).and_then(|names| names.get(name)) {
+            Some(value) => Lookup::Found(Cow::Owned(Segment::restore_files(value.clone()))),
+            None => Lookup::Missing,
+        }
+    }
+    fn names(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+const A: &str = r#"{"records": [{"content": "apes", "score": 0.2, "title": "A1"}, {"content": "both", "score": 0.3, "title": "A2"}]}"#;
+const B: &str = r#"{"records": [{"content": "bees", "score": 0.9, "title": "B1"}, {"content": "both", "score": 0.7, "title": "B2"}]}"#;
+
+/// A reply of a model, streamed, of 5 and 7 tokens.
+fn said(text: &str) -> String {
+    let piece = json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}});
+    format!("data: {piece}\n\ndata: {usage}\n\ndata: [DONE]\n\n")
+}
+
+fn model() -> Json {
+    json!({"provider": "p", "name": "m", "mode": "chat", "completion_params": {}})
+}
+
+fn single() -> Json {
+    json!({"retrieval_mode": "single", "single_retrieval_config": {"model": model()}})
+}
+
+/// Runs a node with these changes over these datasets.
+async fn run_node(service: &Service, changes: Json, datasets: &Datasets) -> NodeResult {
+    let mut data = json!({
+        "type": "knowledge-retrieval", "title": "K", "query_variable_selector": ["start", "q"],
+        "dataset_ids": ["a", "b"], "retrieval_mode": "multiple",
+        "multiple_retrieval_config": {"top_k": 4, "reranking_enable": false},
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        data[name] = value.clone();
+    }
+    let document = json!({"graph": {
+        "nodes": [{"id": "start", "data": {"type": "start", "title": "S", "variables": []}}, {"id": "k", "data": data}],
+        "edges": [{"source": "start", "target": "k"}],
+    }});
+    let imported = import(document.to_string().as_bytes());
+    let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+    let node = graph.node(graph.find("k").unwrap());
+    let NodeData::KnowledgeRetrieval(data) = &node.data else { panic!("{:?}", node.data) };
+    let profile =
+        json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "max_retries": 0}});
+    let providers = Providers::new(&serde_json::from_value(profile).unwrap(), &|_| None).unwrap();
+    let values = Values(json!({"start": {"q": "why?", "empty": "", "n": 1, "year": 2020}}));
+    run(data, node, &values, &providers, datasets).await
+}
+
+/// The texts of `result`.
+fn contents(result: &NodeResult) -> Vec<String> {
+    assert_eq!(result.failure, None);
+    let (name, value) = &result.outputs[0];
+    assert_eq!((name.as_str(), value.ty), ("result", SegmentType::ArrayObject));
+    value.value.as_array().unwrap().iter().map(|item| item["content"].as_str().unwrap().to_owned()).collect()
+}
+
+fn failure(result: &NodeResult) -> (&str, &str) {
+    let failure = result.failure.as_ref().expect("it failed");
+    (&failure.error_type, &failure.message)
+}
+
+fn both(service: &Service) -> Datasets {
+    datasets(vec![("a", service.dataset("a")), ("b", service.dataset("b"))], false)
+}
+
+async fn service(more: &[(&str, u16, &str)]) -> Service {
+    let mut answers = vec![("/a/retrieval", 200, A), ("/b/retrieval", 200, B)];
+    answers.extend(more);
+    Service::new(&answers).await
+}
+
+#[tokio::test]
+async fn without_a_question_there_are_no_outputs_and_an_empty_one_finds_nothing() {
+    let service = service(&[]).await;
+    let all = both(&service);
+    let nothing = run_node(&service, json!({"query_variable_selector": null}), &all).await;
+    assert_eq!(nothing, NodeResult::default());
+    let empty = run_node(&service, json!({"query_variable_selector": ["start", "empty"]}), &all).await;
+    assert!(contents(&empty).is_empty());
+    let wrong = run_node(&service, json!({"query_variable_selector": ["start", "n"]}), &all).await;
+    assert_eq!((failure(&wrong), wrong.inputs.len()), (("", "Query variable is not string type."), 0));
+    let wrong = run_node(&service, json!({"query_attachment_selector": ["start", "q"]}), &all).await;
+    let text = "Attachments variable is not array file or file type.";
+    assert_eq!((failure(&wrong), wrong.inputs.len()), (("", text), 0));
+    assert!(service.seen().is_empty());
+}
+
+#[tokio::test]
+async fn all_datasets_are_searched_and_equal_texts_are_one() {
+    let service = service(&[]).await;
+    let result = run_node(&service, json!({}), &both(&service)).await;
+    assert_eq!(contents(&result), ["bees", "both", "apes"]);
+    let metadata = &result.outputs[0].1.value[1]["metadata"];
+    assert_eq!((&metadata["position"], &metadata["dataset_id"]), (&json!(2), &json!("b")));
+    assert_eq!(result.inputs, [("query".to_owned(), Segment::string("why?"))]);
+    assert_eq!(result.process_data["usage"]["total_tokens"], json!(0));
+    assert_eq!(result.metadata["total_tokens"], json!(0));
+    assert_eq!(service.paths(), ["/a/retrieval", "/b/retrieval"]);
+    // The first ones in the order of the datasets; then they are sorted.
+    let first = json!({"multiple_retrieval_config": {"top_k": 2, "reranking_enable": false}});
+    assert_eq!(contents(&run_node(&service, first, &both(&service)).await), ["both", "apes"]);
+}
+
+#[tokio::test]
+async fn weights_and_models_rank_what_several_datasets_found() {
+    let ranking =
+        r#"{"results": [{"index": 0, "relevance_score": 0.95}, {"index": 2, "relevance_score": 0.1}]}"#;
+    let service = service(&[("/v1/rerank", 200, ranking), ("/v1/rerank", 429, "{}")]).await;
+    let all = both(&service);
+    let weights =
+        json!({"vector_setting": {"vector_weight": 1.0}, "keyword_setting": {"keyword_weight": 0.0}});
+    let weighted =
+        json!({"top_k": 9, "score_threshold": 0.5, "reranking_mode": "weighted_score", "weights": weights});
+    let result = run_node(&service, json!({"multiple_retrieval_config": weighted}), &all).await;
+    assert_eq!(contents(&result), ["bees", "both"]);
+    let by = |provider: &str| {
+        let model = json!({"provider": provider, "model": "r"});
+        json!({"multiple_retrieval_config": {"top_k": 2, "score_threshold": 0.5, "reranking_model": model}})
+    };
+    let result = run_node(&service, by("p"), &all).await;
+    assert_eq!(contents(&result), ["apes"]);
+    let seen = service.seen();
+    let (_, _, asked) = seen.iter().find(|(path, ..)| path == "/v1/rerank").unwrap();
+    assert_eq!((&asked["documents"], &asked["top_n"]), (&json!(["apes", "both", "bees"]), &json!(2)));
+    // A model that is not set leaves them all; one that fails fails the node.
+    assert_eq!(contents(&run_node(&service, by("nobody"), &all).await).len(), 3);
+    let result = run_node(&service, by("p"), &all).await;
+    assert_eq!(failure(&result).0, "InvokeRateLimitError");
+    assert_eq!(result.inputs.len(), 1);
+}
+
+#[tokio::test]
+async fn a_dataset_that_fails_or_is_not_set_is_passed_over_unless_that_is_forbidden() {
+    let service = service(&[("/bad/retrieval", 403, "no")]).await;
+    let bad = |strict| DatasetConfig { strict, ..service.dataset("bad") };
+    let with = |strict_dataset, strict| {
+        datasets(vec![("a", service.dataset("a")), ("b", bad(strict_dataset))], strict)
+    };
+    assert_eq!(contents(&run_node(&service, json!({}), &with(false, false)).await), ["both", "apes"]);
+    for all in [with(true, false), with(false, true)] {
+        let result = run_node(&service, json!({}), &all).await;
+        let (class, message) = failure(&result);
+        assert_eq!(class, "ValueError");
+        assert!(message.contains("\"BAD\"") && message.ends_with("HTTP 403: no"), "{message}");
+    }
+    let unknown = json!({"dataset_ids": ["ghost", "a"]});
+    assert_eq!(contents(&run_node(&service, unknown.clone(), &with(false, false)).await), ["both", "apes"]);
+    let result = run_node(&service, unknown, &with(false, true)).await;
+    let (class, message) = failure(&result);
+    assert_eq!(class, "KnowledgeRetrievalNodeError");
+    assert!(
+        message.contains("[knowledge.datasets.\"ghost\"]") && message.contains("knowledge.strict"),
+        "{message}"
+    );
+    let none = run_node(&service, json!({"dataset_ids": ["ghost"]}), &with(false, false)).await;
+    assert!(contents(&none).is_empty());
+}
+
+#[tokio::test]
+async fn a_model_chooses_one_dataset_and_is_paid() {
+    let reply = said("```json\n{\"action\": \"b\", \"action_input\": \"why?\"}\n```");
+    let lost = said("somewhere else");
+    let path = "/v1/chat/completions";
+    let service = service(&[(path, 200, &reply), (path, 200, &lost), (path, 500, "{}")]).await;
+    let all = both(&service);
+    let result = run_node(&service, single(), &all).await;
+    assert_eq!(contents(&result), ["bees", "both"]);
+    assert_eq!(result.usage.as_ref().unwrap().total_tokens, 12);
+    assert_eq!(result.metadata["total_tokens"], json!(12));
+    assert_eq!(service.paths(), ["/b/retrieval", path]);
+    // It names none; it fails.
+    let result = run_node(&service, single(), &all).await;
+    assert!(contents(&result).is_empty() && result.metadata["total_tokens"] == json!(12));
+    assert!(contents(&run_node(&service, single(), &all).await).is_empty());
+    // With one dataset it is not asked.
+    let before = service.seen().len();
+    let mut only = single();
+    only["dataset_ids"] = json!(["a", "ghost"]);
+    assert_eq!(contents(&run_node(&service, only, &all).await), ["both", "apes"]);
+    assert_eq!(service.seen().len(), before + 1);
+}
+
+#[tokio::test]
+async fn the_failure_of_the_only_dataset_in_single_mode_is_the_nodes() {
+    let service = service(&[("/bad/retrieval", 404, r#"{"error_code": 2001, "error_msg": "gone"}"#)]).await;
+    let all = datasets(vec![("a", service.dataset("bad"))], false);
+    let result = run_node(&service, single(), &all).await;
+    let (class, message) = failure(&result);
+    assert!(class == "ValueError" && message.contains("gone"), "{message}");
+    let missing = json!({"retrieval_mode": "single", "single_retrieval_config": null});
+    let result = run_node(&service, missing, &all).await;
+    assert_eq!(
+        failure(&result),
+        ("ValueError", "single_retrieval_config is required for single retrieval mode")
+    );
+}
+
+#[tokio::test]
+async fn filters_are_forwarded_those_of_the_file_and_those_of_a_model() {
+    let map = json!({"metadata_map": [
+        {"metadata_field_name": "year", "metadata_field_value": 2021, "comparison_operator": "="},
+        {"metadata_field_name": "colour", "metadata_field_value": "red", "comparison_operator": "is"}
+    ]});
+    let path = "/v1/chat/completions";
+    let service = service(&[(path, 200, &said(&map.to_string())), (path, 200, &said("?"))]).await;
+    let fields = DatasetConfig { metadata_fields: vec!["year".into()], ..service.dataset("a") };
+    let all = datasets(vec![("a", fields)], false);
+    let conditions = json!({"logical_operator": "and", "conditions": [
+        {"id": "1", "name": "year", "comparison_operator": ">", "value": "{{#start.year#}}"},
+        {"name": "void", "comparison_operator": "is", "value": null}
+    ]});
+    let manual = json!({"metadata_filtering_mode": "manual", "metadata_filtering_conditions": conditions});
+    let automatic = json!({"metadata_filtering_mode": "automatic", "metadata_model_config": model()});
+    let mut sent = Vec::new();
+    for changes in [manual, automatic.clone(), automatic] {
+        let result = run_node(&service, changes, &all).await;
+        assert_eq!(contents(&result), ["both", "apes"]);
+        let (_, _, body) = service.seen().pop().unwrap();
+        sent.push(body.get("metadata_condition").cloned());
+    }
+    let condition = |logic: &str, operator: &str, value: u32| {
+        let one = json!({"name": "year", "comparison_operator": operator, "value": value});
+        Some(json!({"logical_operator": logic, "conditions": [one]}))
+    };
+    assert_eq!(sent, [condition("and", ">", 2020), condition("or", "=", 2021), None]);
+}
