@@ -6,6 +6,7 @@ use super::changes::TimerChange;
 use super::fact::{JobParked, Timer};
 use super::run::NodeStatus;
 use super::{Step, drive, on_job_started, timeouts};
+use crate::ids::Delivery;
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
     if !on_job_started::is_current(cx, &it.job) {
@@ -18,6 +19,8 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
         state.status = NodeStatus::Retrying;
         state.job = None;
         state.parked = Some(it.reason.into());
+        // As behind a hand-back: the next handing-out is newer than this one, and counts no more than it.
+        state.delivery = it.job.holder.number.saturating_add(Delivery::HAND_BACK - 1);
     });
     let due = cx.at.now.plus(Duration::from_millis(it.wait_ms));
     cx.out.timers.push(TimerChange::Set(due, Timer::Retry { frame, node, attempt }));

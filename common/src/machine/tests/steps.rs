@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::play::Play;
+use crate::ids::Delivery;
 use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::Charge;
 use crate::machine::run::{NodeStatus, RunStatus};
@@ -109,6 +110,24 @@ fn a_parked_job_is_nobodys_and_goes_on_as_the_same_attempt() {
         (RunStatus::Succeeded, 1, 3)
     );
     assert!(play.timers.is_empty(), "{:?}", play.timers);
+}
+
+#[test]
+fn a_job_that_is_parked_again_and_again_is_not_worn_out() {
+    let mut play = Play::of(ONE);
+    play.start().skim();
+    let mut newest = 0;
+    for _ in 0..5 {
+        let order = play.job_of("m");
+        let number = order.delivered + 1;
+        assert!(number > newest, "a later holder has a higher number");
+        assert_eq!(Delivery::counted_of(number), 1);
+        newest = number;
+        let fact = play.fact(&order, 1, &parked(&play, 1_000));
+        play.finish("m", fact).after(SECOND).fire();
+    }
+    done(&mut play, 1, 3, "0.1");
+    assert_eq!(play.run.status, RunStatus::Succeeded);
 }
 
 #[test]
