@@ -22,6 +22,8 @@ pub(crate) struct RunView {
     pub(crate) elapsed_time: Option<f64>,
     pub(crate) total_steps: Option<u64>,
     pub(crate) total_tokens: Option<u64>,
+    pub(crate) total_price: Option<String>,
+    pub(crate) currency: Option<String>,
     pub(crate) exceptions_count: Option<u64>,
     pub(crate) nodes: Vec<NodeView>,
     pub(crate) pauses: Vec<PauseView>,

@@ -35,6 +35,12 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     Ok(Exit::Succeeded)
 }
 
+/// What its model calls cost; nothing where no price is known, or there was nothing to pay.
+fn cost(run: &RunView) -> String {
+    let price = run.total_price.as_deref().filter(|price| price.bytes().any(|b| (b'1'..=b'9').contains(&b)));
+    price.map(|price| format!("{price} {}", run.currency.as_deref().unwrap_or_default())).unwrap_or_default()
+}
+
 fn render(run: &Json) -> String {
     let run = RunView::read(run);
     let named = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -58,6 +64,7 @@ fn render(run: &Json) -> String {
         ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
         ("steps", number(run.total_steps)),
         ("tokens", number(run.total_tokens)),
+        ("cost", cost(&run)),
         ("exceptions", number(run.exceptions_count.filter(|count| *count > 0))),
         ("inputs", filled(&run.inputs).unwrap_or_default()),
     ]);
@@ -133,6 +140,7 @@ mod tests {
             "status": "partial-succeeded", "user": "ada", "inputs": {"message": "help"},
             "outputs": {"reply": "Hello\nAda"}, "error": null, "created_at": 1_754_339_718.6,
             "started_at": 1.0, "finished_at": 2.0, "elapsed_time": 1.5, "total_steps": 3, "total_tokens": 12,
+            "total_price": "0.0012", "currency": "EUR",
             "exceptions_count": 1, "shard": 0, "conversation": {},
             "nodes": [
                 {"id": "1", "frame": "", "title": "Start", "type": "start", "status": "succeeded", "attempt": 1,
@@ -153,6 +161,7 @@ created     2025-08-04 20:35:18 UTC
 time        1.5s
 steps       3
 tokens      12
+cost        0.0012 EUR
 exceptions  1
 inputs      {\"message\":\"help\"}
 

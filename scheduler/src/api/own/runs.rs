@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{Delivery, FramePath};
+use tidemill_common::machine::body::Spent;
 use tidemill_common::machine::run::{NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_common::store::ListRuns;
 use tidemill_common::value::JsonMap;
@@ -89,6 +90,10 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
         shown.insert("total_tokens".into(), run.tokens().into());
         shown.insert("exceptions_count".into(), run.exceptions().into());
     }
+    let spent = run.frames.get(&FramePath::root()).map(|root| root.tally().spent).unwrap_or_default();
+    let (price, currency) = price(&spent);
+    shown.insert("total_price".into(), price);
+    shown.insert("currency".into(), currency);
     shown.insert("inputs".into(), record.inputs.into());
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
@@ -153,7 +158,16 @@ fn nodes(run: &RunState) -> Vec<Json> {
     shown
 }
 
+/// A price in plain notation and its currency; null where none is known.
+fn price(spent: &Spent) -> (Json, Json) {
+    match &spent.price {
+        Some(price) => (price.amount.fixed().into(), (*price.currency).into()),
+        None => (Json::Null, Json::Null),
+    }
+}
+
 fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &NodeState) -> Json {
+    let (price, currency) = price(&state.spent);
     json!({
         "id": node.id,
         "frame": frame,
@@ -169,6 +183,8 @@ fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &No
         "failures": state.failures,
         "parked": state.parked.as_deref(),
         "tokens": state.spent.tokens,
+        "price": price,
+        "currency": currency,
         "handle": state.handle,
     })
 }
