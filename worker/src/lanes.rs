@@ -10,6 +10,7 @@ use tidemill_common::crash::{self, Place as Crash};
 use tidemill_common::ids::{BlobId, RunId, ShardId};
 use tidemill_common::store::{Accepted, Completion, Jobs, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::backoff::{Backoff, Condition};
@@ -37,6 +38,8 @@ pub(crate) struct Finished {
 #[derive(Debug)]
 enum Message {
     Fact(RunId, &'static str, String),
+    /// Somebody wants to know when the facts before this are in the inbox.
+    Passed(oneshot::Sender<()>),
     Result(Box<Finished>),
 }
 
@@ -55,6 +58,13 @@ impl Lane {
     /// Hands a result in.
     pub(crate) fn hand_in(&self, finished: Finished) {
         self.send(Message::Result(Box::new(finished)));
+    }
+    /// Returns when all that was reported before is in the inbox, or was given up.
+    pub(crate) async fn passed(&self) {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Message::Passed(sender));
+        // A lane that ends takes nothing more.
+        drop(receiver.await);
     }
     /// True when the store does not keep up.
     pub(crate) fn is_busy(&self) -> bool {
@@ -127,11 +137,12 @@ impl Hands {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
             let taken = batch.len();
-            let mut facts = Vec::new();
+            let (mut facts, mut waiting) = (Vec::new(), Vec::new());
             let mut results: Vec<(Arc<str>, Vec<Finished>)> = Vec::new();
             for message in batch.drain(..) {
                 match message {
                     Message::Fact(run, kind, body) => facts.push((run, kind, body)),
+                    Message::Passed(sender) => waiting.push(sender),
                     Message::Result(it) => match results.iter_mut().find(|(queue, _)| *queue == it.queue) {
                         Some((_, of_queue)) => of_queue.push(*it),
                         None => results.push((it.queue.clone(), vec![*it])),
@@ -139,6 +150,10 @@ impl Hands {
                 }
             }
             self.report(&facts).await;
+            // Who waits may be gone.
+            for sender in waiting {
+                let _ = sender.send(());
+            }
             for (queue, of_queue) in results {
                 self.hand_in(&queue, of_queue).await;
             }

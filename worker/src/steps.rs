@@ -109,6 +109,8 @@ impl Steps {
         let report = Report::Step { started_at: self.hand.started_at, events, charge };
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = result.to_string();
+        // What was told of its beginning stands before its end.
+        self.hand.core.lanes.of(self.of.shard).passed().await;
         crash::pass(Place::StepMade);
         let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact));
         match self.until_answered(record).await {
@@ -120,7 +122,7 @@ impl Steps {
         }
     }
 
-    /// Tells something that needs no memory: it may be told again when the job is handed out again.
+    /// Tells something that needs no memory, before whatever is recorded later: it may be told again when the job is handed out again.
     pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
         let report = Report::Step { started_at: self.hand.started_at, events, charge: None };
         let lane = self.hand.core.lanes.of(self.of.shard);

@@ -120,6 +120,11 @@ async fn goes_on(place: &str, nth: usize) -> Result<(), String> {
     if shown["total_tokens"] != 3 * TOKENS {
         return Err(format!("{at}: {} tokens were counted", shown["total_tokens"]));
     }
+    let first = |kind: &str| told.events.iter().position(|event| event.kind == kind);
+    // A call that is known from the journal is not told to begin again.
+    if first("tool_call_started") > first("tool_call_completed") {
+        return Err(format!("{at}: a call is told to have ended before it began"));
+    }
     let completed = told.count("tool_call_completed", "agent");
     let lines = shown["outputs"]["json"]
         .as_array()
