@@ -331,14 +331,6 @@ impl FromStr for EntryId {
         Ok(Self { major: number(major)?, minor: number(minor)? })
     }
 }
-impl EntryId {
-    /// As [`ToString`], which takes some hundred instructions more: a commit names a few entries for each step.
-    #[cfg(feature = "runtime")]
-    pub(crate) fn spell(&self) -> String {
-        let (mut major, mut minor) = (itoa::Buffer::new(), itoa::Buffer::new());
-        [major.format(self.major), "-", minor.format(self.minor)].concat()
-    }
-}
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.major, self.minor)

@@ -4,14 +4,15 @@
 //! commit builds on: so the guard costs no round trip. The connection belongs to the shard and never reconnects: a
 //! silent reconnect would lose the WATCH, and the next EXEC would pass unguarded.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::RedisError;
 
 use super::RedisStore;
 use super::connection::{Connector, is_read_only};
 use super::keys::Keys;
-use super::replies::{array, text};
+use super::line::{Line, Replies, Reply, Request, error_of};
 use crate::ids::{EntryId, RunId};
 use crate::limits;
 use crate::machine::run::RunStatus;
@@ -24,7 +25,9 @@ pub(super) struct RedisOwner {
     holder: String,
     /// The number of the last commit that went through.
     last: u64,
-    connection: MultiplexedConnection,
+    line: Line,
+    /// What is sent next; kept for its room.
+    request: Request,
     connector: Connector,
     keys: Keys,
     run_events_max: usize,
@@ -39,11 +42,12 @@ impl RedisOwner {
         claim: Claim,
         holder: &str,
     ) -> Result<Option<Self>, StoreError> {
-        let connection = store.connector.open(std::time::Duration::ZERO).await?;
+        const DOING: &str = "watching a shard";
         let mut owner = Self {
             last: claim.commit,
             holder: holder.to_string(),
-            connection,
+            line: store.connector.open_line().await?,
+            request: Request::default(),
             connector: store.connector.clone(),
             keys: store.keys.clone(),
             run_events_max: store.limits.run_events_max,
@@ -51,177 +55,185 @@ impl RedisOwner {
             conversation_seconds: store.limits.conversation_seconds,
             claim,
         };
-        let mut pipe = redis::pipe();
-        owner.watch(&mut pipe);
-        let answer: RedisResult<Vec<Value>> = pipe.query_async(&mut owner.connection).await;
-        let mut answer = answer.map_err(|e| owner.connector.error("watching a shard", &e))?;
-        let is_ours = answer.pop().is_some_and(|fence| owner.is_ours(fence, owner.last));
+        let mut request = Request::default();
+        owner.watch(&mut request);
+        let answer = owner.line.ask(&request, Duration::ZERO).await;
+        let mut answer = answer.map_err(|e| store.connector.error(DOING, &e))?;
+        let fence = Fence { epoch: owner.claim.epoch, holder, commit: owner.last };
+        let is_ours = match answer.pass(1) {
+            Some(error) => return Err(store.connector.error(DOING, &error_of(error))),
+            None => fence.is_next(&mut answer),
+        };
         Ok(is_ours.then_some(owner))
     }
 
-    fn watch(&self, pipe: &mut Pipeline) {
+    fn watch(&self, request: &mut Request) {
         let fence = self.keys.fence(self.claim.shard);
-        pipe.cmd("WATCH").arg(&fence);
-        pipe.cmd("HMGET").arg(&fence).arg("epoch").arg("holder").arg("commit");
+        request.command("WATCH", 1).word(&fence);
+        request.command("HMGET", 4).word(&fence).word("epoch").word("holder").word("commit");
     }
 
-    fn is_ours(&self, fence: Value, commit: u64) -> bool {
-        let want = [self.claim.epoch.to_string(), self.holder.clone(), commit.to_string()];
-        array(fence).is_some_and(|f| f.into_iter().map(text).eq(want.into_iter().map(Some)))
-    }
-
-    fn pipe(&self, commit: &Commit) -> Pipeline {
+    fn write(&self, request: &mut Request, commit: &Commit) {
         let shard = self.claim.shard;
-        let mut pipe = Pipeline::with_capacity(8 + commit.writes.len() * 8);
-        pipe.ignore_errors();
-        pipe.cmd("MULTI");
-        pipe.cmd("HSET").arg(self.keys.fence(shard)).arg("commit").arg(commit.number);
+        request.command("MULTI", 0);
+        let words = if commit.cursor.is_some() { 5 } else { 3 };
+        request.command("HSET", words).word(self.keys.fence(shard)).word("commit").word(commit.number);
         if let Some(cursor) = commit.cursor {
-            pipe.arg("cursor").arg(cursor.to_string());
+            request.word("cursor").word(cursor);
         }
         for write in &commit.writes {
-            self.write_run(&mut pipe, write, commit.number);
+            self.write_run(request, write, commit.number);
         }
-        self.add_jobs(&mut pipe, commit);
+        self.add_jobs(request, commit);
         for member in &commit.timers_cleared {
-            pipe.cmd("ZREM").arg(self.keys.timers(shard)).arg(member);
+            request.command("ZREM", 2).word(self.keys.timers(shard)).word(member);
         }
         for dead in &commit.dead {
-            pipe.cmd("XADD").arg(self.keys.dead(shard)).arg("MAXLEN").arg("~").arg(limits::DEAD_MAX).arg("*");
-            for (field, value) in dead.fields() {
-                pipe.arg(field).arg(value);
+            let fields = dead.fields();
+            request.command("XADD", 5 + fields.len() * 2).word(self.keys.dead(shard));
+            request.word("MAXLEN").word("~").word(limits::DEAD_MAX).word("*");
+            for (field, value) in fields {
+                request.word(field).word(&value);
             }
         }
-        self.publish(&mut pipe, commit);
-        pipe.cmd("EXEC");
-        self.watch(&mut pipe);
-        pipe
+        self.publish(request, commit);
+        request.command("EXEC", 0);
+        self.watch(request);
     }
 
     /// Enqueues jobs in the order of their entries, whatever run they are of: a stream takes only ids above its last.
-    fn add_jobs(&self, pipe: &mut Pipeline, commit: &Commit) {
+    fn add_jobs(&self, request: &mut Request, commit: &Commit) {
         let mut jobs: Vec<_> = commit.writes.iter().flat_map(|write| &write.jobs).collect();
         jobs.sort_unstable_by_key(|job| job.entry);
         for job in jobs {
-            command_of(pipe, "XADD", 6, job.body.len());
-            pipe.arg(self.keys.jobs(self.claim.shard, &job.queue)).arg(job.entry.spell());
-            pipe.arg("run").arg(job.run.encode(&mut RunId::buffer())).arg("job").arg(&job.body);
+            request.command("XADD", 6).word(self.keys.jobs(self.claim.shard, &job.queue)).word(job.entry);
+            request.word("run").word(job.run).word("job").word(&job.body);
         }
     }
 
-    fn write_run(&self, pipe: &mut Pipeline, write: &RunWrite, number: u64) {
+    fn write_run(&self, request: &mut Request, write: &RunWrite, number: u64) {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
         for (id, content) in &write.blobs {
-            command_of(pipe, "SET", 2, content.len());
-            pipe.arg(keys.blob(shard, id)).arg(content);
-            pipe.cmd("HSET").arg(keys.blobs(run)).arg(id.as_str()).arg(content.len());
+            request.command("SET", 2).word(keys.blob(shard, id)).word(content);
+            request.command("HSET", 3).word(keys.blobs(run)).word(id.as_str()).word(content.len());
         }
         if !write.fields.is_empty() {
-            pipe.cmd("HSET").arg(keys.run(run));
+            request.command("HSET", 1 + write.fields.len() * 2).word(keys.run(run));
             for (field, value) in &write.fields {
-                pipe.arg(*field).arg(value);
+                request.word(*field).word(value);
             }
         }
-        self.write_state(pipe, write);
-        for (index, entry) in write.entries.iter().enumerate() {
-            let bytes = entry.iter().map(|(kind, data)| kind.len() + data.len()).sum();
-            command_of(pipe, "XADD", 5 + entry.len() * 2, bytes);
-            pipe.arg(keys.events(run));
-            // Each entry has an event or more: a run of few events needs no cut, and Redis no look for one.
-            if write.seq > self.run_events_max as u64 {
-                pipe.arg("MAXLEN").arg("~").arg(self.run_events_max);
-            }
-            pipe.arg(EntryId::new(number, index as u64).spell());
-            for (kind, data) in entry {
-                pipe.arg(*kind).arg(data);
-            }
-        }
+        self.write_state(request, write);
+        self.add_events(request, write, number);
         for job in &write.taken_back {
-            let (stream, entry) = (keys.jobs(shard, &job.queue), job.entry.to_string());
-            pipe.cmd("XACK").arg(&stream).arg(super::keys::GROUP).arg(&entry);
-            pipe.cmd("XDEL").arg(&stream).arg(&entry);
+            let stream = keys.jobs(shard, &job.queue);
+            request.command("XACK", 3).word(&stream).word(super::keys::GROUP).word(job.entry);
+            request.command("XDEL", 2).word(&stream).word(job.entry);
         }
         for member in &write.timers_cleared {
-            pipe.cmd("ZREM").arg(keys.timers(shard)).arg(member);
+            request.command("ZREM", 2).word(keys.timers(shard)).word(member);
         }
         for (due, member) in &write.timers_set {
-            pipe.cmd("ZADD").arg(keys.timers(shard)).arg(due.millis()).arg(member);
+            request.command("ZADD", 3).word(keys.timers(shard)).word(due.millis()).word(member);
         }
         if write.go_on {
-            pipe.cmd("XADD").arg(keys.inbox(shard)).arg("*");
-            pipe.arg("kind").arg("continue").arg("run").arg(run.to_string()).arg("fact").arg("{}");
+            request.command("XADD", 8).word(keys.inbox(shard)).word("*");
+            request.word("kind").word("continue").word("run").word(run).word("fact").word("{}");
         }
-        self.move_in_index(pipe, write);
+        self.move_in_index(request, write);
     }
 
-    fn write_state(&self, pipe: &mut Pipeline, write: &RunWrite) {
-        let held = self.keys.held(write.run);
-        write_fields(pipe, &self.keys.state(write.run), &write.state);
-        if write.collected_cleared {
-            pipe.cmd("UNLINK").arg(self.keys.collected(write.run));
+    fn add_events(&self, request: &mut Request, write: &RunWrite, number: u64) {
+        if write.entries.is_empty() {
+            return;
         }
-        write_fields(pipe, &self.keys.collected(write.run), &write.collected);
-        set_fields(pipe, &self.keys.pauses(write.run), &write.pauses);
-        set_fields(pipe, &self.keys.ledger(write.run), &write.ledger);
+        let events = self.keys.events(write.run);
+        // Each entry has an event or more: a run of few events needs no cut, and Redis no look for one.
+        let cut = write.seq > self.run_events_max as u64;
+        for (index, entry) in write.entries.iter().enumerate() {
+            request.command("XADD", 2 + entry.len() * 2 + if cut { 3 } else { 0 }).word(&events);
+            if cut {
+                request.word("MAXLEN").word("~").word(self.run_events_max);
+            }
+            request.word(EntryId::new(number, index as u64));
+            for (kind, data) in entry {
+                request.word(*kind).word(data);
+            }
+        }
+    }
+
+    fn write_state(&self, request: &mut Request, write: &RunWrite) {
+        let keys = &self.keys;
+        write_fields(request, || keys.state(write.run), &write.state);
+        if write.collected_cleared {
+            request.command("UNLINK", 1).word(keys.collected(write.run));
+        }
+        write_fields(request, || keys.collected(write.run), &write.collected);
+        set_fields(request, || keys.pauses(write.run), &write.pauses);
+        set_fields(request, || keys.ledger(write.run), &write.ledger);
         if let Some(kept) = &write.conversation {
-            self.write_conversation(pipe, kept);
+            self.write_conversation(request, kept);
         }
         if write.held_cleared {
-            pipe.cmd("UNLINK").arg(&held);
+            request.command("UNLINK", 1).word(keys.held(write.run));
         }
         if !write.held.is_empty() {
-            pipe.cmd("RPUSH").arg(&held).arg(&write.held);
+            request.command("RPUSH", 1 + write.held.len()).word(keys.held(write.run));
+            write.held.iter().for_each(|held| {
+                request.word(held);
+            });
         }
     }
 
     /// With every write the conversation's time begins anew, for all that belongs to it.
-    fn write_conversation(&self, pipe: &mut Pipeline, write: &ConversationWrite) {
+    fn write_conversation(&self, request: &mut Request, write: &ConversationWrite) {
         let shard = self.claim.shard;
         let blob = |id| self.keys.blob(shard, id);
         let key = self.keys.conversation(shard, &write.id);
-        set_fields(pipe, &key, &write.fields);
+        set_fields(request, || key.clone(), &write.fields);
         for (from, to) in &write.copies {
-            pipe.cmd("COPY").arg(blob(from)).arg(blob(to)).arg("REPLACE");
+            request.command("COPY", 3).word(blob(from)).word(blob(to)).word("REPLACE");
         }
         if !write.dropped.is_empty() {
-            pipe.cmd("UNLINK").arg(write.dropped.iter().map(blob).collect::<Vec<_>>());
+            request.command("UNLINK", write.dropped.len());
+            write.dropped.iter().for_each(|id| {
+                request.word(blob(id));
+            });
         }
         let copies = write.copies.iter().map(|(_, to)| to).chain(&write.kept).map(blob);
         for key in std::iter::once(key).chain(copies) {
             match self.conversation_seconds {
-                0 => pipe.cmd("PERSIST").arg(key),
-                seconds => pipe.cmd("EXPIRE").arg(key).arg(seconds),
+                0 => request.command("PERSIST", 1).word(key),
+                seconds => request.command("EXPIRE", 2).word(key).word(seconds),
             };
         }
     }
 
-    fn move_in_index(&self, pipe: &mut Pipeline, write: &RunWrite) {
+    fn move_in_index(&self, request: &mut Request, write: &RunWrite) {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
         let Some((from, to)) = write.status else { return };
-        let id = run.to_string();
         if from != to {
-            pipe.cmd("ZREM").arg(keys.runs_of(shard, from)).arg(&id);
-            pipe.cmd("ZADD").arg(keys.runs_of(shard, to)).arg(write.created_at.micros()).arg(&id);
+            request.command("ZREM", 2).word(keys.runs_of(shard, from)).word(run);
+            request.command("ZADD", 3).word(keys.runs_of(shard, to));
+            request.word(write.created_at.micros()).word(run);
         }
         if from == RunStatus::Scheduled && to.is_over() {
             // Began and ended within one commit: it never was on the list of running ones.
-            pipe.cmd("ZREM").arg(keys.runs_of(shard, RunStatus::Running)).arg(&id);
+            request.command("ZREM", 2).word(keys.runs_of(shard, RunStatus::Running)).word(run);
         }
         if write.leaves_turn {
-            pipe.cmd("SADD").arg(keys.unsettled(shard)).arg(&id);
+            request.command("SADD", 2).word(keys.unsettled(shard)).word(run);
         }
         if let Some(at) = write.ended_at {
-            pipe.cmd("ZADD").arg(keys.ended(shard)).arg(at.micros()).arg(&id);
-            for key in keys.all_of(run) {
-                pipe.cmd("EXPIRE").arg(key).arg(self.ttl_seconds);
-            }
-            if write.has_ledger {
-                pipe.cmd("EXPIRE").arg(keys.ledger(run)).arg(self.ttl_seconds);
+            request.command("ZADD", 3).word(keys.ended(shard)).word(at.micros()).word(run);
+            let ledger = write.has_ledger.then(|| keys.ledger(run));
+            for key in keys.all_of(run).into_iter().chain(ledger) {
+                request.command("EXPIRE", 2).word(key).word(self.ttl_seconds);
             }
         }
     }
 
-    fn publish(&self, pipe: &mut Pipeline, commit: &Commit) {
+    fn publish(&self, request: &mut Request, commit: &Commit) {
         let shard = self.claim.shard;
         let mut touched = String::new();
         for write in commit.writes.iter().filter(|w| !w.entries.is_empty()) {
@@ -231,12 +243,12 @@ impl RedisOwner {
             touched.push_str(write.run.encode(&mut RunId::buffer()));
         }
         if !touched.is_empty() {
-            pipe.cmd("PUBLISH").arg(self.keys.tick(shard)).arg(touched);
+            request.command("PUBLISH", 2).word(self.keys.tick(shard)).word(&touched);
         }
         let stop: Vec<String> =
             commit.writes.iter().flat_map(|w| &w.taken_back).map(|j| j.execution.to_string()).collect();
         if !stop.is_empty() {
-            pipe.cmd("PUBLISH").arg(self.keys.cancel(shard)).arg(stop.join(" "));
+            request.command("PUBLISH", 2).word(self.keys.cancel(shard)).word(stop.join(" "));
         }
     }
 }
@@ -245,44 +257,54 @@ impl RedisOwner {
 const FIELDS_MAX: usize = 500;
 
 /// Writes fields of a hash and deletes those without a value.
-fn write_fields(pipe: &mut Pipeline, key: &str, fields: &[(String, Option<String>)]) {
+fn write_fields(request: &mut Request, key: impl Fn() -> String, fields: &[(String, Option<String>)]) {
     let set = || fields.iter().filter_map(|(field, value)| Some((field, value.as_ref()?)));
-    if set().next().is_some() {
-        let bytes = set().map(|(field, value)| field.len() + value.len()).sum();
-        command_of(pipe, "HSET", 1 + fields.len() * 2, bytes);
-        pipe.arg(key);
+    let kept = set().count();
+    if kept > 0 {
+        request.command("HSET", 1 + kept * 2).word(key());
         for (field, value) in set() {
-            pipe.arg(field).arg(value);
+            request.word(field).word(value);
         }
+    }
+    if kept == fields.len() {
+        return;
     }
     let gone: Vec<&str> =
         fields.iter().filter(|(_, value)| value.is_none()).map(|(field, _)| field.as_str()).collect();
     for slice in gone.chunks(FIELDS_MAX) {
-        pipe.cmd("HDEL").arg(key).arg(slice);
+        request.command("HDEL", 1 + slice.len()).word(key());
+        slice.iter().for_each(|field| {
+            request.word(*field);
+        });
     }
 }
 
 /// Writes fields of a hash.
-fn set_fields(pipe: &mut Pipeline, key: &str, fields: &[(String, String)]) {
+fn set_fields(request: &mut Request, key: impl Fn() -> String, fields: &[(String, String)]) {
     if fields.is_empty() {
         return;
     }
-    let bytes = fields.iter().map(|(field, value)| field.len() + value.len()).sum();
-    command_of(pipe, "HSET", 1 + fields.len() * 2, bytes);
-    pipe.arg(key);
+    request.command("HSET", 1 + fields.len() * 2).word(key());
     for (field, value) in fields {
-        pipe.arg(field).arg(value);
+        request.word(field).word(value);
     }
 }
 
-/// Begins a command with room for its arguments: these make up most of a commit, and growing them by and by was most of
-/// what sending it cost.
-fn command_of(pipe: &mut Pipeline, name: &str, arguments: usize, bytes: usize) {
-    // Keys, ids and numbers come on top of what is written.
-    const BESIDES: usize = 160;
-    let mut command = Cmd::with_capacity(arguments + 1, bytes + BESIDES);
-    command.arg(name);
-    pipe.add_command(command);
+/// What the fence must hold for a commit to go through.
+struct Fence<'a> {
+    epoch: u64,
+    holder: &'a str,
+    commit: u64,
+}
+
+impl Fence<'_> {
+    /// Whether that is what comes next among the replies.
+    fn is_next(&self, replies: &mut Replies<'_>) -> bool {
+        let (mut epoch, mut commit) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let want = [epoch.format(self.epoch), self.holder, commit.format(self.commit)];
+        replies.list() == Some(want.len())
+            && want.into_iter().all(|want| replies.text().is_some_and(|found| found == want))
+    }
 }
 
 #[async_trait]
@@ -292,54 +314,80 @@ impl Owner for RedisOwner {
     }
 
     async fn commit(&mut self, commit: &Commit) -> Result<(), CommitError> {
-        const DOING: &str = "committing";
-        let pipe = self.pipe(commit);
-        let answer: RedisResult<Vec<RedisResult<Value>>> = pipe.query_async(&mut self.connection).await;
-        let mut answer = answer.map_err(|e| CommitError::Unknown(self.connector.error(DOING, &e)))?;
-        let (fence, watch, exec) = (answer.pop(), answer.pop(), answer.pop());
-        // EXEC itself only says that something was wrong before it.
-        if let Some(error) =
-            answer.iter().filter_map(|queued| queued.as_ref().err()).find(|e| is_read_only(e))
-        {
-            return Err(CommitError::Unknown(self.connector.error(DOING, error)));
-        }
-        let missing = |what: &str| {
-            CommitError::Unknown(StoreError::Unexpected {
-                doing: DOING,
-                reason: format!("no answer to {what}"),
-            })
+        let mut request = std::mem::take(&mut self.request);
+        request.clear();
+        self.write(&mut request, commit);
+        let answer = self.line.ask(&request, Duration::ZERO).await;
+        let fence = |commit| Fence { epoch: self.claim.epoch, holder: &self.holder, commit };
+        let done = match answer {
+            Ok(replies) => outcome(replies, request.commands(), &fence(self.last), &fence(commit.number)),
+            Err(error) => Err(NotCommitted::Unknown(error)),
         };
-        let (Some(fence), Some(Ok(_)), Some(exec)) = (fence, watch, exec) else {
-            return Err(missing("EXEC"));
-        };
-        let fence = fence.map_err(|e| CommitError::Unknown(self.connector.error(DOING, &e)))?;
-        match exec {
-            Ok(Value::Array(results)) => {
-                if let Some(Value::ServerError(error)) =
-                    results.iter().find(|r| matches!(r, Value::ServerError(_)))
-                {
-                    // Neither MULTI nor Lua rolls back: something has the wrong type, and a part was not written.
-                    let reason = format!("{error:?}");
-                    return Err(CommitError::Unknown(StoreError::Unexpected { doing: DOING, reason }));
-                }
-                if !self.is_ours(fence, commit.number) {
-                    return Err(CommitError::Lost(self.claim.shard));
-                }
-                self.last = commit.number;
-                Ok(())
-            }
-            Ok(Value::Nil) => Err(CommitError::Lost(self.claim.shard)),
-            Ok(other) => {
-                let reason = format!("EXEC answered {other:?}");
-                Err(CommitError::Unknown(StoreError::Unexpected { doing: DOING, reason }))
-            }
-            Err(error) => match self.connector.error(DOING, &error) {
-                // Refused whole, and watched again: the same commit may be sent again.
-                refused @ StoreError::Refused { .. } if self.is_ours(fence, self.last) => {
-                    Err(CommitError::NotDone(refused))
-                }
-                other => Err(CommitError::Unknown(other)),
+        self.request = request;
+        let error = |error| self.connector.error(DOING, &error);
+        done.map_err(|failed| match failed {
+            NotCommitted::Lost => CommitError::Lost(self.claim.shard),
+            NotCommitted::Refused(refused) => match error(refused) {
+                refused @ StoreError::Refused { .. } => CommitError::NotDone(refused),
+                other => CommitError::Unknown(other),
             },
+            NotCommitted::Unknown(unknown) => CommitError::Unknown(error(unknown)),
+            NotCommitted::Odd(reason) => {
+                CommitError::Unknown(StoreError::Unexpected { doing: DOING, reason })
+            }
+        })?;
+        self.last = commit.number;
+        Ok(())
+    }
+}
+
+const DOING: &str = "committing";
+
+/// How a commit did not go through.
+enum NotCommitted {
+    /// The shard belongs to another.
+    Lost,
+    /// The server did none of it, and the fence is watched again as it was before: if the error passes, the same commit may
+    /// be sent again.
+    Refused(RedisError),
+    Unknown(RedisError),
+    Odd(String),
+}
+
+/// What the replies to a commit of so many commands say: those to what was queued, to EXEC, to the next WATCH and of the
+/// fence, which must be as it was before the commit or as it is behind it.
+fn outcome(
+    mut replies: Replies<'_>,
+    commands: usize,
+    before: &Fence<'_>,
+    behind: &Fence<'_>,
+) -> Result<(), NotCommitted> {
+    // EXEC itself only says that something was wrong before it.
+    if let Some(error) = replies.pass(commands - 3).map(error_of)
+        && is_read_only(&error)
+    {
+        return Err(NotCommitted::Unknown(error));
+    }
+    let exec = replies.next();
+    let failed = match exec {
+        Some(Reply::List(results)) => replies.pass(results),
+        _ => None,
+    };
+    if let Some(Reply::Error(error)) = replies.next() {
+        return Err(NotCommitted::Unknown(error_of(error)));
+    }
+    match exec {
+        Some(Reply::List(_)) => match failed {
+            None if behind.is_next(&mut replies) => Ok(()),
+            None => Err(NotCommitted::Lost),
+            // Neither MULTI nor Lua rolls back: something has the wrong type, and a part was not written.
+            Some(error) => Err(NotCommitted::Odd(String::from_utf8_lossy(error).into_owned())),
+        },
+        Some(Reply::Nil) => Err(NotCommitted::Lost),
+        Some(Reply::Error(error)) if before.is_next(&mut replies) => {
+            Err(NotCommitted::Refused(error_of(error)))
         }
+        Some(Reply::Error(error)) => Err(NotCommitted::Unknown(error_of(error))),
+        other => Err(NotCommitted::Odd(format!("EXEC answered {other:?}"))),
     }
 }

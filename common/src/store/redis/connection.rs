@@ -8,6 +8,7 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script};
 
 use super::StoreError;
+use super::line::{Line, Replies, Request};
 use crate::config::{RedisConfig, masked_url};
 
 /// Makes connections to one server.
@@ -15,6 +16,8 @@ use crate::config::{RedisConfig, masked_url};
 pub(super) struct Connector {
     client: Client,
     shared: Arc<Mutex<Option<MultiplexedConnection>>>,
+    /// Lines that nobody uses now.
+    lines: Arc<Mutex<Vec<Line>>>,
     timeout: Duration,
     /// For messages; without a password.
     pub(super) address: Arc<str>,
@@ -31,6 +34,7 @@ impl Connector {
         Ok(Self {
             client,
             shared: Arc::default(),
+            lines: Arc::default(),
             timeout: Duration::from_millis(config.timeout_ms),
             address: address.into(),
         })
@@ -44,6 +48,57 @@ impl Connector {
             .set_response_timeout(Some(self.timeout + blocks));
         let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
         opened.map_err(|e| self.error("connecting", &e))
+    }
+
+    /// A connection for one conversation, whose replies are read in place.
+    pub(super) async fn open_line(&self) -> Result<Line, StoreError> {
+        let opened = Line::open(self.client.get_connection_info(), self.timeout).await;
+        opened.map_err(|e| self.error("connecting", &e))
+    }
+
+    /// Sends a request over a line that is free, or a new one, and hands its replies to `read`.
+    pub(super) async fn ask_line<T>(
+        &self,
+        doing: &'static str,
+        request: &Request,
+        read: impl FnOnce(Replies<'_>) -> Result<T, RedisError>,
+    ) -> Result<T, StoreError> {
+        let free = || self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = free().pop();
+        let mut line = match idle {
+            Some(line) => line,
+            None => self.open_line().await?,
+        };
+        let answer = line.ask(request, Duration::ZERO).await;
+        let answer = answer.and_then(read).map_err(|e| self.error(doing, &e));
+        match &answer {
+            // Those that lie idle lead to the same server.
+            Err(StoreError::Unreachable { .. }) => free().clear(),
+            _ => free().push(line),
+        }
+        answer
+    }
+
+    /// As [`Self::ask_line`], for a request that calls a script, which the server may not know yet.
+    pub(super) async fn ask_script<T>(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        request: &Request,
+        read: impl Fn(Replies<'_>) -> Result<T, RedisError>,
+    ) -> Result<T, StoreError> {
+        let known = |replies: Replies<'_>| match replies.checked() {
+            Ok(replies) => read(replies).map(Some),
+            Err(error) if error.code() == Some("NOSCRIPT") => Ok(None),
+            Err(error) => Err(error),
+        };
+        if let Some(answer) = self.ask_line(doing, request, known).await? {
+            return Ok(answer);
+        }
+        let mut connection = self.shared().await?;
+        let loaded = script.prepare_invoke().load_async(&mut connection).await;
+        self.settle(doing, loaded.map(drop))?;
+        self.ask_line(doing, request, |replies| read(replies.checked()?)).await
     }
 
     /// A connection for subscriptions.

@@ -1,18 +1,19 @@
 //! The store's door for whoever works.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Value;
-use redis::aio::MultiplexedConnection;
+use redis::{RedisError, Value};
 
 use super::RedisStore;
 use super::connection::{Arg, Connector, args};
 use super::keys::{GROUP, Keys};
+use super::line::{Line, Replies, Request, entries, error_of};
 use super::pubsub::HintMessages;
-use super::replies::{array, entry, pairs, streams, take, unexpected};
+use super::replies::{array, entry, pairs, take, unexpected};
 use super::shards::word;
 use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
@@ -44,15 +45,21 @@ impl Jobs for RedisStore {
     }
 
     async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {
-        let mut connection = self.connector.open(Duration::from_secs(10)).await?;
-        let asked = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await;
-        Ok(Box::new(StreamReader {
-            id: asked.map_err(|e| self.connector.error("connecting", &e))?,
-            connection,
+        let mut reader = StreamReader {
+            id: 0,
+            line: self.connector.open_line().await?,
+            request: Request::default(),
             connector: self.connector.clone(),
             keys: self.keys.clone(),
             consumer: consumer.to_string(),
-        }))
+        };
+        reader.request.command("CLIENT", 1).word("ID");
+        let id = match reader.line.ask(&reader.request, Duration::ZERO).await.and_then(Replies::checked) {
+            Ok(mut replies) => replies.text().and_then(|id| id.parse().ok()),
+            Err(error) => return Err(self.connector.error("connecting", &error)),
+        };
+        reader.id = id.ok_or_else(|| unexpected("connecting", "no number of the connection"))?;
+        Ok(Box::new(reader))
     }
 
     async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
@@ -93,12 +100,13 @@ impl Jobs for RedisStore {
             return Ok(());
         }
         let inbox = self.keys.inbox(shard);
-        let mut pipe = redis::Pipeline::with_capacity(facts.len());
+        let mut request = Request::default();
         for (run, kind, body) in facts {
-            pipe.cmd("XADD").arg(&inbox).arg("*").arg("kind").arg(*kind);
-            pipe.arg("run").arg(run.to_string()).arg("fact").arg(body).ignore();
+            request.command("XADD", 8).word(&inbox).word("*").word("kind").word(*kind);
+            request.word("run").word(run).word("fact").word(body);
         }
-        self.connector.ask_all("reporting", &pipe).await
+        let read = |mut replies: Replies<'_>| replies.pass(facts.len()).map_or(Ok(()), |e| Err(error_of(e)));
+        self.connector.ask_line("reporting", &request, read).await
     }
 
     async fn complete(
@@ -114,42 +122,53 @@ impl Jobs for RedisStore {
         else {
             return Ok(Vec::new());
         };
-        let mut keys = vec![self.keys.jobs(shard, queue), self.keys.inbox(shard), self.keys.dead(shard)];
-        let mut list =
-            Vec::from(args![GROUP, consumer, low.to_string(), high.to_string(), HELD_MAX, limits::DEAD_MAX]);
-        for result in results {
-            if !result.blobs.is_empty() {
-                keys.push(self.keys.blobs(result.run));
-                keys.extend(result.blobs.iter().map(|(id, _)| self.keys.blob(shard, id)));
+        let dead: Vec<_> =
+            results.iter().map(|r| r.dead.as_ref().map(Dead::fields).unwrap_or_default()).collect();
+        // Each with its list of blobs.
+        let keys = 3 + results.iter().map(|r| r.blobs.len()).filter(|n| *n > 0).map(|n| n + 1).sum::<usize>();
+        let beside = |r: &Completion, fields: usize| 6 + (r.blobs.len() + fields) * 2;
+        let list: usize = results.iter().zip(&dead).map(|(r, dead)| beside(r, dead.len())).sum();
+        let script = &self.scripts.complete_jobs;
+        let mut request = Request::default();
+        request.command("EVALSHA", 2 + keys + 6 + list).word(script.get_hash()).word(keys);
+        request.word(self.keys.jobs(shard, queue)).word(self.keys.inbox(shard)).word(self.keys.dead(shard));
+        for result in results.iter().filter(|result| !result.blobs.is_empty()) {
+            request.word(self.keys.blobs(result.run));
+            for (id, _) in &result.blobs {
+                request.word(self.keys.blob(shard, id));
             }
-            let dead = result.dead.as_ref().map(Dead::fields).unwrap_or_default();
-            let beside = match (result.blobs.len(), dead.len()) {
-                (0, 0) => String::new(),
-                (blobs, fields) => format!("{blobs} {fields}"),
-            };
-            list.extend(args![
-                result.entry.spell(),
-                result.number,
-                result.run.to_string(),
-                result.kind,
-                &result.body,
-                beside,
-            ]);
-            for (id, size) in &result.blobs {
-                list.extend([Arg::from(id.as_str()), Arg::from(*size)]);
-            }
-            list.extend(dead.into_iter().flat_map(|(field, value)| [Arg::from(field), Arg::from(value)]));
         }
-        let words: Vec<String> = self.connector.run(DOING, &self.scripts.complete_jobs, &keys, &list).await?;
-        words
-            .iter()
-            .map(|word| match word.as_str() {
-                "STORED" => Ok(Accepted::Stored),
-                "STALE" => Ok(Accepted::NotYours),
-                "NOBLOB" => Ok(Accepted::BlobMissing),
-                other => Err(unexpected(DOING, other)),
-            })
-            .collect()
+        request.word(GROUP).word(consumer).word(low).word(high).word(HELD_MAX).word(limits::DEAD_MAX);
+        for (result, dead) in results.iter().zip(&dead) {
+            request
+                .word(result.entry)
+                .word(result.number)
+                .word(result.run)
+                .word(result.kind)
+                .word(&result.body);
+            match (result.blobs.len(), dead.len()) {
+                (0, 0) => request.word(""),
+                (blobs, fields) => request.word(format!("{blobs} {fields}")),
+            };
+            for (id, size) in &result.blobs {
+                request.word(id.as_str()).word(*size);
+            }
+            for (field, value) in dead {
+                request.word(*field).word(value);
+            }
+        }
+        let read = |mut replies: Replies<'_>| {
+            let words = replies.list().unwrap_or(0);
+            Ok((0..words).map_while(|_| replies.text().map(Cow::into_owned)).collect::<Vec<_>>())
+        };
+        let words = self.connector.ask_script(DOING, script, &request, read).await?;
+        let accepted = |word: &String| match word.as_str() {
+            "STORED" => Ok(Accepted::Stored),
+            "STALE" => Ok(Accepted::NotYours),
+            "NOBLOB" => Ok(Accepted::BlobMissing),
+            other => Err(unexpected(DOING, other)),
+        };
+        words.iter().map(accepted).collect()
     }
 
     async fn heartbeat(
@@ -365,7 +384,9 @@ fn delivery_numbers(pending: Value) -> Vec<(EntryId, u32)> {
 struct StreamReader {
     /// Of the connection at the server.
     id: u64,
-    connection: MultiplexedConnection,
+    line: Line,
+    /// Kept for its room.
+    request: Request,
     connector: Connector,
     keys: Keys,
     consumer: String,
@@ -377,30 +398,34 @@ impl StreamReader {
         wanted: &[(ShardId, Arc<str>)],
         count: usize,
         block: Duration,
-    ) -> Result<Value, redis::RedisError> {
-        let mut command = redis::cmd("XREADGROUP");
-        command.arg("GROUP").arg(GROUP).arg(&self.consumer).arg("COUNT").arg(count);
+    ) -> Result<(), RedisError> {
+        let request = &mut self.request;
+        request.clear();
+        let words = 6 + if block.is_zero() { 0 } else { 2 } + wanted.len() * 2;
+        request.command("XREADGROUP", words).word("GROUP").word(GROUP).word(&self.consumer);
+        request.word("COUNT").word(count);
         if !block.is_zero() {
-            command.arg("BLOCK").arg(block.as_millis().max(1) as u64);
+            request.word("BLOCK").word(block.as_millis().max(1));
         }
-        command.arg("STREAMS");
-        wanted.iter().for_each(|(shard, queue)| {
-            command.arg(self.keys.jobs(*shard, queue));
-        });
-        wanted.iter().for_each(|_| {
-            command.arg(">");
-        });
-        command.query_async(&mut self.connection).await
+        request.word("STREAMS");
+        for (shard, queue) in wanted {
+            request.word(self.keys.jobs(*shard, queue));
+        }
+        for _ in wanted {
+            request.word(">");
+        }
+        self.line.ask(request, block).await?.checked().map(drop)
     }
 
     /// Makes the groups that are not there, from the stream's beginning: nothing that lies there may be passed over.
     async fn make_groups(&mut self, wanted: &[(ShardId, Arc<str>)]) -> Result<(), StoreError> {
         for (shard, queue) in wanted {
-            let mut command = redis::cmd("XGROUP");
-            command.arg("CREATE").arg(self.keys.jobs(*shard, queue)).arg(GROUP).arg("0").arg("MKSTREAM");
-            let made: Result<(), _> = command.query_async(&mut self.connection).await;
+            self.request.clear();
+            self.request.command("XGROUP", 5).word("CREATE").word(self.keys.jobs(*shard, queue));
+            self.request.word(GROUP).word("0").word("MKSTREAM");
+            let made = self.line.ask(&self.request, Duration::ZERO).await.and_then(Replies::checked);
             match made {
-                Ok(()) => {}
+                Ok(_) => {}
                 Err(error) if error.code() == Some("BUSYGROUP") => {}
                 Err(error) => return Err(self.connector.error("making a consumer group", &error)),
             }
@@ -422,20 +447,24 @@ impl JobReader for StreamReader {
         block: Duration,
     ) -> Result<Vec<Delivered>, StoreError> {
         const DOING: &str = "reading jobs";
-        let mut answer = self.ask(wanted, count, block).await;
-        if answer.as_ref().is_err_and(|e| e.code() == Some("NOGROUP")) {
+        let mut asked = self.ask(wanted, count, block).await;
+        if asked.as_ref().is_err_and(|e| e.code() == Some("NOGROUP")) {
             self.make_groups(wanted).await?;
-            answer = self.ask(wanted, count, block).await;
+            asked = self.ask(wanted, count, block).await;
         }
-        let value = answer.map_err(|e| self.connector.error(DOING, &e))?;
-        let streams = streams(value).ok_or_else(|| unexpected(DOING, "no streams"))?;
+        asked.map_err(|e| self.connector.error(DOING, &e))?;
         let mut jobs = Vec::new();
-        for (name, entries) in streams {
-            let Some((shard, queue)) = wanted.iter().find(|(s, q)| self.keys.jobs(*s, q) == name) else {
-                continue;
-            };
-            jobs.extend(entries.into_iter().map(|(id, fields)| delivered(*shard, queue, id, 1, fields)));
-        }
+        let mut of: Option<(String, &(ShardId, Arc<str>))> = None;
+        let whole = entries(&mut self.line.replies(), ["run", "job"], |stream, entry, [run, body]| {
+            // Entries of a stream come together.
+            if of.as_ref().is_none_or(|(name, _)| name != stream) {
+                let named = |wanted: &&(ShardId, Arc<str>)| self.keys.jobs(wanted.0, &wanted.1) == stream;
+                of = wanted.iter().find(named).map(|wanted| (stream.to_owned(), wanted));
+            }
+            let Some((_, (shard, queue))) = &of else { return };
+            jobs.push(Delivered { shard: *shard, queue: queue.clone(), entry, number: 1, run, body });
+        });
+        whole.ok_or_else(|| unexpected(DOING, "no streams"))?;
         Ok(jobs)
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 
 use super::RedisStore;
 use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
-use super::replies::{streams, take, text, unexpected};
+use super::line::{Line, Replies, Request, entries};
+use super::replies::{text, unexpected};
 use crate::clock::Timestamp;
 use crate::crash::{self, Place};
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
@@ -93,9 +93,9 @@ impl Shards for RedisStore {
     }
 
     async fn reader(&self, shard: ShardId) -> Result<Box<dyn FactReader>, StoreError> {
-        let longest = Duration::from_secs(10);
         Ok(Box::new(InboxReader {
-            connection: self.connector.open(longest).await?,
+            line: self.connector.open_line().await?,
+            request: Request::default(),
             connector: self.connector.clone(),
             key: self.keys.inbox(shard),
         }))
@@ -397,7 +397,9 @@ impl RedisStore {
 
 /// Reads an inbox by cursor; no consumer group, since the owner is its only reader.
 struct InboxReader {
-    connection: MultiplexedConnection,
+    line: Line,
+    /// Kept for its room.
+    request: Request,
     connector: Connector,
     key: String,
 }
@@ -411,25 +413,21 @@ impl FactReader for InboxReader {
         block: Duration,
     ) -> Result<Vec<RawFact>, StoreError> {
         const DOING: &str = "reading facts";
-        let mut command = redis::cmd("XREAD");
-        command.arg("COUNT").arg(count);
+        let request = &mut self.request;
+        request.clear();
+        request.command("XREAD", if block.is_zero() { 5 } else { 7 }).word("COUNT").word(count);
         if !block.is_zero() {
-            command.arg("BLOCK").arg(block.as_millis().max(1) as u64);
+            request.word("BLOCK").word(block.as_millis().max(1));
         }
-        command.arg("STREAMS").arg(&self.key).arg(after.to_string());
-        let value: Value =
-            command.query_async(&mut self.connection).await.map_err(|e| self.connector.error(DOING, &e))?;
-        let streams = streams(value).ok_or_else(|| unexpected(DOING, "no streams"))?;
-        Ok(streams
-            .into_iter()
-            .flat_map(|(_, entries)| entries)
-            .map(|(entry, mut fields)| RawFact {
-                entry,
-                kind: take(&mut fields, "kind"),
-                run: take(&mut fields, "run"),
-                body: take(&mut fields, "fact"),
-            })
-            .collect())
+        request.word("STREAMS").word(&self.key).word(after);
+        let answer = self.line.ask(request, block).await;
+        let mut replies = answer.and_then(Replies::checked).map_err(|e| self.connector.error(DOING, &e))?;
+        let mut facts = Vec::new();
+        let whole = entries(&mut replies, ["kind", "run", "fact"], |_, entry, [kind, run, body]| {
+            facts.push(RawFact { entry, kind, run, body });
+        });
+        whole.ok_or_else(|| unexpected(DOING, "no streams"))?;
+        Ok(facts)
     }
 }
 

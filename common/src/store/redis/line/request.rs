@@ -1,0 +1,138 @@
+//! Requests, written as they go over the wire: each word is copied once, from where it lies to the buffer that is sent.
+
+use crate::ids::{EntryId, ExecutionId, RunId};
+
+/// Commands in one go.
+#[derive(Debug, Default)]
+pub(in crate::store::redis) struct Request {
+    bytes: Vec<u8>,
+    commands: usize,
+    /// Words that the last command still lacks.
+    missing: usize,
+    /// A command has more or fewer words than it was to have. Such a request is not sent.
+    is_wrong: bool,
+}
+
+/// Buffers above this are given back rather than kept for the next request.
+const KEPT_BYTES: usize = 256 * 1024;
+
+impl Request {
+    /// Begins a command that has so many words behind its name.
+    pub(in crate::store::redis) fn command(&mut self, name: &str, words: usize) -> &mut Self {
+        self.is_wrong |= self.missing != 0;
+        self.commands += 1;
+        self.missing = words + 1;
+        self.head(b'*', words + 1);
+        self.word(name)
+    }
+
+    /// Adds a word.
+    pub(in crate::store::redis) fn word(&mut self, word: impl Word) -> &mut Self {
+        match self.missing.checked_sub(1) {
+            Some(missing) => self.missing = missing,
+            None => self.is_wrong = true,
+        }
+        word.write(self);
+        self
+    }
+
+    /// Empties it for the next request.
+    pub(in crate::store::redis) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        (self.commands, self.missing, self.is_wrong) = (0, 0, false);
+    }
+
+    /// How many commands it has.
+    pub(in crate::store::redis) fn commands(&self) -> usize {
+        self.commands
+    }
+
+    /// What is to be sent, and how many replies it gets; none if a command was counted wrongly.
+    pub(super) fn finished(&self) -> Option<(&[u8], usize)> {
+        (self.missing == 0 && !self.is_wrong).then_some((self.bytes.as_slice(), self.commands))
+    }
+
+    fn head(&mut self, kind: u8, number: usize) {
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn bulk(&mut self, parts: &[&[u8]]) {
+        self.head(b'$', parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What can be a word of a command.
+pub(in crate::store::redis) trait Word {
+    fn write(&self, request: &mut Request);
+}
+impl<T: Word + ?Sized> Word for &T {
+    fn write(&self, request: &mut Request) {
+        (**self).write(request);
+    }
+}
+impl Word for str {
+    fn write(&self, request: &mut Request) {
+        request.bulk(&[self.as_bytes()]);
+    }
+}
+impl Word for String {
+    fn write(&self, request: &mut Request) {
+        request.bulk(&[self.as_bytes()]);
+    }
+}
+impl Word for RunId {
+    fn write(&self, request: &mut Request) {
+        request.bulk(&[self.encode(&mut Self::buffer()).as_bytes()]);
+    }
+}
+impl Word for ExecutionId {
+    fn write(&self, request: &mut Request) {
+        request.bulk(&[self.encode(&mut [0; 36]).as_bytes()]);
+    }
+}
+impl Word for EntryId {
+    fn write(&self, request: &mut Request) {
+        let (mut major, mut minor) = (itoa::Buffer::new(), itoa::Buffer::new());
+        request.bulk(&[major.format(self.major).as_bytes(), b"-", minor.format(self.minor).as_bytes()]);
+    }
+}
+macro_rules! numbers {
+    ($($ty:ty)*) => { $(impl Word for $ty {
+        fn write(&self, request: &mut Request) {
+            request.bulk(&[itoa::Buffer::new().format(*self).as_bytes()]);
+        }
+    })* };
+}
+numbers!(u32 u64 i64 usize u128);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_go_out_as_the_server_wants_them() {
+        let mut request = Request::default();
+        request.command("HSET", 3).word("kéy").word(EntryId::new(7, 12)).word(0u64);
+        request.command("PING", 0);
+        let (bytes, replies) = request.finished().unwrap();
+        let text = "*4\r\n$4\r\nHSET\r\n$4\r\nkéy\r\n$4\r\n7-12\r\n$1\r\n0\r\n*1\r\n$4\r\nPING\r\n";
+        assert_eq!((std::str::from_utf8(bytes).unwrap(), replies), (text, 2));
+    }
+
+    #[test]
+    fn a_command_that_was_counted_wrongly_is_not_sent() {
+        let (mut short, mut long, mut last) = (Request::default(), Request::default(), Request::default());
+        short.command("GET", 1);
+        short.command("PING", 0);
+        long.command("GET", 1).word("a").word("b");
+        last.command("GET", 1);
+        for request in [short, long, last] {
+            assert!(request.finished().is_none());
+        }
+    }
+}
