@@ -4,13 +4,14 @@
 //! closes, [`OpenContainer`] once, [`Collected`] once a frame.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::fact::NamedValues;
 use super::run::{NodeState, NodeStatus, RunState, json_size, started_attempts};
 use crate::nodes::llm::decimal::Decimal;
 use crate::nodes::{Phase, Usage};
-use crate::value::Stored;
+use crate::value::{BlobRef, Stored};
 
 /// How far a container is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,18 +54,50 @@ pub struct OpenContainer {
     pub collected: BTreeMap<u32, Collected>,
     /// About how many bytes that is. Not written: it is added up again.
     pub bytes: usize,
+    /// Items side by side whose outputs are at hand, and the bytes of those: the next page. Not written either.
+    pub at_hand: (Range<u32>, usize),
 }
 
 impl OpenContainer {
     /// Keeps what a closed frame left.
     pub fn keep(&mut self, index: u32, left: Collected) {
-        let size = |stored: &Stored| match stored {
-            Stored::Inline(segment) => 64 + json_size(&segment.value),
-            Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 96,
-        };
-        self.bytes += 96 + left.output.as_ref().map_or(0, |(value, _)| size(value));
-        self.bytes += left.variables.iter().map(|(name, value)| name.len() + size(value)).sum::<usize>();
+        self.bytes += left.size();
         self.collected.insert(index, left);
+    }
+
+    /// The next items whose outputs make a page of so many bytes, if there are such: those side by side in the order of the
+    /// items, up to the first that is still open or whose output lies apart anyway.
+    pub fn next_page(&mut self, page_bytes: usize) -> Option<Range<u32>> {
+        let (items, bytes) = &mut self.at_hand;
+        while let Some(left) = self.collected.get(&items.end) {
+            items.end += left.items();
+            match (&left.page, &left.output) {
+                (None, Some((Stored::Inline(segment), _))) => *bytes += json_size(&segment.value),
+                (None, None) => {}
+                (Some(_), _) | (_, Some((Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_), _))) => {
+                    (items.start, *bytes) = (items.end, 0);
+                }
+            }
+            if *bytes > page_bytes {
+                let page = items.clone();
+                (items.start, *bytes) = (items.end, 0);
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// Takes what items left, to put a page in its place.
+    pub fn take(&mut self, items: Range<u32>) -> Vec<Collected> {
+        let taken: Vec<Collected> = items.filter_map(|index| self.collected.remove(&index)).collect();
+        let bytes: usize = taken.iter().map(Collected::size).sum();
+        self.bytes = self.bytes.saturating_sub(bytes);
+        taken
+    }
+
+    /// How many frames have left something.
+    pub fn closed(&self) -> usize {
+        self.collected.values().map(|left| left.items() as usize).sum()
     }
 }
 
@@ -77,6 +110,34 @@ pub struct Collected {
     pub variables: NamedValues,
     /// How long it was open, in seconds.
     pub seconds: f64,
+    /// Stands for this item and those behind it, whose outputs lie apart together. Nothing else is known of them then.
+    pub page: Option<Box<Page>>,
+}
+
+/// Outputs of items that lie apart as one list: what a long iteration has done weighs nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// Where: a list of [`crate::nodes::iteration::Outcome::entry`].
+    pub outputs: BlobRef,
+    /// How long each item was open, in seconds.
+    pub seconds: Vec<f64>,
+}
+
+impl Collected {
+    /// How many items it stands for.
+    pub fn items(&self) -> u32 {
+        self.page.as_ref().map_or(1, |page| u32::try_from(page.seconds.len()).unwrap_or(u32::MAX))
+    }
+
+    fn size(&self) -> usize {
+        let size = |stored: &Stored| match stored {
+            Stored::Inline(segment) => 64 + json_size(&segment.value),
+            Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 96,
+        };
+        let page = self.page.as_ref().map_or(0, |page| 96 + page.seconds.len() * size_of::<f64>());
+        let variables: usize = self.variables.iter().map(|(name, value)| name.len() + size(value)).sum();
+        96 + self.output.as_ref().map_or(0, |(value, _)| size(value)) + variables + page
+    }
 }
 
 /// What model calls cost.

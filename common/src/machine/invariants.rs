@@ -174,6 +174,6 @@ fn containers_are_known(run: &RunState) -> bool {
         || known == nodes(run, is_opened)
             && run.containers.iter().all(|((frame, node), container)| {
                 let body = run.node(frame, *node).and_then(|node| node.body.as_ref());
-                body.is_some_and(|body| container.collected.len() == body.closed as usize)
+                body.is_some_and(|body| container.closed() == body.closed as usize)
             })
 }

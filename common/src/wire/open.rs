@@ -21,12 +21,12 @@ use super::value::{named_from_json, stored_from_json};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, NodeIx};
 use crate::ids::{FramePath, NodeId};
-use crate::machine::body::{BodyState, Collected, OpenContainer, Price, Spent, Tally};
+use crate::machine::body::{BodyState, Collected, OpenContainer, Page, Price, Spent, Tally};
 use crate::machine::control::Control;
 use crate::machine::pause::{Pause, PauseStatus};
 use crate::machine::run::{Frame, Responder};
 use crate::nodes::{PauseRequest, Phase};
-use crate::value::JsonMap;
+use crate::value::{JsonMap, Stored};
 
 const WHAT: &str = "the state of a run";
 
@@ -202,6 +202,11 @@ pub fn collected_field(frame: &FramePath, container: &NodeId, index: u32) -> Str
 /// What a closed frame left.
 pub fn collected_json(left: &Collected) -> String {
     let mut object = ObjectText::with_capacity(128);
+    if let Some(page) = &left.page {
+        object.stored("page", &Stored::Blob(page.outputs.clone()));
+        object.value("seconds", &page.seconds);
+        return object.end();
+    }
     match &left.output {
         Some((output, way)) => {
             object.stored("output", output);
@@ -222,6 +227,9 @@ pub fn collected_json(left: &Collected) -> String {
 /// Reads what a closed frame left.
 pub(super) fn read_collected(text: &str) -> Result<Collected, WireError> {
     let mut map = object(text)?;
+    if let Some(outputs) = map.remove("page") {
+        return Ok(Collected { page: Some(Box::new(read_page(outputs, &map)?)), ..Collected::default() });
+    }
     let way = map.get("way").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
     let way = way.map(str::to_string).collect();
     let output = map.remove("output").map(stored_from_json).transpose()?;
@@ -229,7 +237,18 @@ pub(super) fn read_collected(text: &str) -> Result<Collected, WireError> {
         output: output.map(|output| (output, way)),
         variables: named_from_json(map.remove("variables"))?,
         seconds: map.get("seconds").and_then(Json::as_f64).unwrap_or(0.0),
+        page: None,
     })
+}
+
+fn read_page(outputs: Json, map: &JsonMap) -> Result<Page, WireError> {
+    let seconds = map.get("seconds").and_then(Json::as_array).into_iter().flatten();
+    match stored_from_json(outputs)? {
+        Stored::Blob(outputs) => {
+            Ok(Page { outputs, seconds: seconds.map(|seconds| seconds.as_f64().unwrap_or(0.0)).collect() })
+        }
+        other => Err(WireError::malformed(WHAT, format!("a page of outputs is {other:?}"))),
+    }
 }
 
 /// The container and the number of a frame path.

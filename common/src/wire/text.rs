@@ -1,6 +1,8 @@
 //! Messages as they are written: an object's fields straight into its text. The names of fields are our own and need no
 //! escapes, and nearly no value does; to look at every character for itself was a third of what writing a commit cost.
 
+use std::io;
+
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -12,49 +14,47 @@ use crate::value::Stored;
 /// The text of a JSON object, field by field.
 #[derive(Debug)]
 pub(crate) struct ObjectText {
-    /// UTF-8.
-    bytes: Vec<u8>,
+    text: String,
 }
 
 impl ObjectText {
     /// An object without fields, with room for about so many bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
-        let mut text = Vec::with_capacity(bytes);
-        text.push(b'{');
-        Self { bytes: text }
+        let mut text = String::with_capacity(bytes);
+        text.push('{');
+        Self { text }
     }
 
     /// The object's text.
     pub(crate) fn end(mut self) -> String {
-        self.bytes.push(b'}');
-        // Texts and numbers went in: this cannot fail.
-        String::from_utf8(self.bytes).unwrap_or_default()
+        self.text.push('}');
+        self.text
     }
 
     /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise.
     fn name(&mut self, name: &'static str) {
         debug_assert!(needs_no_escape(name), "{name}");
         self.comma();
-        self.bytes.push(b'"');
-        self.bytes.extend_from_slice(name.as_bytes());
-        self.bytes.extend_from_slice(b"\":");
+        self.text.push('"');
+        self.text.push_str(name);
+        self.text.push_str("\":");
     }
 
     fn comma(&mut self) {
-        if self.bytes.last() != Some(&b'{') {
-            self.bytes.push(b',');
+        if !self.text.ends_with('{') {
+            self.text.push(',');
         }
     }
 
     /// Begins an object as a field's value: what follows are its fields, until it is closed.
     pub(crate) fn open(&mut self, name: &'static str) {
         self.name(name);
-        self.bytes.push(b'{');
+        self.text.push('{');
     }
 
     /// Ends the object that was opened last.
     pub(crate) fn close(&mut self) {
-        self.bytes.push(b'}');
+        self.text.push('}');
     }
 
     /// A text.
@@ -72,17 +72,17 @@ impl ObjectText {
     /// An execution.
     pub(crate) fn execution(&mut self, name: &'static str, execution: &ExecutionId) {
         self.name(name);
-        self.put_text(execution.encode(&mut ExecutionId::buffer()));
+        self.put_plain(execution.encode(&mut ExecutionId::buffer()));
     }
 
     /// The id of an entry.
     pub(crate) fn entry(&mut self, name: &'static str, entry: EntryId) {
         self.name(name);
-        self.bytes.push(b'"');
+        self.text.push('"');
         self.put_number(entry.major);
-        self.bytes.push(b'-');
+        self.text.push('-');
         self.put_number(entry.minor);
-        self.bytes.push(b'"');
+        self.text.push('"');
     }
 
     /// Anything else.
@@ -95,16 +95,16 @@ impl ObjectText {
     pub(crate) fn foreign(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         self.comma();
         self.put_text(name);
-        self.bytes.push(b':');
+        self.text.push(':');
         self.put(value);
     }
 
     /// Anything, under a number.
     pub(crate) fn numbered(&mut self, number: u32, value: &(impl Serialize + ?Sized)) {
         self.comma();
-        self.bytes.push(b'"');
+        self.text.push('"');
         self.put_number(number);
-        self.bytes.extend_from_slice(b"\":");
+        self.text.push_str("\":");
         self.put(value);
     }
 
@@ -123,29 +123,29 @@ impl ObjectText {
     /// An object of objects of stored values: `{outer: {inner: value}}`, in the order in which the outer names first come.
     pub(crate) fn grouped(&mut self, name: &'static str, values: &[(String, String, Stored)]) {
         self.name(name);
-        self.bytes.push(b'{');
+        self.text.push('{');
         for (at, (outer, _, _)) in values.iter().enumerate() {
             if values[..at].iter().any(|(before, _, _)| before == outer) {
                 continue;
             }
             self.comma();
             self.put_text(outer);
-            self.bytes.push(b':');
+            self.text.push(':');
             let of_outer = values[at..].iter().filter(|(of, _, _)| of == outer);
             self.put_named(of_outer.map(|(_, name, value)| (&**name, value)));
         }
-        self.bytes.push(b'}');
+        self.text.push('}');
     }
 
     fn put_named<'a>(&mut self, values: impl Iterator<Item = (&'a str, &'a Stored)>) {
-        self.bytes.push(b'{');
+        self.text.push('{');
         for (name, value) in values {
             self.comma();
             self.put_text(name);
-            self.bytes.push(b':');
+            self.text.push(':');
             self.put_stored(value);
         }
-        self.bytes.push(b'}');
+        self.text.push('}');
     }
 
     fn put_stored(&mut self, value: &Stored) {
@@ -159,26 +159,41 @@ impl ObjectText {
     }
 
     fn put_number(&mut self, number: impl itoa::Integer) {
-        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.text.push_str(itoa::Buffer::new().format(number));
     }
 
     fn put_text(&mut self, text: &str) {
-        if !needs_no_escape(text) {
-            return self.put(text);
-        }
-        self.bytes.reserve(text.len() + 2);
-        self.bytes.push(b'"');
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.bytes.push(b'"');
+        if needs_no_escape(text) { self.put_plain(text) } else { self.put(text) }
+    }
+
+    /// A text that stands between quotes as it is.
+    fn put_plain(&mut self, text: &str) {
+        self.text.reserve(text.len() + 2);
+        self.text.push('"');
+        self.text.push_str(text);
+        self.text.push('"');
     }
 
     fn put(&mut self, value: &(impl Serialize + ?Sized)) {
-        let before = self.bytes.len();
+        let before = self.text.len();
         // Memory takes everything, and what we write has texts for names: this cannot fail.
-        if serde_json::to_writer(&mut self.bytes, value).is_err() {
-            self.bytes.truncate(before);
-            self.bytes.extend_from_slice(b"null");
+        if serde_json::to_writer(Pieces(&mut self.text), value).is_err() {
+            self.text.truncate(before);
+            self.text.push_str("null");
         }
+    }
+}
+
+/// Takes the pieces of text that a serializer writes.
+struct Pieces<'a>(&'a mut String);
+
+impl io::Write for Pieces<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.0.push_str(std::str::from_utf8(piece).map_err(io::Error::other)?);
+        Ok(piece.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -195,18 +210,36 @@ pub(crate) fn stored_text(value: &Stored) -> String {
 
 /// The text of named values.
 pub(crate) fn named_text(values: &NamedValues) -> String {
-    let mut object = ObjectText { bytes: Vec::with_capacity(64) };
+    let mut object = ObjectText { text: String::with_capacity(64) };
     object.put_named(values.iter().map(|(name, value)| (&**name, value)));
-    String::from_utf8(object.bytes).unwrap_or_default()
+    object.text
 }
 
-/// Whether a text stands between quotes as it is. Several characters are looked at at once: without a way out in the
-/// middle of a piece the compiler can.
+/// Whether a text stands between quotes as it is. Eight characters are looked at at once.
 fn needs_no_escape(text: &str) -> bool {
-    const PIECE: usize = 16;
-    let escaped = |any: bool, byte: &u8| any | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
-    let mut pieces = text.as_bytes().chunks_exact(PIECE);
-    pieces.all(|piece| !piece.iter().fold(false, escaped)) && !pieces.remainder().iter().fold(false, escaped)
+    let bytes = text.as_bytes();
+    match bytes.last_chunk() {
+        // The last eight are looked at whether or not some of them have been before.
+        Some(last) => {
+            bytes.chunks_exact(8).all(|eight| eight.try_into().is_ok_and(|eight| are_plain(eight)))
+                && are_plain(*last)
+        }
+        None => !bytes.iter().any(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\'),
+    }
+}
+
+/// Whether none of eight bytes needs an escape. Each byte of a word is told apart by what it borrows from its highest bit,
+/// which is why bytes above 127, of which none needs one, are left out at the end. A borrow may pass on to the next byte:
+/// only behind one that was found.
+const fn are_plain(eight: [u8; 8]) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHS: u64 = ONES << 7;
+    let word = u64::from_le_bytes(eight);
+    let quote = word ^ (ONES * b'"' as u64);
+    let slash = word ^ (ONES * b'\\' as u64);
+    let below = word.wrapping_sub(ONES * 0x20);
+    let found = (below | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES)) & !word & HIGHS;
+    found == 0
 }
 
 #[cfg(test)]
@@ -239,6 +272,10 @@ mod tests {
                 let text: String = (0..40).map(|place| if place == at { wrong } else { 'x' }).collect();
                 assert!(!needs_no_escape(&text), "{wrong:?} at {at}");
             }
+        }
+        for byte in 0..=127u8 {
+            let wrong = byte < 0x20 || byte == b'"' || byte == b'\\';
+            assert_eq!(needs_no_escape(&format!("1234567{}é", char::from(byte))), !wrong, "{byte}");
         }
         for right in ["", "x", "a text of more than sixteen bytes", "Zürich \u{7f} 水车"] {
             assert!(needs_no_escape(right), "{right}");

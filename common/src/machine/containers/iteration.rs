@@ -11,17 +11,15 @@ use super::{frames, let_go, metadata, order_part, tell_end};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::limits;
-use crate::machine::body::{BodyState, Collected, OpenContainer};
+use crate::machine::body::{BodyState, Collected, OpenContainer, Page};
 use crate::nodes::iteration::{
     APART_PREFIX, ErrorMode, IterationData, Outcome, PAGE_PREFIX, empty_output, item,
 };
 use crate::nodes::{NodeData, NodeResult, Phase};
 use crate::value::{Lookup, Segment, SegmentType, Stored, Variables};
 
-/// Bytes of collected outputs that are put together here; more of them go to a worker.
-const COLLECT_HERE_BYTES: usize = limits::PURE_OUTPUT_BYTES_MAX;
-/// Bytes of a page of outputs on its way to a worker.
-const PAGE_BYTES: usize = 64 * 1024;
+/// A page of outputs is about so many times as large as what is kept inline: 64 KiB by default.
+const PAGE_INLINES: usize = 8;
 
 fn data_of(run: &RunState, node: NodeIx) -> Option<&IterationData> {
     match &run.graph.0.nodes.get(node.at())?.data {
@@ -141,6 +139,7 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
         container.keep(index, left);
         cx.out.collected.insert((frame.clone(), node, index));
     }
+    put_apart(cx, frame, node);
     cx.update(frame, node, |state| {
         if let Some(body) = &mut state.body {
             body.closed += 1;
@@ -155,6 +154,42 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
         cx.run.node(frame, node).and_then(|state| state.body.as_ref()).is_some_and(|b| b.open() == 0);
     if is_through {
         collect(cx, frame, node);
+    }
+}
+
+fn page_bytes(run: &RunState) -> usize {
+    run.head.options.inline_bytes_max.saturating_mul(PAGE_INLINES)
+}
+
+/// Outputs of items side by side that make a page lie apart from then on: an iteration over ever so many items takes no more
+/// memory than one over a few.
+fn put_apart(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let page_bytes = page_bytes(cx.run);
+    let key = (frame.clone(), node);
+    while let Some(container) = cx.run.containers.get_mut(&key)
+        && let Some(items) = container.next_page(page_bytes)
+    {
+        let taken = container.take(items.clone());
+        let seconds = taken.iter().map(|left| left.seconds).collect();
+        let entries = taken.into_iter().map(|left| outcome(left).entry()).collect();
+        let list = Segment::new(SegmentType::ArrayAny, Json::Array(entries));
+        let execution = cx.execution(frame, node);
+        let name = format!("{execution}/{}.{}/page/{}", cx.at.commit, cx.run.seq, items.start);
+        let (outputs, text) = records::apart(&name, &list);
+        cx.out.blobs.push((outputs.id.clone(), text));
+        cx.out.collected.extend(items.clone().map(|index| (frame.clone(), node, index)));
+        let page = Collected { page: Some(Box::new(Page { outputs, seconds })), ..Collected::default() };
+        if let Some(container) = cx.run.containers.get_mut(&key) {
+            container.keep(items.start, page);
+        }
+    }
+}
+
+/// How an item ended whose output is at hand, or that failed.
+fn outcome(left: Collected) -> Outcome {
+    match left.output {
+        Some((Stored::Inline(segment), _)) => Outcome::Done(segment),
+        Some((Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_), _)) | None => Outcome::Failed,
     }
 }
 
@@ -181,25 +216,19 @@ fn output_of(run: &RunState, path: &FramePath, node: NodeIx) -> (Stored, Vec<Str
     }
 }
 
-/// All items are through: their outputs become one list, here if they are at hand and few.
+/// All items are through: their outputs become one list, here if they are at hand. Those that are at hand are few.
 fn collect(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
-    let Some(container) = cx.run.containers.get(&(frame.clone(), node)) else { return };
-    let size = |left: &Collected| match &left.output {
-        None => Some(5),
-        Some((Stored::Inline(segment), _)) => Some(json_size(&segment.value)),
-        Some((Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_), _)) => None,
+    let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) else { return };
+    let lies_apart = |left: &Collected| {
+        left.page.is_some()
+            || left.output.as_ref().is_some_and(|(value, _)| !matches!(value, Stored::Inline(_)))
     };
-    let total = container.collected.values().map(size).sum::<Option<usize>>();
-    if total.is_none_or(|total| total > COLLECT_HERE_BYTES) {
+    if container.collected.values().any(lies_apart) {
         return order_part(cx, frame, node, Phase::Collect);
     }
     // Taken and not copied: the container is let go of below.
-    let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) else { return };
-    let outcomes = container.collected.values_mut().map(|left| match left.output.take() {
-        Some((Stored::Inline(segment), _)) => Outcome::Done(segment),
-        Some((Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_), _)) | None => Outcome::Failed,
-    });
-    let outcomes = outcomes.collect();
+    let taken = |left: &mut Collected| Collected { output: left.output.take(), ..Collected::default() };
+    let outcomes = container.collected.values_mut().map(taken).map(outcome).collect();
     let Some(data) = data_of(cx.run, node) else { return };
     let result = NodeResult::outputs(vec![("output".into(), data.collect(outcomes))]);
     let (record, _) = records::of(cx, frame, node, result);
@@ -243,6 +272,13 @@ pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(Str
     };
     let Some(container) = run.containers.get(&(frame.clone(), node)) else { return inputs };
     for left in container.collected.values() {
+        if let Some(stored) = &left.page {
+            flush(&mut page, &mut inputs);
+            bytes = 0;
+            let name = format!("{PAGE_PREFIX}{}", inputs.len());
+            inputs.push((id.clone(), name, Stored::Blob(stored.outputs.clone())));
+            continue;
+        }
         match &left.output {
             None => page.push(Outcome::Failed.entry()),
             Some((Stored::Inline(segment), _)) => {
@@ -257,7 +293,7 @@ pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(Str
                 bytes = 0;
             }
         }
-        if bytes > PAGE_BYTES {
+        if bytes > page_bytes(run) {
             flush(&mut page, &mut inputs);
             bytes = 0;
         }

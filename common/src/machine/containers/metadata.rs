@@ -16,6 +16,12 @@ pub(super) fn put(record: &mut Record, state: &NodeState, open: &OpenContainer, 
     record.metadata.insert("total_tokens".into(), spent.tokens.into());
     record.metadata.insert("total_price".into(), price.into());
     record.metadata.insert("currency".into(), currency.into());
-    let seconds = open.collected.iter().map(|(at, left)| (*at, left.seconds)).collect();
+    let mut seconds = Vec::with_capacity(open.closed());
+    for (first, left) in &open.collected {
+        match &left.page {
+            None => seconds.push((*first, left.seconds)),
+            Some(page) => seconds.extend((*first..).zip(page.seconds.iter().copied())),
+        }
+    }
     record.durations = Some(Durations { name: durations, seconds });
 }

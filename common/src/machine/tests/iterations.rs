@@ -197,6 +197,28 @@ fn outputs_that_lie_apart_are_put_together_by_a_worker() {
 }
 
 #[test]
+fn outputs_of_many_items_lie_apart_in_pages_as_they_come() {
+    const ITEMS: usize = 60;
+    let mut play = apart(LISTED, json!({}));
+    let list: Vec<String> = (0..ITEMS).map(|n| format!("{n:040}")).collect();
+    play.start().brings("a", &[("output", json!(list))]);
+    for at in 0..ITEMS - 1 {
+        play.works(&format!("it#{at}/t"));
+    }
+    // Eight times a hundred bytes make a page.
+    let container = play.run.containers.values().next().unwrap();
+    let pages: Vec<u32> =
+        container.collected.values().filter_map(|c| c.page.as_ref().map(|_| c.items())).collect();
+    assert_eq!((pages, container.closed()), (vec![19, 19, 19], ITEMS - 1));
+    assert!(container.bytes < 2000, "{}", container.bytes);
+    play.works(&format!("it#{}/t", ITEMS - 1));
+    assert_eq!(play.job_of("it").inputs.len(), 4);
+    play.works("it").works("e");
+    let expected: Vec<String> = list.iter().map(|item| format!("<{item}>")).collect();
+    assert_eq!(play.value("e.r"), json!(expected));
+}
+
+#[test]
 fn outputs_deep_in_values_that_lie_apart_are_reached_and_failed_items_leave_null() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [a, output, deep, k], error_handle_mode: continue-on-error\n\
                 it/a job\ne end outputs: [{variable: r, value_selector: [it, output]}]\ns > it > e\nits > a";
