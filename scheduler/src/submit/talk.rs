@@ -2,13 +2,16 @@
 
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::graph::{AppMode, Graph};
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::HISTORY_TURNS_MAX;
-use tidemill_common::store::{Entered, Entering};
+use tidemill_common::store::{ConversationRef, Entered, Entering};
+use tidemill_common::value::Segment;
+use tidemill_common::wire::commit::conversation_copies;
 
-use super::{Submission, SubmitError, Submitter, SystemValues, conversation};
-use crate::turns::SettleError;
+use super::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
+use crate::turns::{SettleError, said_before};
 
 /// What a run is told of its conversation.
 pub(super) struct Talk {
@@ -29,28 +32,37 @@ impl Submitter {
         submission: &Submission,
         run: RunId,
         id: Option<&str>,
+        inputs: &[(String, Segment)],
         at: Timestamp,
     ) -> Result<Option<Talk>, SubmitError> {
         let is_chat = graph.mode == AppMode::Chat && matches!(submission.sys, SystemValues::Standard);
         let Some(id) = id.filter(|_| is_chat) else { return Ok(None) };
-        let entering = Entering {
-            id: id.to_owned(),
-            run,
+        let called = |id: String| ConversationRef {
+            shard: run.shard(),
+            copies: conversation_copies(graph, &id),
+            id,
             app: submission.workflow.app_id().unwrap_or_default(),
             user: submission.user.clone(),
+        };
+        let entering = Entering {
+            conversation: called(id.to_owned()),
+            run,
             must_exist: submission.only_known_conversation
                 && submission.conversation_id.as_deref() == Some(id),
             at,
+            begins: naming::of_beginning(graph, submission, inputs),
         };
         let (id, entered) = match self.store.enter_conversation(&entering).await? {
             // As on Dify: who names a conversation that is not his begins one.
             Entered::Unknown if submission.only_known_conversation => {
-                let id = conversation::new_id(run.shard());
-                let fresh = Entering { id: id.clone(), must_exist: false, ..entering };
+                let id = conversation::new_id(run);
+                let fresh =
+                    Entering { conversation: called(id.clone()), must_exist: false, ..entering };
                 (id, self.store.enter_conversation(&fresh).await?)
             }
-            entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.id, entered),
+            entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.conversation.id, entered),
         };
+        crash::pass(Place::ConversationEntered);
         let Entered::Entered { dialogue, previous } = entered else {
             return Err(SubmitError::ForeignConversation);
         };
@@ -58,8 +70,7 @@ impl Submitter {
             self.settle(previous).await?;
         }
         let turns = self.store.turns(run.shard(), &id, HISTORY_TURNS_MAX).await?;
-        let turns = turns.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-        Ok(Some(Talk { id, dialogue, turns }))
+        Ok(Some(Talk { id, dialogue, turns: said_before(&turns) }))
     }
 
     /// The run before this one may have ended a moment ago.

@@ -16,6 +16,7 @@ mod follow;
 mod jobs;
 mod journal;
 mod limit;
+mod listing;
 mod pauses;
 mod pubsub;
 mod replies;

@@ -22,7 +22,7 @@ use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
-pub use chat::ChatFacts;
+pub use chat::{ChatFacts, resources};
 use chat::Gathered;
 pub use pause::FormsOfRun;
 pub use run::Totals;
