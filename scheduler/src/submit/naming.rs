@@ -3,10 +3,8 @@
 use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
 use tidemill_common::limits::CONVERSATION_INPUTS_BYTES_MAX;
+use tidemill_common::value::JsonMap;
 use tidemill_common::value::pyrepr::str_of;
-use tidemill_common::value::{JsonMap, Segment};
-
-use super::Submission;
 
 /// The name of one that was not given any (Dify's).
 pub(crate) const NAMELESS: &str = "New conversation";
@@ -24,16 +22,9 @@ pub(crate) fn name_of(query: &str) -> String {
     format!("{left}...")
 }
 
-/// Fields of a conversation that begins with this run.
-pub(super) fn of_beginning(
-    graph: &Graph,
-    submission: &Submission,
-    inputs: &[(String, Segment)],
-) -> Vec<(&'static str, String)> {
-    let name = if submission.is_nameless { NAMELESS.to_string() } else { name_of(&submission.query) };
+/// Fields of a conversation that begins with a run of this workflow.
+pub(super) fn of_beginning(graph: &Graph, name: String, inputs: JsonMap) -> Vec<(&'static str, String)> {
     let mut fields = vec![("name", name)];
-    let inputs: JsonMap =
-        inputs.iter().map(|(name, segment)| (name.clone(), segment.value.clone())).collect();
     let opening = graph.features.get("opening_statement").and_then(Json::as_str).unwrap_or_default();
     if !opening.is_empty() {
         fields.push(("introduction", filled(opening, &inputs)));

@@ -6,8 +6,9 @@ use tidemill_common::crash::{self, Place};
 use tidemill_common::graph::{AppMode, Graph};
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::HISTORY_TURNS_MAX;
+use tidemill_common::machine::run::RunHead;
 use tidemill_common::store::{ConversationRef, Entered, Entering};
-use tidemill_common::value::Segment;
+use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::commit::conversation_copies;
 
 use super::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
@@ -37,6 +38,11 @@ impl Submitter {
     ) -> Result<Option<Talk>, SubmitError> {
         let is_chat = graph.mode == AppMode::Chat && matches!(submission.sys, SystemValues::Standard);
         let Some(id) = id.filter(|_| is_chat) else { return Ok(None) };
+        let name = match submission.is_nameless {
+            true => naming::NAMELESS.to_string(),
+            false => naming::name_of(&submission.query),
+        };
+        let inputs = inputs.iter().map(|(name, segment)| (name.clone(), segment.value.clone())).collect();
         let called = |id: String| ConversationRef {
             shard: run.shard(),
             copies: conversation_copies(graph, &id),
@@ -50,14 +56,13 @@ impl Submitter {
             must_exist: submission.only_known_conversation
                 && submission.conversation_id.as_deref() == Some(id),
             at,
-            begins: naming::of_beginning(graph, submission, inputs),
+            begins: naming::of_beginning(graph, name, inputs),
         };
         let (id, entered) = match self.store.enter_conversation(&entering).await? {
             // As on Dify: who names a conversation that is not his begins one.
             Entered::Unknown if submission.only_known_conversation => {
                 let id = conversation::new_id(run);
-                let fresh =
-                    Entering { conversation: called(id.clone()), must_exist: false, ..entering };
+                let fresh = Entering { conversation: called(id.clone()), must_exist: false, ..entering };
                 (id, self.store.enter_conversation(&fresh).await?)
             }
             entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.conversation.id, entered),
@@ -71,6 +76,41 @@ impl Submitter {
         }
         let turns = self.store.turns(run.shard(), &id, HISTORY_TURNS_MAX).await?;
         Ok(Some(Talk { id, dialogue, turns: said_before(&turns) }))
+    }
+
+    /// Enters the conversation of a run that goes on from elsewhere, so that what is said in it is kept.
+    pub(super) async fn talk_on(
+        &self,
+        graph: &Graph,
+        run: RunId,
+        head: &RunHead,
+        must_exist: bool,
+    ) -> Result<(), SubmitError> {
+        let Some(id) = head.conversation_id.as_ref().filter(|_| head.leaves_turn) else { return Ok(()) };
+        let query = head.sys.iter().find(|(name, _)| name == "query").map(|(_, stored)| stored);
+        let name = match query {
+            Some(Stored::Inline(query)) => naming::name_of(query.value.as_str().unwrap_or_default()),
+            Some(Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)) | None => {
+                naming::NAMELESS.to_string()
+            }
+        };
+        let entering = Entering {
+            conversation: ConversationRef {
+                shard: run.shard(),
+                copies: conversation_copies(graph, id),
+                id: id.clone(),
+                app: head.app.clone().unwrap_or_default(),
+                user: head.user.clone(),
+            },
+            run,
+            must_exist,
+            at: head.created_at,
+            begins: naming::of_beginning(graph, name, JsonMap::new()),
+        };
+        // Of one that is gone, or somebody else's here, nothing is kept: the run goes on all the same.
+        let entered = self.store.enter_conversation(&entering).await?;
+        tracing::debug!(%run, ?entered, "conversation gone on with");
+        Ok(())
     }
 
     /// The run before this one may have ended a moment ago.

@@ -158,10 +158,15 @@ pub(crate) async fn turn(
 /// Turns in the order in which they were asked: of two at once, the later may have ended first.
 pub(crate) fn in_order(turns: &[String]) -> Vec<Json> {
     let mut turns: Vec<Json> = turns.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    sort(&mut turns);
+    turns
+}
+
+/// Sorts turns by when they were asked.
+pub(crate) fn sort(turns: &mut [Json]) {
     turns.sort_by_cached_key(|turn| {
         (turn["created_at"].as_i64(), turn["id"].as_str().unwrap_or_default().to_owned())
     });
-    turns
 }
 
 /// What a run is told of the turns before it.

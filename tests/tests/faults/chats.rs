@@ -52,7 +52,8 @@ async fn turns_are_kept(place: &str) {
     let address = format!("127.0.0.1:{}", free_port());
     let _worker = cluster.worker().await;
     let process = start(&cluster, Program::Scheduler, &address, Some(place));
-    let mut armed = Armed { cluster: &cluster, program: Program::Scheduler, address: address.clone(), process };
+    let mut armed =
+        Armed { cluster: &cluster, program: Program::Scheduler, address: address.clone(), process };
     armed.process.says("scheduler started").await;
     let admin = Client::new(&address, Some(ADMIN_KEY));
     let flow = chat().prompt("llm", "{{#sys.query#}}").answer("answer", "{{#llm.text#}}");

@@ -202,12 +202,24 @@ async fn conversation_variables_are_shown_and_set() {
     let listed = shown("&variable_name=log").await;
     assert!(text(&listed.body["data"][0]["value"]).ends_with("'line 2999', 'more']"), "{}", listed.text);
     for (variable, body, status, says) in [
-        (&*count, json!({"user": "u1", "value": "x"}), 400,
-         "Type mismatch: variable 'count' expects number, but got string type"),
-        (log, json!({"user": "u1", "value": [1]}), 400,
-         "Type mismatch: variable 'log' expects array[string], but got array[number] type"),
-        (log, json!({"user": "u1", "value": null}), 400,
-         "Type mismatch: variable 'log' expects array[string], but got none type"),
+        (
+            &*count,
+            json!({"user": "u1", "value": "x"}),
+            400,
+            "Type mismatch: variable 'count' expects number, but got string type",
+        ),
+        (
+            log,
+            json!({"user": "u1", "value": [1]}),
+            400,
+            "Type mismatch: variable 'log' expects array[string], but got array[number] type",
+        ),
+        (
+            log,
+            json!({"user": "u1", "value": null}),
+            400,
+            "Type mismatch: variable 'log' expects array[string], but got none type",
+        ),
         (log, json!({"user": "u1"}), 400, "value is required"),
         (log, json!({"user": "u2", "value": []}), 404, "Conversation Not Exists."),
         ("none", json!({"user": "u1", "value": []}), 404, "Conversation Variable Not Exists."),
@@ -295,7 +307,8 @@ async fn a_run_under_way_has_the_last_word_on_what_it_writes_and_none_on_what_is
     let app = register(&system, &slow_counting()).await;
     let begin = async |query: &str| {
         let body = json!({"query": query, "inputs": {}, "user": "u1", "response_mode": "streaming"});
-        let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
+        let request =
+            app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
         let mut stream = app.open(request.body(body.to_string())).await;
         loop {
             let data = stream.next().await.expect("it goes on").data.unwrap_or_default();
@@ -348,10 +361,8 @@ async fn an_answer_is_taken_up_again_where_it_was_left() {
     let pieces = llm::many_pieces(40);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
     let system = system(&[], &model).await;
-    let (_, app) = system
-        .client
-        .register(&Flow::new("start -> llm -> answer").answer("answer", "{{#llm.text#}}"))
-        .await;
+    let (_, app) =
+        system.client.register(&Flow::new("start -> llm -> answer").answer("answer", "{{#llm.text#}}")).await;
     let body = json!({"query": "talk", "inputs": {}, "user": "u1", "response_mode": "streaming"});
     let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
     let mut stream = app.open(request.body(body.to_string())).await;
@@ -388,6 +399,10 @@ async fn an_answer_is_taken_up_again_where_it_was_left() {
         seen.push_str(event["answer"].as_str().unwrap_or_default());
         ends.extend(event["event"].as_str().filter(|name| name.ends_with("_end")).map(str::to_string));
     }
-    assert_eq!((seen, ends), (pieces.concat(), vec!["message_end".to_string()]), "nothing twice, nothing left out");
+    assert_eq!(
+        (seen, ends),
+        (pieces.concat(), vec!["message_end".to_string()]),
+        "nothing twice, nothing left out"
+    );
     assert_eq!(app.get(&format!("/v1/workflow/{task}/events?user=u2")).await.status, 404);
 }

@@ -6,8 +6,8 @@ use super::{Outcome, Subject, holds, same};
 use crate::ids::{BlobId, ShardId};
 use crate::limits::{CONVERSATION_SECONDS, CONVERSATION_TURNS_MAX};
 use crate::store::{
-    ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, ListConversations, Rated, Rating,
-    Settling, StoreError,
+    ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, ListConversations, Rated,
+    Rating, Settling, StoreError,
 };
 use crate::wire::commit::{ConversationWrite, RunWrite};
 
@@ -218,6 +218,18 @@ pub(super) async fn a_conversation_that_is_removed_takes_nothing_more(s: Subject
     holds("nothing of it is left", store.conversation(SHARD, "chat").await?.is_empty())?;
     same("no large value", store.blob(SHARD, &copy()).await?, None)?;
     same("still off the list", listed(&s, &all_of("u")).await?, ids(&["other"]))
+}
+
+pub(super) async fn a_turn_does_not_fall_to_who_has_the_id_now(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1, 2]).await?;
+    let store = s.store();
+    store.enter_conversation(&entering(1, "u", false)).await?;
+    store.drop_conversation(&chat("chat", "u")).await?;
+    store.enter_conversation(&entering(2, "v", false)).await?;
+    owning.write(vec![over(1, true)]).await?;
+    same("somebody else's", store.settle_turn(&settling(1, "\"a\"")).await?, false)?;
+    same("no turn", store.turns(SHARD, "chat", 10).await?, vec![])?;
+    same("it is his", listed(&s, &all_of("v")).await?, ids(&["chat"]))
 }
 
 pub(super) async fn what_is_said_of_a_message_goes_with_its_turn(s: Subject) -> Outcome {

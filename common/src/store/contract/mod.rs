@@ -166,6 +166,7 @@ cases! {
         conversations_of_one_moment_are_all_told,
         only_its_own_user_changes_a_conversation,
         a_conversation_that_is_removed_takes_nothing_more,
+        a_turn_does_not_fall_to_who_has_the_id_now,
         what_is_said_of_a_message_goes_with_its_turn,
         conversations_leave_the_list_when_their_time_is_over,
     },

@@ -88,6 +88,9 @@ pub(super) fn settle(shard: &mut Shard, it: &Settling, now: Timestamp) -> bool {
         forget(shard, of);
         return false;
     };
+    if !kept.is_of(&of.app, &of.user, now) {
+        return false;
+    }
     kept.turns.push(it.turn.clone());
     let surplus = kept.turns.len().saturating_sub(limits::CONVERSATION_TURNS_MAX);
     for turn in kept.turns.drain(..surplus) {

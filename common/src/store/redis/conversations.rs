@@ -90,6 +90,7 @@ impl RedisStore {
             self.limits.conversation_seconds,
             &of.app,
             &of.id,
+            &of.user,
         ];
         let word: String =
             self.connector.run("keeping a turn", &self.scripts.settle_turn, &keys, &list).await?;

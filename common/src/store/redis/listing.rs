@@ -5,9 +5,7 @@ use std::collections::HashMap;
 
 use super::RedisStore;
 use crate::ids::ShardId;
-use crate::store::{
-    ConversationRef, FIELDS_LISTED, ListConversations, ListedConversation, Runs, StoreError,
-};
+use crate::store::{ConversationRef, FIELDS_LISTED, ListConversations, ListedConversation, Runs, StoreError};
 
 const DOING: &str = "listing conversations";
 /// Conversations of one shard and one moment that can lie on the edge of a page.

@@ -63,12 +63,7 @@ pub async fn suggested(
     Err(ApiError::bad_request("Suggested Questions Is Disabled."))
 }
 
-async fn find(
-    state: &ApiState,
-    app: &App,
-    user: &str,
-    id: &IdInPath,
-) -> Result<(RunId, Theirs), ApiError> {
+async fn find(state: &ApiState, app: &App, user: &str, id: &IdInPath) -> Result<(RunId, Theirs), ApiError> {
     let message = id.run().map_err(|_| gone())?;
     let theirs = Theirs::of_message(state, app, user, message).await?;
     Ok((message, theirs.ok_or_else(gone)?))

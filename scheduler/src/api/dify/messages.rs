@@ -37,6 +37,7 @@ pub async fn list(
     for record in under_way {
         turns.push(so_far(&state, record).await?);
     }
+    turns::sort(&mut turns);
     let end = match given(&params, "first_id") {
         None => turns.len(),
         Some(first) => {

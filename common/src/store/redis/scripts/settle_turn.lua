@@ -1,18 +1,19 @@
 -- settle_turn: what was said in a run that is over becomes a turn of its conversation, once. Of a conversation that is gone
---          nothing is left: what its last runs have written to it goes, too.
+--          nothing is left: what its last runs have written to it goes, too. Another's of the same id is not touched.
 -- KEYS     1 runs whose turns are to be settled   2 conversation   3 turns   4 ratings   5 the user's by use
 --          6 the user's by begin   7… copies of large variables
--- ARGV     1 run   2 turn, JSON   3 most turns that are kept   4 seconds that they are kept, 0 for ever   5 app   6 id
+-- ARGV     1 run   2 turn, JSON   3 most turns that are kept   4 seconds that they are kept, 0 for ever   5 app   6 id   7 user
 -- RETURNS  "SETTLED" | "BEFORE" when it was | "GONE" with its conversation
 -- CALLER   store/redis/conversations.rs, settle
 local call, K, A = redis.call, KEYS, ARGV
 if call('SREM', K[1], A[1]) == 0 then return 'BEFORE' end
-local known = call('HMGET', K[2], 'last', 'created_at', 'updated_at')
+local known = call('HMGET', K[2], 'last', 'created_at', 'updated_at', 'app', 'user')
 if not known[1] then
   call('UNLINK', unpack(K, 2, 4))
   for i = 7, #K do call('UNLINK', K[i]) end
   return 'GONE'
 end
+if known[4] ~= A[5] or known[5] ~= A[7] then return 'GONE' end
 local surplus = call('RPUSH', K[3], A[2]) - tonumber(A[3])
 for _ = 1, surplus do
   local is_read, turn = pcall(cjson.decode, call('LPOP', K[3]))
