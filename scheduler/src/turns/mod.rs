@@ -20,6 +20,7 @@ use tidemill_common::store::{ConversationRef, Runs, Settling, StoreError};
 use tidemill_common::wire::commit::conversation_copies;
 use tokio::sync::watch::Receiver;
 
+use self::said::Said;
 use crate::api::graphs::{GraphError, Graphs};
 use crate::api::record::RunRecord;
 use crate::api::render::Renderer;
@@ -122,21 +123,26 @@ impl Turns {
     }
 }
 
-/// What was said in a run so far, as a turn is kept. Of one that failed Dify keeps no answer, only why.
+/// What was said in a run so far, as a turn is kept. As Dify has it, there is an answer once the run has ended, or waits for
+/// somebody; of one that failed there is none, only why.
 pub(crate) async fn turn(
     store: &dyn Runs,
     render: &Renderer,
     mut record: RunRecord,
 ) -> Result<Json, StoreError> {
-    let has_failed = record.status == RunStatus::Failed;
-    let told = said::so_far(store, render, record.id).await?;
+    let told = match record.status {
+        RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => Said::default(),
+        RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {
+            said::so_far(store, render, record.id).await?
+        }
+    };
     let mut sys = std::mem::take(&mut record.sys);
     render.named(&mut sys).await?;
     render.named(&mut record.inputs).await?;
     let mut turn = json!({
         "id": record.id.to_string(),
         "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
-        "answer": if has_failed { String::new() } else { told.text() },
+        "answer": told.text(),
         "inputs": record.inputs,
         "status": record.status.name(),
         "created_at": record.created_at.seconds(),
@@ -149,7 +155,7 @@ pub(crate) async fn turn(
     if !told.resources.is_empty() {
         turn["resources"] = told.resources.into();
     }
-    if has_failed {
+    if record.status == RunStatus::Failed {
         turn["error"] = record.error.into();
     }
     Ok(turn)

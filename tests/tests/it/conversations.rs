@@ -406,3 +406,101 @@ async fn an_answer_is_taken_up_again_where_it_was_left() {
     );
     assert_eq!(app.get(&format!("/v1/workflow/{task}/events?user=u2")).await.status, 404);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_that_goes_on_from_a_snapshot_is_kept_with_its_conversation() {
+    let pieces = llm::many_pieces(20);
+    let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
+    let system = system(&[], &model).await;
+    let app = register(&system, &slow_counting()).await;
+    let body = json!({"query": "first", "inputs": {}, "user": "u1", "response_mode": "streaming"});
+    let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
+    let mut stream = app.open(request.body(body.to_string())).await;
+    let (mut run, mut id) = (String::new(), String::new());
+    while run.is_empty() {
+        let data = stream.next().await.expect("it goes on").data.unwrap_or_default();
+        let event: Json = serde_json::from_str(&data).unwrap_or_default();
+        if event["event"] == "message" {
+            (run, id) = (text(&event["message_id"]), text(&event["conversation_id"]));
+        }
+    }
+    let snapshot = system.client.get(&format!("/api/v1/runs/{run}/snapshot")).await;
+    assert_eq!(snapshot.status, 200, "{}", snapshot.text);
+    while stream.next().await.is_some() {}
+    let path = format!("/v1/conversations/{id}");
+    let removed = call(&app, Method::DELETE, &path, &json!({"user": "u1"})).await;
+    assert_eq!(removed.status, 204, "{}", removed.text);
+
+    let imported = system.client.post("/api/v1/runs/import", &snapshot.body).await;
+    assert_eq!(imported.status, 201, "{}", imported.text);
+    let again = text(&imported.body["id"]);
+    system.client.ended(&again).await;
+    let listed = app.get(&format!("/v1/messages?user=u1&conversation_id={id}")).await;
+    let message = &listed.body["data"][0];
+    assert_eq!(
+        (&message["id"], &message["query"], &message["answer"]),
+        (&json!(again), &json!("first"), &json!(pieces.concat())),
+        "{}",
+        listed.text
+    );
+    assert_eq!(names(&app.get("/v1/conversations?user=u1").await), ["first"]);
+    let variables = app.get(&format!("{path}/variables?user=u1")).await;
+    assert_eq!(variables.body["data"][0]["value"], "2", "{}", variables.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_answer_is_remembered_and_a_failed_one_is_not() {
+    let pieces = llm::many_pieces(400);
+    let model = llm::rules(json!([
+        {"match": {"equals": "break"}, "status": 400, "error": "no such model"},
+        {"match": {"equals": "talk"}, "chunks": pieces, "chunk_delay_ms": 50},
+        {"match": {}, "reply": "well"},
+    ]))
+    .await;
+    let system = system(&[], &model).await;
+    let memory =
+        json!({"window": {"enabled": false, "size": 50}, "query_prompt_template": "{{#sys.query#}}"});
+    let prompt = json!([{"role": "system", "text": "Be brief."}]);
+    let flow = Flow::new("start -> llm -> answer")
+        .with("llm", json!({"prompt_template": prompt, "memory": memory}))
+        .answer("answer", "{{#llm.text#}}");
+    let (_, app) = system.client.register(&flow).await;
+    let broken = json!({"query": "break", "inputs": {}, "user": "u1"});
+    assert_eq!(app.post("/v1/chat-messages", &broken).await.status, 400);
+    let listed = app.get("/v1/conversations?user=u1").await;
+    let id = text(&listed.body["data"][0]["id"]);
+
+    let body = json!({
+        "query": "talk", "inputs": {}, "user": "u1", "conversation_id": id, "response_mode": "streaming",
+        // As front-ends send it; a conversation has no branches over this interface.
+        "parent_message_id": null,
+    });
+    let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
+    let mut stream = app.open(request.body(body.to_string())).await;
+    let (mut seen, mut is_told) = (String::new(), false);
+    while let Some(message) = stream.next().await {
+        let event: Json = serde_json::from_str(&message.data.unwrap_or_default()).unwrap_or_default();
+        seen.push_str(event["answer"].as_str().unwrap_or_default());
+        if !is_told && seen.contains("<3>") {
+            is_told = true;
+            let path = format!("/v1/chat-messages/{}/stop", text(&event["task_id"]));
+            app.post(&path, &json!({"user": "u1"})).await;
+        }
+    }
+    for _ in 0..2 {
+        // Who asks again adds a message.
+        assert_eq!(say(&app, "u1", "again", &id).await["answer"], "well");
+    }
+    let listed = app.get(&format!("/v1/messages?user=u1&conversation_id={id}")).await;
+    let said = listed.body["data"].as_array().expect("a list");
+    let said: Vec<_> = said.iter().map(|it| (text(&it["query"]), text(&it["answer"]))).collect();
+    let pair = |query: &str, answer: &str| (query.to_string(), answer.to_string());
+    assert_eq!(said, [pair("break", ""), pair("talk", &seen), pair("again", "well"), pair("again", "well")]);
+    let failed = &listed.body["data"][0];
+    assert_eq!(failed["status"], "error", "{failed:#}");
+    assert!(text(&failed["error"]).starts_with("Run failed: "), "{failed:#}");
+    let last = model.requests().pop().expect("it was asked");
+    let told: Vec<&Json> =
+        last["messages"].as_array().into_iter().flatten().map(|it| &it["content"]).collect();
+    assert_eq!(told, ["Be brief.", "talk", seen.as_str(), "again", "well", "again"], "{last:#}");
+}

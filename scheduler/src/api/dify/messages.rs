@@ -3,14 +3,12 @@
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::run::RunStatus;
 
 use super::theirs::Theirs;
 use super::{check_chat, given, limit_in, renderer, user_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
-use crate::api::record::RunRecord;
 use crate::api::request::Params;
 use crate::turns;
 
@@ -35,7 +33,8 @@ pub async fn list(
     let under_way = theirs.settle(&state, &app).await?;
     let mut turns = theirs.turns(&state).await?;
     for record in under_way {
-        turns.push(so_far(&state, record).await?);
+        let (render, _) = renderer(&state, &record).await?;
+        turns.push(turns::turn(&*state.store, &render, record).await?);
     }
     turns::sort(&mut turns);
     let end = match given(&params, "first_id") {
@@ -53,17 +52,6 @@ pub async fn list(
     let data: Vec<Json> =
         page.iter().zip(ratings).map(|(turn, rating)| shown(&theirs.of.id, turn, rating)).collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": begin > 0, "data": data})))
-}
-
-/// A message whose run is not over. Dify keeps the answer when the run ends, or waits for somebody.
-async fn so_far(state: &ApiState, record: RunRecord) -> Result<Json, ApiError> {
-    let is_paused = record.status == RunStatus::Paused;
-    let (render, _) = renderer(state, &record).await?;
-    let mut turn = turns::turn(&*state.store, &render, record).await?;
-    if !is_paused {
-        turn["answer"] = "".into();
-    }
-    Ok(turn)
 }
 
 fn shown(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
