@@ -96,6 +96,12 @@ pub const QUEUE_MAX: u64 = 100_000;
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
 /// Most turns of a conversation that are kept: twice what a run is told of them.
 pub const CONVERSATION_TURNS_MAX: usize = 1000;
+/// Largest inputs that are shown with a conversation, in bytes: lists of them are read whole.
+pub const CONVERSATION_INPUTS_BYTES_MAX: usize = 8 * 1024;
+/// Longest name of a conversation, in characters. Dify keeps it in a column of this width.
+pub const CONVERSATION_NAME_CHARS_MAX: usize = 255;
+/// Longest text that a user says of a message, in characters: a page.
+pub const FEEDBACK_CHARS_MAX: usize = 4096;
 /// Most turns that a run is told of its conversation: Dify reads no more messages than that.
 pub const HISTORY_TURNS_MAX: usize = 500;
 /// Ended runs younger than this are not removed for want of memory, in seconds: somebody may be about to read the result.

@@ -57,7 +57,11 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         ..Row::bare("W5", value, unit.name(), WORKLOAD.about)
     });
     let told = |name: &str, bytes: f64, about: &str| Row::bare(name, bytes / MIB, "MB", about);
-    lab.tell(told("W5/before", before.resident, "memory of the scheduler after as many items in runs over 1 000"));
+    lab.tell(told(
+        "W5/before",
+        before.resident,
+        "memory of the scheduler after as many items in runs over 1 000",
+    ));
     lab.tell(told("W5/peak", after.peak, "the most that it was during the runs"));
     lab.tell(told("W5/after", after.resident, "and after them"));
     lab.tell(Row {

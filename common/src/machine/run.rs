@@ -572,8 +572,9 @@ impl RunState {
             .flatten()
             .map(|(name, value)| name.len() + values(value))
             .sum();
+        let history = self.head.history.as_ref().map_or(0, values);
         let collected: usize = self.containers.values().map(|container| 256 + container.bytes).sum();
-        fixed + written + given + collected + self.pauses.len() * 1024 + self.response.held_bytes()
+        fixed + written + given + history + collected + self.pauses.len() * 1024 + self.response.held_bytes()
     }
 }
 

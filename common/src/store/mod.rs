@@ -24,7 +24,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use conversation::{Entered, Entering};
+pub use conversation::{
+    ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
+    ListConversations, ListedConversation, Rated, Rating, Settling,
+};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
@@ -317,12 +320,31 @@ pub trait Runs: Send + Sync {
     async fn turns(&self, shard: ShardId, id: &str, count: usize) -> Result<Vec<String>, StoreError>;
     /// Whether what was said in a run, which is over, has yet to become a turn of its conversation.
     async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError>;
-    /// Makes it one; false when it was before.
-    async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError>;
+    /// Makes it one; false when it was before, or the conversation is gone.
+    async fn settle_turn(&self, it: &Settling) -> Result<bool, StoreError>;
     /// Runs of these shards that are over and whose turns have yet to be settled, any ones, some of each shard.
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError>;
     /// There is nothing to settle of a run.
     async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError>;
+    /// Conversations that a user has with an app. None when the one that they are to come behind is not among them.
+    async fn conversations(
+        &self,
+        query: &ListConversations,
+    ) -> Result<Option<Vec<ListedConversation>>, StoreError>;
+    /// Changes a conversation that is there, and of its app and user; false when there is none.
+    async fn change_conversation(&self, change: &ConversationChange) -> Result<bool, StoreError>;
+    /// Removes a conversation with all that belongs to it; false when there is none of this app and user. What runs of it
+    /// that are under way write to it goes when they end.
+    async fn drop_conversation(&self, it: &ConversationRef) -> Result<bool, StoreError>;
+    /// Keeps what a user says of a message, or takes it back.
+    async fn rate_message(&self, it: &Rating) -> Result<Rated, StoreError>;
+    /// What was said of these messages of a conversation, in their order.
+    async fn ratings(
+        &self,
+        shard: ShardId,
+        id: &str,
+        messages: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError>;
     /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
     /// At most `count` entries of a run's events behind an entry, oldest first.

@@ -15,12 +15,12 @@ use super::state::{
 use super::text::{named_text, stored_text};
 use super::value::OutputsJson;
 use crate::clock::Timestamp;
-use crate::graph::{DEFAULT_QUEUE, GraphHash, NodeIx};
+use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CancelledJob, Changes, EventKind, TimerChange};
 use crate::machine::fact::Timer;
 use crate::machine::run::{RunState, RunStatus};
-use crate::value::{BlobRef, Stored};
+use crate::value::{BlobRef, Segment, Stored, blob_text};
 
 /// A job's entry to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,7 +319,7 @@ fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> 
     }
     let (mut fields, mut copies, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
     for (name, value) in &changes.conversation {
-        let copy = conversation_blob(&id, name);
+        let copy = conversation_copy(&id, name);
         let value = match value {
             // What lies apart is copied, since a run's blobs go with it.
             Stored::Blob(blob) => {
@@ -331,12 +331,12 @@ fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> 
                 value.clone()
             }
         };
-        fields.push((format!("v:{name}"), stored_text(&value)));
+        fields.push((conversation_field(name), stored_text(&value)));
     }
     let others = run.graph.conversation.iter().map(|variable| &*variable.name);
     let kept = others
         .filter(|name| !changes.conversation.iter().any(|(written, _)| written == name))
-        .map(|name| conversation_blob(&id, name))
+        .map(|name| conversation_copy(&id, name))
         .collect();
     Some(ConversationWrite { id, fields, copies, dropped, kept })
 }
@@ -344,11 +344,38 @@ fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> 
 /// Where the large value of a conversation variable lies: one name a variable, so that none is forgotten when it is
 /// overwritten, and all can be told to live on without being known. Nobody else refers to it: a run that reads it takes a
 /// copy of its own.
-fn conversation_blob(conversation: &str, variable: &str) -> BlobId {
+pub fn conversation_copy(conversation: &str, variable: &str) -> BlobId {
     let name = format!("conversation/{conversation}/{variable}");
     BlobId::from(
         uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).simple().to_string().as_str(),
     )
+}
+
+/// Where large values of a conversation's variables may lie, as far as a workflow defines them.
+pub fn conversation_copies(graph: &Graph, conversation: &str) -> Vec<BlobId> {
+    graph.conversation.iter().map(|variable| conversation_copy(conversation, &variable.name)).collect()
+}
+
+/// What a conversation keeps of a variable that is set from outside: the text of its field; and where its large value may
+/// lie, with its content if it has one.
+pub fn conversation_value(
+    conversation: &str,
+    variable: &str,
+    value: Segment,
+    inline_bytes_max: usize,
+) -> (String, (BlobId, Option<String>)) {
+    let copy = conversation_copy(conversation, variable);
+    let text = blob_text(&value.value);
+    if text.len() <= inline_bytes_max {
+        return (stored_text(&Stored::Inline(value)), (copy, None));
+    }
+    let blob = BlobRef::to(copy.clone(), &value, &text);
+    (stored_text(&Stored::Blob(blob)), (copy, Some(text)))
+}
+
+/// The field of a conversation's hash that keeps a variable.
+pub fn conversation_field(variable: &str) -> String {
+    format!("v:{variable}")
 }
 
 fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete, get, post, put};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
 use tidemill_common::store::Runs;
@@ -112,6 +112,13 @@ pub fn router(state: ApiState) -> Router {
         .route("/chat-messages", post(dify::chat::send))
         .route("/chat-messages/{id}/stop", post(dify::chat::stop))
         .route("/messages", get(dify::messages::list))
+        .route("/messages/{id}/feedbacks", post(dify::feedback::rate))
+        .route("/messages/{id}/suggested", get(dify::feedback::suggested))
+        .route("/conversations", get(dify::conversations::list))
+        .route("/conversations/{id}", delete(dify::conversations::remove))
+        .route("/conversations/{id}/name", post(dify::conversations::rename))
+        .route("/conversations/{id}/variables", get(dify::variables::list))
+        .route("/conversations/{id}/variables/{variable}", put(dify::variables::set))
         .route("/workflows/run", post(dify::run::run))
         .route("/workflows/run/{id}", get(dify::detail::show))
         .route("/workflows/tasks/{id}/stop", post(dify::stop::stop))

@@ -1,25 +1,26 @@
 //! Where a conversation lives, and what it remembers. Its runs live on one shard, so that their commits can write it.
 
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
-use tidemill_common::graph::Graph;
+use tidemill_common::graph::{DocumentVariable, Graph};
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::store::{Meta, Runs};
+use tidemill_common::store::{Meta, Runs, StoreError};
 use tidemill_common::value::{JsonMap, Segment, Stored};
+use tidemill_common::wire::commit::conversation_field;
 use tidemill_common::wire::value::stored_from_json;
 
 use super::{SubmitError, inputs};
 
 /// Longest id of a conversation, in characters: that of a UUID and some.
 const ID_CHARS_MAX: usize = 64;
-/// In front of the names of variables in the conversation's hash.
-const VARIABLE: &str = "v:";
 /// The version of the UUIDs that we make for conversations: one that says its shard, and that no foreign id has.
 const OWN_VERSION: usize = 8;
 
-/// A new id for a conversation on this shard.
-pub(super) fn new_id(shard: ShardId) -> String {
-    let bytes = *RunId::generate(shard).uuid().as_bytes();
-    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
+/// The id of the conversation that begins with a run: a request that is repeated begins the same one.
+pub(super) fn new_id(run: RunId) -> String {
+    uuid::Builder::from_custom_bytes(*run.uuid().as_bytes()).into_uuid().to_string()
 }
 
 /// Checks an id that a request names.
@@ -56,28 +57,46 @@ pub(super) async fn variables(
     let kept = store.conversation(shard, id).await?;
     let mut values = inputs::of_conversation(graph, given)?;
     for variable in &graph.conversation {
-        let name = &*variable.name;
-        let Some(text) = kept.get(&format!("{VARIABLE}{name}")) else { continue };
-        if given.contains_key(name) {
+        if given.contains_key(&*variable.name) {
             continue;
         }
-        let Some(segment) = opened(store, shard, text).await? else {
-            tracing::warn!(
-                conversation = id,
-                name,
-                "conversation variable is gone, its first value is taken"
-            );
-            continue;
-        };
-        match inputs::typed(name, variable.value.ty, &segment.value) {
-            Ok(segment) => values.push((name.to_string(), segment)),
-            Err(error) => tracing::debug!(conversation = id, %error, "kept value is passed over"),
+        if let Some(segment) = kept_value(store, shard, id, variable, &kept).await? {
+            values.push((variable.name.to_string(), segment));
         }
     }
     Ok(values)
 }
 
-async fn opened(store: &dyn Runs, shard: ShardId, text: &str) -> Result<Option<Segment>, SubmitError> {
+/// The value that the hash of a conversation keeps for a variable: none when it keeps none, or one of another type than
+/// the workflow gives it now.
+pub(crate) async fn kept_value(
+    store: &dyn Runs,
+    shard: ShardId,
+    id: &str,
+    variable: &DocumentVariable,
+    kept: &HashMap<String, String>,
+) -> Result<Option<Segment>, StoreError> {
+    let name = &*variable.name;
+    let Some(text) = kept.get(&conversation_field(name)) else { return Ok(None) };
+    let Some(segment) = opened(store, shard, text).await? else {
+        tracing::warn!(conversation = id, name, "conversation variable is gone, its first value is taken");
+        return Ok(None);
+    };
+    match inputs::typed(name, variable.value.ty, &segment.value) {
+        Ok(segment) => Ok(Some(segment)),
+        Err(error) => {
+            tracing::debug!(conversation = id, %error, "kept value is passed over");
+            Ok(None)
+        }
+    }
+}
+
+/// A value that somebody sets, if it fits the type that the workflow gives the variable.
+pub(crate) fn fitting(variable: &DocumentVariable, value: &Json) -> Option<Segment> {
+    inputs::typed(&variable.name, variable.value.ty, value).ok()
+}
+
+async fn opened(store: &dyn Runs, shard: ShardId, text: &str) -> Result<Option<Segment>, StoreError> {
     let stored = serde_json::from_str(text).ok().and_then(|value| stored_from_json(value).ok());
     match stored {
         Some(Stored::Inline(segment)) => Ok(Some(segment)),
@@ -98,7 +117,7 @@ mod tests {
     #[test]
     fn an_id_of_ours_says_its_shard_and_others_keep_theirs_for_ever() {
         let meta = |shards| Meta { shards, shards_first: 2 };
-        let own = new_id(ShardId(3));
+        let own = new_id(RunId::generate(ShardId(3)));
         assert_eq!(shard_of(&own, meta(4)), ShardId(3));
         for foreign in
             ["f3b1a7ba-4f0e-4f4e-9d4e-2b8f3c5d7e91", "0199c0de-0000-7000-8000-000000000003", "conv-1"]
@@ -110,7 +129,7 @@ mod tests {
 
     #[test]
     fn ids_that_could_not_be_keys_are_refused() {
-        assert!(check("conv-1").is_ok() && check(&new_id(ShardId(0))).is_ok());
+        assert!(check("conv-1").is_ok() && check(&new_id(RunId::generate(ShardId(0)))).is_ok());
         for wrong in ["a b", "a{b}", "a:b", &"x".repeat(65)] {
             assert!(check(wrong).is_err(), "{wrong}");
         }

@@ -94,6 +94,8 @@ impl Submitter {
         if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
             *id = Stored::Inline(Segment::string(run.to_string()));
         }
+        // A second try begins no conversation that was removed since the first.
+        self.talk_on(&known.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &known.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
         let new = NewRun {

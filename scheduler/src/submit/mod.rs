@@ -4,11 +4,12 @@
 pub mod apart;
 mod clock;
 pub mod commands;
-mod conversation;
+pub(crate) mod conversation;
 pub(crate) mod files;
 mod import;
 mod inputs;
 mod memory;
+pub(crate) mod naming;
 mod options;
 mod sys;
 mod talk;
@@ -186,6 +187,8 @@ pub struct Submission {
     pub only_known_conversation: bool,
     /// What is asked, of a chat; its `sys.query`.
     pub query: String,
+    /// A conversation that begins is not named after what is asked.
+    pub is_nameless: bool,
     /// The turns of the conversation before it, where it does not keep them itself, oldest first: objects with `query`, `answer` and perhaps `files`.
     pub memory: Vec<Json>,
     /// Commands that wait for nodes: objects with `after`, `command` and what belongs to it.
@@ -220,6 +223,7 @@ impl Submission {
             conversation_id: None,
             only_known_conversation: false,
             query: String::new(),
+            is_nameless: false,
             memory: Vec::new(),
             commands: Vec::new(),
             call_depth: 0,
@@ -318,10 +322,11 @@ impl Submitter {
             }
         }
 
-        let new_id = |id: &String| if id.is_empty() { conversation::new_id(run.shard()) } else { id.clone() };
+        let new_id = |id: &String| if id.is_empty() { conversation::new_id(run) } else { id.clone() };
         let conversation_id = submission.conversation_id.as_ref().map(new_id);
         let created_at = self.clock.now(&*self.store).await?;
-        let talk = self.talk(graph, &submission, run, conversation_id.as_deref(), created_at).await?;
+        let talk =
+            self.talk(graph, &submission, run, conversation_id.as_deref(), &inputs, created_at).await?;
         let conversation_id = talk.as_ref().map(|talk| talk.id.clone()).or(conversation_id);
         let history = history.map_or_else(
             || memory::history(talk.as_ref().map(|talk| talk.turns.as_slice()).unwrap_or_default()),

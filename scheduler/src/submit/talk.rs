@@ -2,13 +2,17 @@
 
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::graph::{AppMode, Graph};
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::HISTORY_TURNS_MAX;
-use tidemill_common::store::{Entered, Entering};
+use tidemill_common::machine::run::RunHead;
+use tidemill_common::store::{ConversationRef, Entered, Entering};
+use tidemill_common::value::{JsonMap, Segment, Stored};
+use tidemill_common::wire::commit::conversation_copies;
 
-use super::{Submission, SubmitError, Submitter, SystemValues, conversation};
-use crate::turns::SettleError;
+use super::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
+use crate::turns::{SettleError, said_before};
 
 /// What a run is told of its conversation.
 pub(super) struct Talk {
@@ -29,28 +33,41 @@ impl Submitter {
         submission: &Submission,
         run: RunId,
         id: Option<&str>,
+        inputs: &[(String, Segment)],
         at: Timestamp,
     ) -> Result<Option<Talk>, SubmitError> {
         let is_chat = graph.mode == AppMode::Chat && matches!(submission.sys, SystemValues::Standard);
         let Some(id) = id.filter(|_| is_chat) else { return Ok(None) };
-        let entering = Entering {
-            id: id.to_owned(),
-            run,
+        let name = match submission.is_nameless {
+            true => naming::NAMELESS.to_string(),
+            false => naming::name_of(&submission.query),
+        };
+        let inputs = inputs.iter().map(|(name, segment)| (name.clone(), segment.value.clone())).collect();
+        let called = |id: String| ConversationRef {
+            shard: run.shard(),
+            copies: conversation_copies(graph, &id),
+            id,
             app: submission.workflow.app_id().unwrap_or_default(),
             user: submission.user.clone(),
+        };
+        let entering = Entering {
+            conversation: called(id.to_owned()),
+            run,
             must_exist: submission.only_known_conversation
                 && submission.conversation_id.as_deref() == Some(id),
             at,
+            begins: naming::of_beginning(graph, name, inputs),
         };
         let (id, entered) = match self.store.enter_conversation(&entering).await? {
             // As on Dify: who names a conversation that is not his begins one.
             Entered::Unknown if submission.only_known_conversation => {
-                let id = conversation::new_id(run.shard());
-                let fresh = Entering { id: id.clone(), must_exist: false, ..entering };
+                let id = conversation::new_id(run);
+                let fresh = Entering { conversation: called(id.clone()), must_exist: false, ..entering };
                 (id, self.store.enter_conversation(&fresh).await?)
             }
-            entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.id, entered),
+            entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.conversation.id, entered),
         };
+        crash::pass(Place::ConversationEntered);
         let Entered::Entered { dialogue, previous } = entered else {
             return Err(SubmitError::ForeignConversation);
         };
@@ -58,8 +75,42 @@ impl Submitter {
             self.settle(previous).await?;
         }
         let turns = self.store.turns(run.shard(), &id, HISTORY_TURNS_MAX).await?;
-        let turns = turns.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-        Ok(Some(Talk { id, dialogue, turns }))
+        Ok(Some(Talk { id, dialogue, turns: said_before(&turns) }))
+    }
+
+    /// Enters the conversation of a run that goes on from elsewhere, so that what is said in it is kept.
+    pub(super) async fn talk_on(
+        &self,
+        graph: &Graph,
+        run: RunId,
+        head: &RunHead,
+        must_exist: bool,
+    ) -> Result<(), SubmitError> {
+        let Some(id) = head.conversation_id.as_ref().filter(|_| head.leaves_turn) else { return Ok(()) };
+        let query = head.sys.iter().find(|(name, _)| name == "query").map(|(_, stored)| stored);
+        let name = match query {
+            Some(Stored::Inline(query)) => naming::name_of(query.value.as_str().unwrap_or_default()),
+            Some(Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)) | None => {
+                naming::NAMELESS.to_string()
+            }
+        };
+        let entering = Entering {
+            conversation: ConversationRef {
+                shard: run.shard(),
+                copies: conversation_copies(graph, id),
+                id: id.clone(),
+                app: head.app.clone().unwrap_or_default(),
+                user: head.user.clone(),
+            },
+            run,
+            must_exist,
+            at: head.created_at,
+            begins: naming::of_beginning(graph, name, JsonMap::new()),
+        };
+        // Of one that is gone, or somebody else's here, nothing is kept: the run goes on all the same.
+        let entered = self.store.enter_conversation(&entering).await?;
+        tracing::debug!(%run, ?entered, "conversation gone on with");
+        Ok(())
     }
 
     /// The run before this one may have ended a moment ago.

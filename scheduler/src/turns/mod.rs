@@ -12,12 +12,15 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::run::RunStatus;
-use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::store::{ConversationRef, Runs, Settling, StoreError};
+use tidemill_common::wire::commit::conversation_copies;
 use tokio::sync::watch::Receiver;
 
+use self::said::Said;
 use crate::api::graphs::{GraphError, Graphs};
 use crate::api::record::RunRecord;
 use crate::api::render::Renderer;
@@ -101,37 +104,82 @@ impl Turns {
         let Some(conversation) = fields.get("conversation_id") else {
             return Ok(self.store.nothing_to_settle(run).await?);
         };
-        let turn = self.turn(record).await?;
-        let is_first = self.store.settle_turn(run, conversation, &turn.to_string()).await?;
-        tracing::debug!(%run, conversation, is_first, "turn settled");
+        let (hash, shard) = (GraphHash(record.version.as_str().into()), run.shard());
+        let known = self.graphs.of_run(&*self.store, shard, &hash).await?;
+        let conversation = ConversationRef {
+            shard,
+            id: conversation.clone(),
+            app: record.app.clone().unwrap_or_default(),
+            user: record.user.clone(),
+            copies: conversation_copies(&known.graph, conversation),
+        };
+        let render = Renderer::new(self.store.clone(), shard, known.graph.clone(), &self.config.compat);
+        let turn = turn(&*self.store, &render, record).await?.to_string();
+        crash::pass(Place::TurnMade);
+        let is_kept = self.store.settle_turn(&Settling { conversation, run, turn }).await?;
+        crash::pass(Place::TurnKept);
+        tracing::debug!(%run, is_kept, "turn settled");
         Ok(())
     }
+}
 
-    async fn turn(&self, mut record: RunRecord) -> Result<Json, SettleError> {
-        let hash = GraphHash(record.version.as_str().into());
-        let known = self.graphs.of_run(&*self.store, record.id.shard(), &hash).await?;
-        let shard = record.id.shard();
-        let render = Renderer::new(self.store.clone(), shard, known.graph.clone(), &self.config.compat);
-        let answer = said::text(&*self.store, &render, record.id).await?;
-        let mut sys = std::mem::take(&mut record.sys);
-        render.named(&mut sys).await?;
-        render.named(&mut record.inputs).await?;
-        let mut turn = json!({
-            "id": record.id.to_string(),
-            "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
-            "answer": answer,
-            "inputs": record.inputs,
-            "status": record.status.name(),
-            "created_at": record.created_at.seconds(),
-            "tokens": record.tokens.unwrap_or(0),
-        });
-        let files = sys.get("files").and_then(Json::as_array).filter(|files| !files.is_empty());
-        if let Some(files) = files {
-            turn["files"] = files.clone().into();
+/// What was said in a run so far, as a turn is kept. As Dify has it, there is an answer once the run has ended, or waits for
+/// somebody; of one that failed there is none, only why.
+pub(crate) async fn turn(
+    store: &dyn Runs,
+    render: &Renderer,
+    mut record: RunRecord,
+) -> Result<Json, StoreError> {
+    let told = match record.status {
+        RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => Said::default(),
+        RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {
+            said::so_far(store, render, record.id).await?
         }
-        if record.status == RunStatus::Failed {
-            turn["error"] = record.error.into();
-        }
-        Ok(turn)
+    };
+    let mut sys = std::mem::take(&mut record.sys);
+    render.named(&mut sys).await?;
+    render.named(&mut record.inputs).await?;
+    let mut turn = json!({
+        "id": record.id.to_string(),
+        "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
+        "answer": told.text(),
+        "inputs": record.inputs,
+        "status": record.status.name(),
+        "created_at": record.created_at.seconds(),
+        "tokens": record.tokens.unwrap_or(0),
+    });
+    let files = sys.get("files").and_then(Json::as_array).filter(|files| !files.is_empty());
+    if let Some(files) = files {
+        turn["files"] = files.clone().into();
     }
+    if !told.resources.is_empty() {
+        turn["resources"] = told.resources.into();
+    }
+    if record.status == RunStatus::Failed {
+        turn["error"] = record.error.into();
+    }
+    Ok(turn)
+}
+
+/// Turns in the order in which they were asked: of two at once, the later may have ended first.
+pub(crate) fn in_order(turns: &[String]) -> Vec<Json> {
+    let mut turns: Vec<Json> = turns.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    sort(&mut turns);
+    turns
+}
+
+/// Sorts turns by when they were asked.
+pub(crate) fn sort(turns: &mut [Json]) {
+    turns.sort_by_cached_key(|turn| {
+        (turn["created_at"].as_i64(), turn["id"].as_str().unwrap_or_default().to_owned())
+    });
+}
+
+/// What a run is told of the turns before it.
+pub(crate) fn said_before(turns: &[String]) -> Vec<Json> {
+    let mut turns = in_order(turns);
+    for turn in turns.iter_mut().filter_map(Json::as_object_mut) {
+        turn.retain(|key, _| matches!(key.as_str(), "query" | "answer" | "files"));
+    }
+    turns
 }

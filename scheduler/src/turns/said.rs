@@ -1,24 +1,41 @@
-//! The text that a run has shown, put together from its events.
+//! What a run has shown, put together from its events.
 
+use serde_json::Value as Json;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
 
-use crate::api::projection::Shown;
+use crate::api::projection::{Shown, resources};
 use crate::api::render::Renderer;
 
 /// Entries read at once.
 const PAGE: usize = 512;
 
-/// The text as its readers have it in front of them at the end.
-pub(super) async fn text(store: &dyn Runs, render: &Renderer, run: RunId) -> Result<String, StoreError> {
-    let (mut shown, mut after) = (Shown::default(), EntryId::ZERO);
+/// What a run has shown.
+#[derive(Default)]
+pub(super) struct Said {
+    shown: Shown,
+    /// Where its knowledge came from.
+    pub(super) resources: Vec<Json>,
+}
+
+impl Said {
+    /// The text as its readers have it in front of them.
+    pub(super) fn text(&self) -> String {
+        self.shown.text()
+    }
+}
+
+/// All that a run has shown so far.
+pub(super) async fn so_far(store: &dyn Runs, render: &Renderer, run: RunId) -> Result<Said, StoreError> {
+    let (mut said, mut after) = (Said::default(), EntryId::ZERO);
     loop {
         let events = store.events(run, after, PAGE).await?;
-        let Some(last) = events.last() else { return Ok(shown.text()) };
+        let Some(last) = events.last() else { return Ok(said) };
         after = last.entry;
         for mut event in events {
             render.chunk(&mut event).await?;
-            shown.take(&event);
+            said.shown.take(&event);
+            said.resources.extend_from_slice(resources(&event));
         }
     }
 }

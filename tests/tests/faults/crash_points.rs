@@ -158,7 +158,7 @@ fn at_a_stop(place: Place) -> bool {
     matches!(place, Place::ReleaseBegun | Place::HandBackBegun | Place::FarewellBegun)
 }
 
-/// Places that only some runs pass: with files (files.rs), of jobs in steps (agents.rs).
+/// Places that only some runs pass: with files (files.rs), of jobs in steps (agents.rs), of chats (chats.rs).
 fn elsewhere(place: Place) -> bool {
     matches!(
         place,
@@ -168,6 +168,9 @@ fn elsewhere(place: Place) -> bool {
             | Place::StepBegun
             | Place::StepMade
             | Place::StepKept
+            | Place::ConversationEntered
+            | Place::TurnMade
+            | Place::TurnKept
     )
 }
 

@@ -5,6 +5,7 @@ mod api_runs;
 mod chats;
 mod containers;
 mod control;
+mod conversations;
 mod events;
 mod layering;
 mod limits;

@@ -7,6 +7,7 @@ use super::draw::draw;
 use super::play::Play;
 use crate::limits;
 use crate::machine::run::{RunOptions, RunStatus};
+use crate::value::{Segment, SegmentType, Stored};
 
 fn fan(kind: &str, wide: usize) -> String {
     let mut drawing = "start s\nend e\n".to_string();
@@ -111,4 +112,16 @@ fn a_job_made_and_taken_back_within_one_commit_never_was() {
     let start = play.start_fact();
     play.feed(vec![start, crate::machine::Fact::Stop(crate::machine::fact::Stop { reason: "x".into() })]);
     assert!(play.jobs.is_empty() && play.taken_back.is_empty() && play.timers.is_empty());
+}
+
+#[test]
+fn what_a_run_is_told_of_its_conversation_counts_for_its_size() {
+    let size = |turns: usize| {
+        let mut play = Play::of("start s\nend e\ns > e");
+        let turn = serde_json::json!({"query": "q".repeat(1000), "answer": "a"});
+        let turns = Segment::new(SegmentType::ArrayObject, vec![turn; turns].into());
+        play.run.head.history = Some(Stored::Inline(turns));
+        play.run.size_estimate()
+    };
+    assert!(size(100) > size(1) + 99_000);
 }

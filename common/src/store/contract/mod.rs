@@ -162,6 +162,13 @@ cases! {
     conversing::{
         runs_enter_a_conversation_one_behind_the_other,
         the_turn_of_a_run_that_has_ended_is_kept_once,
+        a_user_is_told_his_conversations_page_by_page,
+        conversations_of_one_moment_are_all_told,
+        only_its_own_user_changes_a_conversation,
+        a_conversation_that_is_removed_takes_nothing_more,
+        a_turn_does_not_fall_to_who_has_the_id_now,
+        what_is_said_of_a_message_goes_with_its_turn,
+        conversations_leave_the_list_when_their_time_is_over,
     },
     steps::{
         a_step_is_recorded_once_with_its_fact,

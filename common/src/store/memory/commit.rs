@@ -1,7 +1,7 @@
 //! A commit: everything is checked before anything is written, since nothing would undo it.
 
 use super::queue::Job;
-use super::shard::{Blob, Shard};
+use super::shard::{Blob, Conversation, Shard};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::limits;
@@ -128,7 +128,7 @@ fn write_conversation(shard: &mut Shard, write: &ConversationWrite, now: Timesta
     let until = Some(now.plus(std::time::Duration::from_secs(limits::CONVERSATION_SECONDS)));
     let conversation = shard.conversations.entry(write.id.clone()).or_default();
     if conversation.until.is_some_and(|until| until <= now) {
-        conversation.fields.clear();
+        *conversation = Conversation::default();
     }
     conversation.fields.extend(write.fields.iter().cloned());
     conversation.until = until;

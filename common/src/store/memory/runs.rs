@@ -13,8 +13,9 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
+    Answered, App, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
+    Entered, Entering, Fired, Following, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
+    NewRun, PauseAnswer, PutBack, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling,
     StoreError, TriggerChanges, TriggerState, shard_of,
 };
 use crate::wire::entry::EventEntry;
@@ -152,12 +153,15 @@ impl Runs for MemoryStore {
     }
 
     async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError> {
-        Ok(conversations::enter(self.inner.lock().shard(it.run.shard()), it))
+        let now = self.inner.now();
+        Ok(conversations::enter(self.inner.lock().shard(it.run.shard()), it, now))
     }
 
     async fn turns(&self, shard: ShardId, id: &str, count: usize) -> Result<Vec<String>, StoreError> {
+        let now = self.inner.now();
         let mut space = self.inner.lock();
-        let kept = space.shard(shard).conversations.get(id).map(|kept| kept.turns.as_slice());
+        let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
+        let kept = kept.map(|kept| kept.turns.as_slice());
         let kept = kept.unwrap_or_default();
         Ok(kept[kept.len().saturating_sub(count)..].to_vec())
     }
@@ -166,8 +170,9 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().shard(run.shard()).unsettled.contains(&run))
     }
 
-    async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError> {
-        Ok(conversations::settle(self.inner.lock().shard(run.shard()), run, conversation, turn))
+    async fn settle_turn(&self, it: &Settling) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::settle(self.inner.lock().shard(it.run.shard()), it, now))
     }
 
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
@@ -178,6 +183,43 @@ impl Runs for MemoryStore {
     async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
         self.inner.lock().shard(run.shard()).unsettled.remove(&run);
         Ok(())
+    }
+
+    async fn conversations(
+        &self,
+        query: &ListConversations,
+    ) -> Result<Option<Vec<ListedConversation>>, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::list(&self.inner.lock(), query, now))
+    }
+
+    async fn change_conversation(&self, change: &ConversationChange) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        Ok(conversations::change(space.shard(change.conversation.shard), change, now))
+    }
+
+    async fn drop_conversation(&self, it: &ConversationRef) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::drop_it(self.inner.lock().shard(it.shard), it, now))
+    }
+
+    async fn rate_message(&self, it: &Rating) -> Result<Rated, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::rate(self.inner.lock().shard(it.conversation.shard), it, now))
+    }
+
+    async fn ratings(
+        &self,
+        shard: ShardId,
+        id: &str,
+        messages: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
+        let of = |message| kept.and_then(|kept| kept.ratings.get(message)).cloned();
+        Ok(messages.iter().map(of).collect())
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

@@ -45,6 +45,10 @@ pub(super) struct Conversation {
     pub(super) fields: HashMap<String, String>,
     /// What was said, oldest first.
     pub(super) turns: Vec<String>,
+    /// What is said of messages.
+    pub(super) ratings: HashMap<String, String>,
+    pub(super) began_at: Timestamp,
+    pub(super) used_at: Timestamp,
     /// When it goes.
     pub(super) until: Option<Timestamp>,
 }

@@ -1,11 +1,15 @@
 //! Conversations and their turns.
 
 use super::RedisStore;
-use super::connection::args;
+use super::connection::{Arg, args};
 use super::replies::unexpected;
+use crate::clock::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::limits;
-use crate::store::{Entered, Entering, StoreError};
+use crate::store::{
+    ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, Rated, Rating, Settling,
+    StoreError,
+};
 
 /// Runs of a shard that one look finds at most.
 const UNSETTLED_PIECE: usize = 50;
@@ -13,21 +17,48 @@ const UNSETTLED_PIECE: usize = 50;
 impl RedisStore {
     pub(super) async fn enter(&self, it: &Entering) -> Result<Entered, StoreError> {
         const DOING: &str = "entering a conversation";
-        let keys = [self.keys.conversation(it.run.shard(), &it.id)];
-        let list = args![
+        let of = &it.conversation;
+        let mut list = Vec::from(args![
             it.run.to_string(),
-            &it.app,
-            &it.user,
+            &of.app,
+            &of.user,
             it.at.millis(),
             self.limits.conversation_seconds,
             u64::from(it.must_exist),
-        ];
+            &of.id,
+            it.at.micros(),
+            self.list_forgets_before(it.at),
+        ]);
+        list.extend(it.begins.iter().flat_map(|(field, value)| [Arg::from(*field), Arg::from(value)]));
+        let keys = self.keys_of(of);
         let answer: Vec<String> =
             self.connector.run(DOING, &self.scripts.enter_conversation, &keys, &list).await?;
         let mut answer = answer.into_iter();
         let Some(turn) = answer.next() else { return Ok(Entered::Unknown) };
         let dialogue = turn.parse().map_err(|_| unexpected(DOING, "a turn without a number"))?;
         Ok(Entered::Entered { dialogue, previous: answer.next().and_then(|run| run.parse().ok()) })
+    }
+
+    /// Keys of a conversation, in the order of its scripts: itself, turns, ratings, both lists, copies.
+    fn keys_of(&self, it: &ConversationRef) -> Vec<String> {
+        let (keys, shard) = (&self.keys, it.shard);
+        let listed = |by| keys.conversations(shard, &it.app, &it.user, by);
+        let mut all = vec![
+            keys.conversation(shard, &it.id),
+            keys.turns(shard, &it.id),
+            keys.ratings(shard, &it.id),
+            listed(ConversationsBy::Use),
+            listed(ConversationsBy::Begin),
+        ];
+        all.extend(it.copies.iter().map(|copy| keys.blob(shard, copy)));
+        all
+    }
+
+    /// The lists live, and remember, twice as long as a conversation that nobody uses: a run under way may keep one alive
+    /// that was used long ago.
+    fn list_forgets_before(&self, now: Timestamp) -> i64 {
+        let seconds = i64::try_from(self.limits.conversation_seconds).unwrap_or(i64::MAX);
+        now.micros().saturating_sub(seconds.saturating_mul(2_000_000))
     }
 
     pub(super) async fn last_turns(
@@ -48,15 +79,84 @@ impl RedisStore {
         self.connector.ask("looking for a turn to settle", &command).await
     }
 
-    pub(super) async fn settle(&self, run: RunId, id: &str, turn: &str) -> Result<bool, StoreError> {
-        let shard = run.shard();
-        let keys =
-            [self.keys.unsettled(shard), self.keys.turns(shard, id), self.keys.conversation(shard, id)];
-        let list =
-            args![run.to_string(), turn, limits::CONVERSATION_TURNS_MAX, self.limits.conversation_seconds];
+    pub(super) async fn settle(&self, it: &Settling) -> Result<bool, StoreError> {
+        let of = &it.conversation;
+        let mut keys = vec![self.keys.unsettled(it.run.shard())];
+        keys.extend(self.keys_of(of));
+        let list = args![
+            it.run.to_string(),
+            &it.turn,
+            limits::CONVERSATION_TURNS_MAX,
+            self.limits.conversation_seconds,
+            &of.app,
+            &of.id,
+            &of.user,
+        ];
         let word: String =
             self.connector.run("keeping a turn", &self.scripts.settle_turn, &keys, &list).await?;
         Ok(word == "SETTLED")
+    }
+
+    pub(super) async fn change(&self, it: &ConversationChange) -> Result<bool, StoreError> {
+        let of = &it.conversation;
+        let mut keys = self.keys_of(of);
+        let first = keys.len() - of.copies.len();
+        let (word, content) = match &it.copy {
+            None => ("", ""),
+            Some((copy, content)) => {
+                keys.insert(first, self.keys.blob(of.shard, copy));
+                content.as_deref().map_or(("drop", ""), |content| ("set", content))
+            }
+        };
+        let used = it.used_at.map_or_else(String::new, |at| at.micros().to_string());
+        let seconds = self.limits.conversation_seconds;
+        let mut list = Vec::from(args![&of.app, &of.user, &of.id, seconds, used, word, content]);
+        list.extend(it.fields.iter().flat_map(|(field, value)| [Arg::from(field), Arg::from(value)]));
+        let word: String = self
+            .connector
+            .run("changing a conversation", &self.scripts.change_conversation, &keys, &list)
+            .await?;
+        Ok(word == "CHANGED")
+    }
+
+    /// Removes a conversation, or only takes one that is gone off the lists.
+    pub(super) async fn remove(&self, it: &ConversationRef, is_gone: bool) -> Result<bool, StoreError> {
+        let list = args![&it.app, &it.user, &it.id, u64::from(is_gone)];
+        let keys = self.keys_of(it);
+        let word: String = self
+            .connector
+            .run("removing a conversation", &self.scripts.drop_conversation, &keys, &list)
+            .await?;
+        Ok(word == "DROPPED")
+    }
+
+    pub(super) async fn rate(&self, it: &Rating) -> Result<Rated, StoreError> {
+        let of = &it.conversation;
+        let keys = [self.keys.conversation(of.shard, &of.id), self.keys.ratings(of.shard, &of.id)];
+        let rating = it.rating.as_deref().unwrap_or_default();
+        let list = args![&of.app, &of.user, it.message.to_string(), rating];
+        let word: String =
+            self.connector.run("rating a message", &self.scripts.rate_message, &keys, &list).await?;
+        match word.as_str() {
+            "DONE" => Ok(Rated::Done),
+            "ABSENT" => Ok(Rated::Absent),
+            "NONE" => Ok(Rated::Unknown),
+            other => Err(unexpected("rating a message", other)),
+        }
+    }
+
+    pub(super) async fn rated(
+        &self,
+        shard: ShardId,
+        id: &str,
+        messages: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.keys.ratings(shard, id)).arg(messages);
+        self.connector.ask("reading ratings", &command).await
     }
 
     pub(super) async fn some_unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {

@@ -2,8 +2,11 @@
 //!
 //! `{n}` is the shard's hash tag: one commit touches one slot, and the same code runs where slots are spread.
 
+use sha2::{Digest, Sha256};
+
 use crate::ids::{BlobId, RunId, ShardId};
 use crate::machine::run::RunStatus;
+use crate::store::ConversationsBy;
 
 /// The consumer group of every jobs stream.
 pub const GROUP: &str = "workers";
@@ -185,6 +188,25 @@ impl Keys {
     /// list: turns of a conversation, oldest first
     pub fn turns(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:turns"))
+    }
+    /// hash: what is said of messages of a conversation
+    pub fn ratings(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}:ratings"))
+    }
+    /// zset: ids of the conversations that a user has with an app, by their last use or their begin (us). Whose says the
+    /// first half of a SHA-256: names may have any character.
+    pub fn conversations(&self, shard: ShardId, app: &str, user: &str, by: ConversationsBy) -> String {
+        let mut digest = Sha256::new();
+        digest.update(app.len().to_string());
+        digest.update([b' ']);
+        digest.update(app);
+        digest.update(user);
+        let whose: String = digest.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let by = match by {
+            ConversationsBy::Begin => "begin",
+            ConversationsBy::Use => "use",
+        };
+        self.shard(shard, &format!("conversations:{whose}:{by}"))
     }
     /// set: runs that are over and whose turns are to be settled
     pub fn unsettled(&self, shard: ShardId) -> String {

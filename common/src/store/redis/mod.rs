@@ -17,6 +17,7 @@ mod jobs;
 mod journal;
 mod limit;
 mod line;
+mod listing;
 mod pauses;
 mod pubsub;
 mod replies;

@@ -14,8 +14,9 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
+    Answered, App, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
+    Entered, Entering, Fired, Following, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
+    NewRun, PauseAnswer, PutBack, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling,
     StoreError, TriggerChanges, TriggerState, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
@@ -172,8 +173,8 @@ impl Runs for RedisStore {
         self.has_unsettled(run).await
     }
 
-    async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError> {
-        self.settle(run, conversation, turn).await
+    async fn settle_turn(&self, it: &Settling) -> Result<bool, StoreError> {
+        self.settle(it).await
     }
 
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
@@ -182,6 +183,34 @@ impl Runs for RedisStore {
 
     async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
         self.forget_unsettled(run).await
+    }
+
+    async fn conversations(
+        &self,
+        query: &ListConversations,
+    ) -> Result<Option<Vec<ListedConversation>>, StoreError> {
+        self.list_conversations(query).await
+    }
+
+    async fn change_conversation(&self, change: &ConversationChange) -> Result<bool, StoreError> {
+        self.change(change).await
+    }
+
+    async fn drop_conversation(&self, it: &ConversationRef) -> Result<bool, StoreError> {
+        self.remove(it, false).await
+    }
+
+    async fn rate_message(&self, it: &Rating) -> Result<Rated, StoreError> {
+        self.rate(it).await
+    }
+
+    async fn ratings(
+        &self,
+        shard: ShardId,
+        id: &str,
+        messages: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        self.rated(shard, id, messages).await
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {

@@ -5,24 +5,21 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
-use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::ids::EntryId;
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::EventRecord;
 
-use super::run::{Mode, mode, refused, wait_for_end};
-use super::stream::{Stream, Wanted};
-use super::{check_chat, facts, find, renderer, stop, totals_so_far, user_of};
+use super::answer::{Begun, Mode, begin, pause_data};
+use super::{check_chat, facts, find, renderer, stop, totals_so_far, truth, user_of};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
-use crate::api::events::After;
 use crate::api::own::submit::idempotency;
 use crate::api::projection::{Projection, Totals};
 use crate::api::record::RunRecord;
 use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
-use crate::submit::{Submission, SubmitError, SystemValues, WorkflowSource};
+use crate::submit::{Submission, SystemValues, WorkflowSource};
 
 /// Entries of events read at once.
 const PAGE: usize = 512;
@@ -30,7 +27,7 @@ const PAGE: usize = 512;
 /// Answers a message. However the client leaves, the run goes on.
 ///
 /// # Errors
-/// Dify's 400s; what [`SubmitError`] says; of a blocking request that its run failed.
+/// Dify's 400s; what [`crate::submit::SubmitError`] says; of a blocking request that its run failed.
 pub async fn send(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -43,36 +40,22 @@ pub async fn send(
     let query = query(&mut map)?;
     let conversation = conversation(&mut map)?;
     let inputs = take_object(&mut map, "inputs")?;
-    let mode = mode(take_text(&mut map, "response_mode")?.as_deref())?;
+    let mode = Mode::of(take_text(&mut map, "response_mode")?.as_deref())?;
+    let inputs = inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?;
     let submission = Submission {
-        inputs: inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?,
         files: take_list(&mut map, "files")?,
         only_known_conversation: !conversation.is_empty(),
         conversation_id: Some(conversation),
         query,
+        is_nameless: !truth(&mut map, "auto_generate_name", true)?,
         user,
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
-        ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, JsonMap::new())
+        ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)
     };
-    let submitted = match state.submitter.submit(submission).await {
-        Ok(submitted) => submitted,
-        Err(SubmitError::Inputs { message, .. }) if mode == Mode::Streaming => {
-            return Ok(refused(&state, &message));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let lost = || ApiError::unavailable("the store lost the run; try again");
-    let record = find(&state, &app, submitted.run).await?.ok_or_else(lost)?;
-    match mode {
-        Mode::Streaming => Stream::answer(&state, record, After::Start, Wanted::default()).await,
-        Mode::Blocking => {
-            let pause = wait_for_end(&state, submitted.run).await;
-            let record = find(&state, &app, submitted.run).await?.ok_or_else(lost)?;
-            match pause {
-                Some(pause) if record.status == RunStatus::Paused => paused(&state, record, &pause).await,
-                Some(_) | None => result(&state, record).await,
-            }
-        }
+    match begin(&state, &app, mode, submission).await? {
+        Begun::Answered(response) => Ok(response),
+        Begun::Paused(record, pause) => paused(&state, record, &pause).await,
+        Begun::Waited(record) => result(&state, record).await,
     }
 }
 
@@ -149,17 +132,7 @@ async fn paused(state: &ApiState, record: RunRecord, pause: &EventRecord) -> Res
     let mut answer = message(&record, &projection);
     answer["event"] = "workflow_paused".into();
     answer["workflow_run_id"] = record.id.to_string().into();
-    answer["data"] = json!({
-        "id": record.id.to_string(),
-        "workflow_id": record.version,
-        "status": record.status.name(),
-        "paused_nodes": data["paused_nodes"],
-        "reasons": data["reasons"],
-        "elapsed_time": record.elapsed(SystemClock.now()),
-        "total_tokens": totals.tokens,
-        "total_steps": totals.steps,
-        "created_at": record.created_at.seconds(),
-    });
+    answer["data"] = pause_data(&record, totals, data);
     Ok(JsonBody(answer).into_response())
 }
 

@@ -15,8 +15,7 @@ use crate::api::error::ApiError;
 use crate::api::graphs::Known;
 
 /// Features that are switched on in the file's `features`, under the same names.
-const FEATURES: [&str; 8] = [
-    "suggested_questions_after_answer",
+const FEATURES: [&str; 7] = [
     "speech_to_text",
     "text_to_speech",
     "retriever_resource",
@@ -88,6 +87,8 @@ pub async fn parameters(
     let mut shown = json!({
         "opening_statement": feature("opening_statement", "".into()),
         "suggested_questions": feature("suggested_questions", json!([])),
+        // Whatever the file says: nobody suggests any here.
+        "suggested_questions_after_answer": {"enabled": false},
     });
     for name in FEATURES {
         shown[name] = feature(name, json!({"enabled": false}));

@@ -3,20 +3,17 @@
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
-use tidemill_common::ids::RunId;
-use tidemill_common::limits::CONVERSATION_TURNS_MAX;
 
-use super::{NO_USER, check_chat};
+use super::theirs::Theirs;
+use super::{check_chat, given, limit_in, renderer, user_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::Params;
-use crate::turns::SettleError;
+use crate::turns;
 
-/// Messages of a page when nobody says how many (Dify's).
-const PAGE: usize = 20;
-/// Most messages of a page (Dify's).
-const PAGE_MAX: usize = 100;
+/// The parent of every message: over its API, Dify keeps conversations without branches and says so by this.
+const NO_BRANCH: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Messages of a conversation that this user has with the app.
 ///
@@ -28,28 +25,19 @@ pub async fn list(
     params: Params,
 ) -> Result<JsonBody<Json>, ApiError> {
     check_chat(&app)?;
-    let given = |name: &str| params.get(name).filter(|text| !text.is_empty());
-    let user = given("user").ok_or_else(|| ApiError::invalid_param(NO_USER))?;
-    let id =
-        given("conversation_id").ok_or_else(|| ApiError::invalid_param("conversation_id is required"))?;
-    let limit = match given("limit").map(str::parse::<usize>) {
-        None => PAGE,
-        Some(Ok(limit @ 1..=PAGE_MAX)) => limit,
-        Some(_) => return Err(ApiError::invalid_param(format!("limit must be from 1 to {PAGE_MAX}"))),
-    };
-    let gone = || ApiError::not_found("Conversation Not Exists.");
-    let shard = state.submitter.shard_of_conversation(id).await.map_err(|_| gone())?;
-    let fields = state.store.conversation(shard, id).await?;
-    let is_theirs = |name: &str, value: &str| fields.get(name).is_some_and(|known| known == value);
-    if !is_theirs("app", &app.id) || !is_theirs("user", user) {
-        return Err(gone());
+    let user = user_in(&params)?;
+    let id = given(&params, "conversation_id");
+    let id = id.ok_or_else(|| ApiError::invalid_param("conversation_id is required"))?;
+    let limit = limit_in(&params)?;
+    let theirs = Theirs::get(&state, &app, user, id).await?;
+    let under_way = theirs.settle(&state, &app).await?;
+    let mut turns = theirs.turns(&state).await?;
+    for record in under_way {
+        let (render, _) = renderer(&state, &record).await?;
+        turns.push(turns::turn(&*state.store, &render, record).await?);
     }
-    if let Some(last) = fields.get("last").and_then(|run| run.parse::<RunId>().ok()) {
-        settled(state.submitter.settle_turn(last).await)?;
-    }
-    let turns = state.store.turns(shard, id, CONVERSATION_TURNS_MAX).await?;
-    let turns: Vec<Json> = turns.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    let end = match given("first_id") {
+    turns::sort(&mut turns);
+    let end = match given(&params, "first_id") {
         None => turns.len(),
         Some(first) => {
             let place = turns.iter().position(|turn| turn["id"] == first);
@@ -57,34 +45,36 @@ pub async fn list(
         }
     };
     let begin = end.saturating_sub(limit);
-    let data: Vec<Json> = turns[begin..end].iter().map(|turn| shown(id, turn)).collect();
+    let page = &turns[begin..end];
+    let ids: Vec<String> = page.iter().map(|turn| turn["id"].as_str().unwrap_or_default().into()).collect();
+    let ratings = state.store.ratings(theirs.of.shard, &theirs.of.id, &ids).await?;
+    let ratings = ratings.into_iter().map(|text| text.and_then(|text| serde_json::from_str(&text).ok()));
+    let data: Vec<Json> =
+        page.iter().zip(ratings).map(|(turn, rating)| shown(&theirs.of.id, turn, rating)).collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": begin > 0, "data": data})))
 }
 
-/// What cannot be read is left out of the list, as the conversation does without it.
-fn settled(outcome: Result<(), SettleError>) -> Result<(), ApiError> {
-    match outcome {
-        Err(SettleError::Store(error)) => Err(error.into()),
-        Ok(()) | Err(SettleError::Graph(_) | SettleError::Unreadable(_)) => Ok(()),
-    }
-}
-
-fn shown(conversation: &str, turn: &Json) -> Json {
+fn shown(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
     let or = |key: &str, default: Json| turn.get(key).cloned().unwrap_or(default);
-    let error = or("error", Json::Null);
+    let error = turn.get("error").map(|error| format!("Run failed: {}", error.as_str().unwrap_or_default()));
+    let status = match turn["status"].as_str() {
+        _ if error.is_some() => "error",
+        Some("paused") => "paused",
+        Some(_) | None => "normal",
+    };
     json!({
         "id": turn["id"],
         "conversation_id": conversation,
-        "parent_message_id": null,
+        "parent_message_id": NO_BRANCH,
         "inputs": or("inputs", json!({})),
         "query": turn["query"],
         "answer": turn["answer"],
         "message_files": or("files", json!([])),
-        "feedback": null,
-        "retriever_resources": [],
+        "feedback": rating.map(|rating| json!({"rating": rating["rating"]})),
+        "retriever_resources": or("resources", json!([])),
         "created_at": turn["created_at"],
         "agent_thoughts": [],
-        "status": if error.is_null() { "normal" } else { "error" },
+        "status": status,
         "error": error,
     })
 }

@@ -1,8 +1,11 @@
 //! Dify's service API, `/v1`: one file a resource. A key opens it for one app; runs of other apps do not exist here.
 
+mod answer;
 pub mod chat;
+pub mod conversations;
 pub mod detail;
 pub mod events;
+pub mod feedback;
 pub mod form;
 pub mod info;
 pub mod messages;
@@ -10,6 +13,8 @@ pub mod run;
 mod snapshot;
 pub mod stop;
 mod stream;
+mod theirs;
+pub mod variables;
 
 use std::sync::Arc;
 
@@ -26,14 +31,47 @@ use super::error::ApiError;
 use super::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
 use super::record::RunRecord;
 use super::render::Renderer;
+use super::request::Params;
 
 const NO_USER: &str = "Arg user must be provided.";
+/// Items of a page when nobody says how many (Dify's).
+const PAGE: usize = 20;
+/// Most items of a page (Dify's).
+const PAGE_MAX: usize = 100;
 
 /// The `user` of a body.
 fn user_of(body: &JsonMap) -> Result<String, ApiError> {
     match body.get("user") {
         Some(Json::String(user)) if !user.is_empty() => Ok(user.clone()),
         _ => Err(ApiError::invalid_param(NO_USER)),
+    }
+}
+
+/// A parameter that is not empty.
+fn given<'a>(params: &'a Params, name: &str) -> Option<&'a str> {
+    params.get(name).filter(|text| !text.is_empty())
+}
+
+/// The `user` of a query.
+fn user_in(params: &Params) -> Result<&str, ApiError> {
+    given(params, "user").ok_or_else(|| ApiError::invalid_param(NO_USER))
+}
+
+/// How many a page has (Dify's bounds).
+fn limit_in(params: &Params) -> Result<usize, ApiError> {
+    match given(params, "limit").map(str::parse::<usize>) {
+        None => Ok(PAGE),
+        Some(Ok(limit @ 1..=PAGE_MAX)) => Ok(limit),
+        Some(_) => Err(ApiError::invalid_param(format!("limit must be from 1 to {PAGE_MAX}"))),
+    }
+}
+
+/// Takes a truth value out of a body.
+fn truth(body: &mut JsonMap, key: &str, default: bool) -> Result<bool, ApiError> {
+    match body.remove(key) {
+        None | Some(Json::Null) => Ok(default),
+        Some(Json::Bool(given)) => Ok(given),
+        Some(_) => Err(ApiError::invalid_param(format!("{key} must be true or false"))),
     }
 }
 

@@ -48,8 +48,8 @@ impl Snapshot {
         self.paused.is_some()
     }
 
-    /// The payloads to send.
-    pub(super) fn into_payloads(self) -> Vec<Json> {
+    /// The payloads to send; of a chat also the text that stands there.
+    pub(super) fn into_payloads(self, text: Option<Json>) -> Vec<Json> {
         let Self { run, nodes, forms, paused } = self;
         let nodes = nodes.into_iter().flat_map(|(started, finished)| [Some(started), finished]);
         let reasons = paused.as_ref().and_then(|paused| paused["data"]["reasons"].as_array().cloned());
@@ -58,7 +58,7 @@ impl Snapshot {
             ids.into_iter().any(|id| *id == form["data"]["form_id"])
         };
         let forms: Vec<Json> = forms.into_iter().filter(is_asked).collect();
-        run.into_iter().chain(nodes.flatten()).chain(forms).chain(paused).collect()
+        run.into_iter().chain(text).chain(nodes.flatten()).chain(forms).chain(paused).collect()
     }
 
     fn begun(&self, payload: &Json) -> Option<usize> {

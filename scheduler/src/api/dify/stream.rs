@@ -156,7 +156,7 @@ impl Stream {
         let Some(snapshot) = self.snapshot.take() else { return };
         if let Some(last) = self.last_old {
             self.is_closed |= snapshot.is_waiting() && !self.beyond_pauses;
-            self.push(snapshot.into_payloads(), last);
+            self.push(snapshot.into_payloads(self.projection.text_so_far()), last);
         }
     }
 

@@ -37,6 +37,7 @@ pub async fn submit(
         conversation_id: take_text(&mut map, "conversation_id")?,
         only_known_conversation: false,
         query: take_text(&mut map, "query")?.unwrap_or_default(),
+        is_nameless: false,
         memory: take_list(&mut map, "memory")?,
         commands: take_list(&mut map, "commands")?,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),

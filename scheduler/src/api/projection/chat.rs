@@ -26,6 +26,16 @@ pub(super) struct Gathered {
 /// The event by which a node tells where its context came from.
 const RESOURCES: &str = "node_run_retriever_resource";
 
+/// Where the knowledge came from that an event tells of.
+pub fn resources(record: &EventRecord) -> &[Json] {
+    if record.kind != RESOURCES {
+        return &[];
+    }
+    let told = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
+    let told = told.or_else(|| record.data.get("retriever_resources"));
+    told.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
 impl Projection {
     /// Notes what the end of the message will say.
     pub(super) fn gather(&mut self, record: &EventRecord) {
@@ -35,13 +45,7 @@ impl Projection {
                     self.gathered.usage.add(usage);
                 }
             }
-            RESOURCES => {
-                let told = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
-                let told = told.or_else(|| record.data.get("retriever_resources"));
-                let told = told.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-                self.gathered.resources.extend_from_slice(told);
-            }
-            _ => {}
+            _ => self.gathered.resources.extend_from_slice(resources(record)),
         }
     }
 
@@ -105,6 +109,12 @@ impl Projection {
             "retriever_resources": self.gathered.resources,
             "usage": self.gathered.usage.to_json(),
         })
+    }
+
+    /// What brings whoever comes later to a chat up to date: the answer as it stands, once something was said.
+    pub fn text_so_far(&self) -> Option<Json> {
+        let chat = self.run.chat.as_ref().filter(|_| !self.shown.text().is_empty())?;
+        Some(self.message_replace(chat))
     }
 
     /// The text that is shown.

@@ -22,8 +22,8 @@ use tidemill_common::graph::Graph;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
-pub use chat::ChatFacts;
 use chat::Gathered;
+pub use chat::{ChatFacts, resources};
 pub use pause::FormsOfRun;
 pub use run::Totals;
 pub use text::Shown;

@@ -11,8 +11,9 @@ use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
-    Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
+    Answered, App, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
+    Entered, Entering, Fired, Following, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
+    NewRun, PauseAnswer, PutBack, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling,
     StoreError, Trigger, TriggerChanges, TriggerState,
 };
 use tidemill_common::wire::entry::EventEntry;
@@ -109,13 +110,14 @@ impl Runs for Fake {
     }
     async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError> {
         let mut inner = self.lock();
-        let kept = inner.entered.entry(it.id.clone()).or_default();
-        let is_theirs = kept.first().is_none_or(|(app, user, _)| *app == it.app && *user == it.user);
+        let of = &it.conversation;
+        let kept = inner.entered.entry(of.id.clone()).or_default();
+        let is_theirs = kept.first().is_none_or(|(app, user, _)| *app == of.app && *user == of.user);
         if !is_theirs || (kept.is_empty() && it.must_exist) {
             return Ok(Entered::Unknown);
         }
         if kept.last().is_none_or(|(_, _, run)| *run != it.run) {
-            kept.push((it.app.clone(), it.user.clone(), it.run));
+            kept.push((of.app.clone(), of.user.clone(), it.run));
         }
         let previous = kept.len().checked_sub(2).map(|at| kept[at].2);
         Ok(Entered::Entered { dialogue: kept.len() as u64, previous })
@@ -126,13 +128,36 @@ impl Runs for Fake {
     async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.lock().unsettled.contains(&run))
     }
-    async fn settle_turn(&self, run: RunId, id: &str, turn: &str) -> Result<bool, StoreError> {
+    async fn settle_turn(&self, it: &Settling) -> Result<bool, StoreError> {
         let mut inner = self.lock();
-        let is_first = inner.unsettled.remove(&run);
+        let is_first = inner.unsettled.remove(&it.run);
         if is_first {
-            inner.turns.entry(id.into()).or_default().push(turn.into());
+            inner.turns.entry(it.conversation.id.clone()).or_default().push(it.turn.clone());
         }
         Ok(is_first)
+    }
+    async fn conversations(
+        &self,
+        _: &ListConversations,
+    ) -> Result<Option<Vec<ListedConversation>>, StoreError> {
+        Ok(Some(Vec::new()))
+    }
+    async fn change_conversation(&self, _: &ConversationChange) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+    async fn drop_conversation(&self, _: &ConversationRef) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+    async fn rate_message(&self, _: &Rating) -> Result<Rated, StoreError> {
+        Ok(Rated::Unknown)
+    }
+    async fn ratings(
+        &self,
+        _: ShardId,
+        _: &str,
+        messages: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        Ok(vec![None; messages.len()])
     }
     async fn unsettled(&self, _: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
         Ok(self.lock().unsettled.iter().copied().collect())

@@ -1,19 +1,38 @@
 -- enter_conversation: a run becomes the newest of a conversation, which begins with it if there is none. May be repeated.
--- KEYS     1 conversation
--- ARGV     1 run   2 app   3 user   4 now, ms   5 seconds that it is kept, 0 for ever   6 1 when it must be there
+-- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large variables
+-- ARGV     1 run   2 app   3 user   4 now, ms   5 seconds that it is kept, 0 for ever   6 1 when it must be there   7 id
+--          8 now, us   9 the list forgets what was used before, us   10… field, value of one that begins
 -- RETURNS  {turn, run before it or empty} | {} when there is none, or it is of another app or user
 -- CALLER   store/redis/conversations.rs, enter
 local call, K, A = redis.call, KEYS, ARGV
-local known = call('HMGET', K[1], 'app', 'user', 'last', 'before', 'dialogue')
+local known = call('HMGET', K[1], 'app', 'user', 'last', 'before', 'dialogue', 'created_at')
 if known[3] == A[1] then return {known[5], known[4] or ''} end
 if known[3] then
   if known[1] ~= A[2] or known[2] ~= A[3] then return {} end
 elseif A[6] == '1' then
   return {}
 else
-  call('HSET', K[1], 'app', A[2], 'user', A[3], 'created_at', A[4])
+  call('HSET', K[1], 'app', A[2], 'user', A[3], 'created_at', A[4], unpack(A, 10))
 end
 call('HSET', K[1], 'last', A[1], 'before', known[3] or '', 'updated_at', A[4])
 local turn = call('HINCRBY', K[1], 'dialogue', 1)
-if A[5] == '0' then call('PERSIST', K[1]) else call('EXPIRE', K[1], A[5]) end
+local function keep(from, to, seconds)
+  for i = from, to do
+    if seconds == 0 then call('PERSIST', K[i]) else call('EXPIRE', K[i], seconds) end
+  end
+end
+keep(1, 3, tonumber(A[5]))
+keep(6, #K, tonumber(A[5]))
+if A[2] ~= '' then
+  local begun = known[3] and (known[6] .. '000') or A[8]
+  call('ZADD', K[4], A[8], A[7])
+  call('ZADD', K[5], 'NX', begun, A[7])
+  if A[5] ~= '0' then
+    for _, old in ipairs(call('ZRANGEBYSCORE', K[4], '-inf', '(' .. A[9], 'LIMIT', 0, 10)) do
+      call('ZREM', K[4], old)
+      call('ZREM', K[5], old)
+    end
+  end
+  keep(4, 5, 2 * tonumber(A[5]))
+end
 return {tostring(turn), known[3] or ''}

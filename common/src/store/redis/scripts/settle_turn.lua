@@ -1,13 +1,35 @@
--- settle_turn: what was said in a run that is over becomes a turn of its conversation, once.
--- KEYS     1 runs whose turns are to be settled   2 turns of the conversation   3 conversation
--- ARGV     1 run   2 turn, JSON   3 most turns that are kept   4 seconds that they are kept, 0 for ever
--- RETURNS  "SETTLED" | "BEFORE" when it was
+-- settle_turn: what was said in a run that is over becomes a turn of its conversation, once. Of a conversation that is gone
+--          nothing is left: what its last runs have written to it goes, too. Another's of the same id is not touched.
+-- KEYS     1 runs whose turns are to be settled   2 conversation   3 turns   4 ratings   5 the user's by use
+--          6 the user's by begin   7… copies of large variables
+-- ARGV     1 run   2 turn, JSON   3 most turns that are kept   4 seconds that they are kept, 0 for ever   5 app   6 id   7 user
+-- RETURNS  "SETTLED" | "BEFORE" when it was | "GONE" with its conversation
 -- CALLER   store/redis/conversations.rs, settle
 local call, K, A = redis.call, KEYS, ARGV
 if call('SREM', K[1], A[1]) == 0 then return 'BEFORE' end
-call('RPUSH', K[2], A[2])
-call('LTRIM', K[2], -tonumber(A[3]), -1)
-for i = 2, 3 do
-  if A[4] == '0' then call('PERSIST', K[i]) else call('EXPIRE', K[i], A[4]) end
+local known = call('HMGET', K[2], 'last', 'created_at', 'updated_at', 'app', 'user')
+if not known[1] then
+  call('UNLINK', unpack(K, 2, 4))
+  for i = 7, #K do call('UNLINK', K[i]) end
+  return 'GONE'
+end
+if known[4] ~= A[5] or known[5] ~= A[7] then return 'GONE' end
+local surplus = call('RPUSH', K[3], A[2]) - tonumber(A[3])
+for _ = 1, surplus do
+  local is_read, turn = pcall(cjson.decode, call('LPOP', K[3]))
+  if is_read and turn.id then call('HDEL', K[4], turn.id) end
+end
+local function keep(from, to, seconds)
+  for i = from, to do
+    if seconds == 0 then call('PERSIST', K[i]) else call('EXPIRE', K[i], seconds) end
+  end
+end
+keep(2, 4, tonumber(A[4]))
+keep(7, #K, tonumber(A[4]))
+if A[5] ~= '' then
+  -- Of one that waited long, the list may have forgotten the conversation.
+  call('ZADD', K[5], 'NX', known[3] .. '000', A[6])
+  call('ZADD', K[6], 'NX', known[2] .. '000', A[6])
+  keep(5, 6, 2 * tonumber(A[4]))
 end
 return 'SETTLED'

@@ -1,0 +1,157 @@
+//! What workflows and chats share in answering a request that begins a run: streamed, or waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{Clock, SystemClock};
+use tidemill_common::ids::RunId;
+use tidemill_common::machine::run::RunStatus;
+use tidemill_common::store::App;
+use tidemill_common::wire::event::{EventRecord, kind};
+use tokio::time::Instant;
+
+use super::find;
+use super::stream::{Stream, Wanted};
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::events::{After, Follower, News, PING_EVERY, closing};
+use crate::api::projection::Totals;
+use crate::api::record::RunRecord;
+use crate::api::sse;
+use crate::submit::{Submission, SubmitError};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Blocking,
+    Streaming,
+}
+
+impl Mode {
+    /// What a request asks for; blocking when it says nothing.
+    pub(super) fn of(given: Option<&str>) -> Result<Self, ApiError> {
+        match given {
+            None | Some("blocking") => Ok(Self::Blocking),
+            Some("streaming") => Ok(Self::Streaming),
+            Some(_) => Err(ApiError::invalid_param("response_mode must be streaming or blocking")),
+        }
+    }
+}
+
+/// What came of a request.
+pub(super) enum Begun {
+    /// It is answered.
+    Answered(Response),
+    /// The run waits for somebody, as this event says.
+    Paused(RunRecord, EventRecord),
+    /// The run is over, or its end was not waited for.
+    Waited(RunRecord),
+}
+
+/// Begins a run and answers with its stream, or waits for it. However the client leaves, the run goes on. In streaming mode
+/// inputs that do not fit are an event, as on Dify.
+pub(super) async fn begin(
+    state: &ApiState,
+    app: &Arc<App>,
+    mode: Mode,
+    submission: Submission,
+) -> Result<Begun, ApiError> {
+    let submitted = match state.submitter.submit(submission).await {
+        Ok(submitted) => submitted,
+        Err(SubmitError::Inputs { message, .. }) if mode == Mode::Streaming => {
+            return Ok(Begun::Answered(refused(state, &message)));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let lost = || ApiError::unavailable("the store lost the run; try again");
+    let record = find(state, app, submitted.run).await?.ok_or_else(lost)?;
+    match mode {
+        Mode::Streaming => {
+            Stream::answer(state, record, After::Start, Wanted::default()).await.map(Begun::Answered)
+        }
+        Mode::Blocking => {
+            let pause = wait_for_end(state, submitted.run).await;
+            let record = find(state, app, submitted.run).await?.ok_or_else(lost)?;
+            Ok(match pause {
+                Some(pause) if record.status == RunStatus::Paused => Begun::Paused(record, pause),
+                Some(_) | None => Begun::Waited(record),
+            })
+        }
+    }
+}
+
+/// What is told of a run that waits, `told` being its pause as the stream tells it.
+pub(super) fn pause_data(record: &RunRecord, totals: Totals, told: &Json) -> Json {
+    json!({
+        "id": record.id.to_string(),
+        "workflow_id": record.version,
+        "status": record.status.name(),
+        "paused_nodes": told["paused_nodes"],
+        "reasons": told["reasons"],
+        "elapsed_time": record.elapsed(SystemClock.now()),
+        "total_tokens": totals.tokens,
+        "total_steps": totals.steps,
+        "created_at": record.created_at.seconds(),
+    })
+}
+
+/// Inputs that do not fit, as Dify tells it to a streaming client.
+fn refused(state: &ApiState, message: &str) -> Response {
+    let event: Json = json!({"event": "error", "message": message, "status": 500});
+    let frames: [Bytes; 2] = [sse::DIFY_PING, sse::dify(None, &event)];
+    let frames = futures_util::stream::iter(frames);
+    if state.config.compat.error_event_closes_stream {
+        return sse::answer(frames);
+    }
+    sse::answer(frames.chain(pings(state)))
+}
+
+/// Signs of life until the stream was silent for as long as it may be, or the process stops.
+fn pings(state: &ApiState) -> impl futures_util::Stream<Item = Bytes> + use<> {
+    let until = Instant::now() + Duration::from_secs(state.config.scheduler.stream_idle_seconds);
+    futures_util::stream::unfold((state.shutdown.clone(), until), async |(mut shutdown, until)| {
+        let next = (Instant::now() + PING_EVERY).min(until);
+        let is_closing = tokio::select! {
+            () = closing(&mut shutdown) => true,
+            () = tokio::time::sleep_until(next) => false,
+        };
+        (!is_closing && next < until).then_some((sse::DIFY_PING, (shutdown, until)))
+    })
+}
+
+/// Returns when the run is over, or waits for somebody: then with the event that says so. A process that is told to
+/// stop waits nearly as long as it may.
+async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
+    let mut follower = Follower::to_the_end(state, run);
+    let end = async {
+        while let Some(news) = follower.next().await {
+            let News::Entry(entry) = news else { continue };
+            let mut events = entry.events.events();
+            let pause = events.find(|(event, _)| event.kind == kind::GRAPH_RUN_PAUSED);
+            let pause = pause.and_then(|(event, is_last)| event.record(entry.events.id, is_last).ok());
+            if pause.is_some() && is_paused(state, run).await {
+                return pause;
+            }
+        }
+        None
+    };
+    let mut shutdown = state.shutdown.clone();
+    let grace = Duration::from_secs(state.config.scheduler.grace_seconds.saturating_sub(1));
+    let stopped = async {
+        closing(&mut shutdown).await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::select! {
+        pause = end => pause,
+        () = stopped => None,
+    }
+}
+
+/// Whether the run still waits: one that goes on already has an end to wait for.
+async fn is_paused(state: &ApiState, run: RunId) -> bool {
+    let fields = state.store.run_fields(run).await.ok().flatten();
+    fields.is_some_and(|fields| fields.get("status").map(String::as_str) == Some(RunStatus::Paused.name()))
+}

@@ -1,0 +1,74 @@
+//! `POST /v1/messages/{id}/feedbacks`: what a user says of an answer. `GET /v1/messages/{id}/suggested`: nothing is suggested
+//! here, and that is said as Dify says it where the feature is off.
+
+use axum::extract::State;
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
+use tidemill_common::limits::FEEDBACK_CHARS_MAX;
+use tidemill_common::store::{App, Rated, Rating};
+
+use super::theirs::Theirs;
+use super::{check_chat, user_in, user_of};
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::request::{Body, IdInPath, Params, take_text};
+
+/// Keeps a rating with its message, or takes it back.
+///
+/// # Errors
+/// 400 for what does not fit, 404 for a message that is not there or somebody else's.
+pub async fn rate(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    id: IdInPath,
+    body: Body,
+) -> Result<JsonBody<Json>, ApiError> {
+    let mut map = body.dify_object()?;
+    let user = user_of(&map)?;
+    let rating = take_text(&mut map, "rating")?;
+    let content = take_text(&mut map, "content")?;
+    if rating.as_deref().is_some_and(|rating| !matches!(rating, "like" | "dislike")) {
+        return Err(ApiError::invalid_param("rating must be like, dislike or null"));
+    }
+    if content.as_ref().is_some_and(|content| content.chars().count() > FEEDBACK_CHARS_MAX) {
+        let message = format!("content must have at most {FEEDBACK_CHARS_MAX} characters");
+        return Err(ApiError::invalid_param(message));
+    }
+    let (message, theirs) = find(&state, &app, &user, &id).await?;
+    let at = state.store.time().await?.millis();
+    let rating = rating.map(|rating| json!({"rating": rating, "content": content, "at": at}).to_string());
+    let rating = Rating { conversation: theirs.of, message, rating };
+    match state.store.rate_message(&rating).await? {
+        Rated::Done => Ok(JsonBody(json!({"result": "success"}))),
+        Rated::Absent => Err(ApiError::invalid_param("rating cannot be None when feedback not exists")),
+        Rated::Unknown => Err(gone()),
+    }
+}
+
+/// Says that questions are not suggested.
+///
+/// # Errors
+/// Always: 400, or 404 for a message that is not there or somebody else's.
+pub async fn suggested(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    id: IdInPath,
+    params: Params,
+) -> Result<JsonBody<Json>, ApiError> {
+    let user = user_in(&params)?;
+    check_chat(&app)?;
+    find(&state, &app, user, &id).await?;
+    Err(ApiError::bad_request("Suggested Questions Is Disabled."))
+}
+
+async fn find(state: &ApiState, app: &App, user: &str, id: &IdInPath) -> Result<(RunId, Theirs), ApiError> {
+    let message = id.run().map_err(|_| gone())?;
+    let theirs = Theirs::of_message(state, app, user, message).await?;
+    Ok((message, theirs.ok_or_else(gone)?))
+}
+
+fn gone() -> ApiError {
+    ApiError::not_found("Message Not Exists.")
+}

@@ -1,0 +1,142 @@
+//! A conversation of the caller: of the app that the key opens, and of the user that the request names. Another user's is not
+//! found.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::limits::CONVERSATION_TURNS_MAX;
+use tidemill_common::store::{App, ConversationRef, ConversationsBy, ListConversations};
+use tidemill_common::wire::commit::conversation_copies;
+
+use super::find;
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::graphs::Known;
+use crate::api::record::RunRecord;
+use crate::turns::{SettleError, in_order};
+
+/// Conversations of a user that are looked through for a message whose run is gone.
+const LOOKED_THROUGH_MAX: usize = 200;
+/// The ids of messages are made by clocks that may be off by this much, in ms.
+const CLOCKS_APART_MS: i64 = 600_000;
+
+pub(super) struct Theirs {
+    pub(super) of: ConversationRef,
+    /// The fields of its hash.
+    pub(super) fields: HashMap<String, String>,
+    /// The workflow that the app has now.
+    pub(super) known: Arc<Known>,
+}
+
+impl Theirs {
+    /// The conversation, or 404 in Dify's words.
+    pub(super) async fn get(state: &ApiState, app: &App, user: &str, id: &str) -> Result<Self, ApiError> {
+        Self::find(state, app, user, id).await?.ok_or_else(gone)
+    }
+
+    async fn find(state: &ApiState, app: &App, user: &str, id: &str) -> Result<Option<Self>, ApiError> {
+        let id = spelled(id);
+        let Ok(shard) = state.submitter.shard_of_conversation(&id).await else { return Ok(None) };
+        let fields = state.store.conversation(shard, &id).await?;
+        let is = |name: &str, value: &str| fields.get(name).is_some_and(|known| known == value);
+        if !is("app", &app.id) || !is("user", user) {
+            return Ok(None);
+        }
+        let known = state.graphs.of_document(&app.version, &app.document)?;
+        let copies = conversation_copies(&known.graph, &id);
+        let of = ConversationRef { shard, id, app: app.id.clone(), user: user.to_string(), copies };
+        Ok(Some(Self { of, fields, known }))
+    }
+
+    /// The conversation of a message: its run says, or, when that is gone, the conversations that the user had then do.
+    pub(super) async fn of_message(
+        state: &ApiState,
+        app: &App,
+        user: &str,
+        message: RunId,
+    ) -> Result<Option<Self>, ApiError> {
+        if let Some(record) = find(state, app, message).await? {
+            let id = record.conversation_id.filter(|_| record.user == user);
+            return match id {
+                Some(id) => Self::find(state, app, user, &id).await,
+                None => Ok(None),
+            };
+        }
+        for id in lived_then(state, app, user, message).await? {
+            if let Some(theirs) = Self::find(state, app, user, &id).await? {
+                let id = message.to_string();
+                if theirs.turns(state).await?.iter().any(|turn| turn["id"] == id.as_str()) {
+                    return Ok(Some(theirs));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was said, in the order in which it was asked.
+    pub(super) async fn turns(&self, state: &ApiState) -> Result<Vec<Json>, ApiError> {
+        let turns = state.store.turns(self.of.shard, &self.of.id, CONVERSATION_TURNS_MAX).await?;
+        Ok(in_order(&turns))
+    }
+
+    /// The newest runs, oldest first.
+    pub(super) fn newest_runs(&self) -> impl Iterator<Item = RunId> {
+        ["before", "last"].into_iter().filter_map(|name| self.fields.get(name)?.parse().ok())
+    }
+
+    /// Makes turns of the newest runs that are over, and answers the records of those that are not.
+    pub(super) async fn settle(&self, state: &ApiState, app: &App) -> Result<Vec<RunRecord>, ApiError> {
+        let mut under_way = Vec::new();
+        for run in self.newest_runs() {
+            let Some(record) = find(state, app, run).await? else { continue };
+            if !record.status.is_over() {
+                under_way.push(record);
+                continue;
+            }
+            match state.submitter.settle_turn(run).await {
+                Err(SettleError::Store(error)) => return Err(error.into()),
+                // What cannot be read is left out, as the conversation does without it.
+                Ok(()) | Err(SettleError::Graph(_) | SettleError::Unreadable(_)) => {}
+            }
+        }
+        Ok(under_way)
+    }
+}
+
+/// An id as it is kept: a UUID in small letters, others as they are.
+pub(super) fn spelled(id: &str) -> String {
+    if uuid::Uuid::try_parse(id).is_ok() { id.to_ascii_lowercase() } else { id.to_string() }
+}
+
+/// The error for a conversation that is not there, or somebody else's.
+pub(super) fn gone() -> ApiError {
+    ApiError::not_found("Conversation Not Exists.")
+}
+
+/// Conversations of a user on the shard of a message that had begun, and were used again later.
+async fn lived_then(
+    state: &ApiState,
+    app: &App,
+    user: &str,
+    message: RunId,
+) -> Result<Vec<String>, ApiError> {
+    let query = ListConversations {
+        app: app.id.clone(),
+        user: user.to_string(),
+        by: ConversationsBy::Use,
+        newest_first: true,
+        after: None,
+        limit: LOOKED_THROUGH_MAX,
+    };
+    let said_at = message.uuid().get_timestamp().map_or(0, |at| at.to_unix().0.cast_signed() * 1000);
+    let lived = |shard: ShardId, fields: &HashMap<String, String>| {
+        let at = |name: &str| fields.get(name).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+        shard == message.shard()
+            && at("created_at") <= said_at + CLOCKS_APART_MS
+            && at("updated_at") >= said_at - CLOCKS_APART_MS
+    };
+    let found = state.store.conversations(&query).await?.unwrap_or_default();
+    Ok(found.into_iter().filter(|it| lived(it.shard, &it.fields)).map(|it| it.id).collect())
+}

@@ -1,0 +1,159 @@
+//! `GET /v1/conversations/{id}/variables` and `PUT …/variables/{variable}`: the conversation variables that the app's
+//! workflow defines, with the values that the conversation keeps.
+//!
+//! Who sets a variable while a run is under way: that run was told the values when it was asked, and goes on with them; what
+//! it writes later counts, as the last word. Others see what was set.
+
+use std::collections::HashMap;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json as JsonBody};
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::DocumentVariable;
+use tidemill_common::store::ConversationChange;
+use tidemill_common::value::{Segment, SegmentType, infer_type, pyrepr};
+use tidemill_common::wire::commit::{conversation_field, conversation_value};
+
+use super::theirs::{Theirs, gone};
+use super::{check_chat, given, limit_in, user_in, user_of};
+use crate::api::ApiState;
+use crate::api::auth::CallingApp;
+use crate::api::error::ApiError;
+use crate::api::request::{Body, IdInPath, Params};
+use crate::submit::conversation::{fitting, kept_value};
+
+/// Longest name to filter by, in characters (Dify's).
+const NAME_CHARS_MAX: usize = 255;
+
+/// Variables of a conversation, in the order of the workflow.
+///
+/// # Errors
+/// 400 for parameters that are missing or do not fit, 404 for a conversation that is not there or somebody else's, and for
+/// a `last_id` that is none of its variables.
+pub async fn list(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    id: IdInPath,
+    params: Params,
+) -> Result<JsonBody<Json>, ApiError> {
+    check_chat(&app)?;
+    let (user, limit) = (user_in(&params)?, limit_in(&params)?);
+    let name = params.get("variable_name");
+    name.map_or(Ok(()), check_name)?;
+    let theirs = Theirs::get(&state, &app, user, &id.0).await?;
+    let defined = theirs.known.graph.conversation.iter();
+    let defined: Vec<&DocumentVariable> =
+        defined.filter(|variable| name.is_none_or(|name| *variable.name == *name)).collect();
+    let begin = match given(&params, "last_id") {
+        None => 0,
+        Some(last) => {
+            let place = defined.iter().position(|variable| id_of(variable).eq_ignore_ascii_case(last));
+            1 + place.ok_or_else(no_variable)?
+        }
+    };
+    let mut data = Vec::new();
+    for variable in defined.iter().skip(begin).take(limit) {
+        let of = &theirs.of;
+        let kept = kept_value(&*state.store, of.shard, &of.id, variable, &theirs.fields).await?;
+        data.push(shown(variable, kept.as_ref().unwrap_or(&variable.value), &theirs.fields));
+    }
+    let has_more = defined.len() > begin + limit;
+    Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
+}
+
+/// Sets a variable of a conversation.
+///
+/// # Errors
+/// 400 for a value that does not fit, 404 for a conversation that is not there or somebody else's, or has no such variable.
+pub async fn set(
+    State(state): State<ApiState>,
+    Extension(CallingApp(app)): Extension<CallingApp>,
+    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
+    body: Body,
+) -> Result<JsonBody<Json>, ApiError> {
+    let Ok(Path((id, variable_id))) = path else { return Err(gone()) };
+    let mut map = body.dify_object()?;
+    let user = user_of(&map)?;
+    check_chat(&app)?;
+    let value = map.remove("value").ok_or_else(|| ApiError::invalid_param("value is required"))?;
+    let mut theirs = Theirs::get(&state, &app, &user, &id).await?;
+    let known = theirs.known.clone();
+    let mut defined = known.graph.conversation.iter();
+    let variable = defined.find(|variable| id_of(variable).eq_ignore_ascii_case(&variable_id));
+    let variable = variable.ok_or_else(no_variable)?;
+    let segment = fitting(variable, &value).ok_or_else(|| mismatch(variable, &value))?;
+    let (size, max) = (value.to_string().len(), state.config.run.variable_bytes_max);
+    if size > max {
+        let message = format!("variable size {size} exceeds limit {max} (run.variable_bytes_max)");
+        return Err(ApiError::invalid_param(message));
+    }
+    let now = state.store.time().await?;
+    let inline_bytes_max = state.config.run.inline_bytes_max;
+    let (text, copy) = conversation_value(&theirs.of.id, &variable.name, segment.clone(), inline_bytes_max);
+    let fields =
+        vec![(conversation_field(&variable.name), text), (set_field(variable), now.millis().to_string())];
+    theirs.fields.extend(fields.iter().cloned());
+    let conversation = theirs.of.clone();
+    let change = ConversationChange { conversation, fields, copy: Some(copy), used_at: None };
+    if !state.store.change_conversation(&change).await? {
+        return Err(gone());
+    }
+    Ok(JsonBody(shown(variable, &segment, &theirs.fields)))
+}
+
+/// The field that says when a variable was set from outside, ms.
+fn set_field(variable: &DocumentVariable) -> String {
+    format!("t:{}", variable.name)
+}
+
+/// The id that the file gives a variable, or one that follows from its name.
+fn id_of(variable: &DocumentVariable) -> String {
+    if !variable.id.is_empty() {
+        return variable.id.clone();
+    }
+    let name = format!("conversation variable {}", variable.name);
+    uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).to_string()
+}
+
+fn shown(variable: &DocumentVariable, value: &Segment, fields: &HashMap<String, String>) -> Json {
+    let ms = |name: &str| fields.get(name).and_then(|at| at.parse::<i64>().ok());
+    let began = ms("created_at");
+    // When a run wrote it is not kept by itself: with the conversation's last message, or before.
+    let is_kept = fields.contains_key(&conversation_field(&variable.name));
+    let written = if is_kept { ms("updated_at").max(ms(&set_field(variable))) } else { began };
+    json!({
+        "id": id_of(variable),
+        "name": variable.name,
+        "value_type": variable.value.ty.exposed_name(),
+        // Text, as Python writes the value (Dify).
+        "value": pyrepr::str_of(&value.value),
+        "description": variable.description,
+        "created_at": began.map(|ms| ms / 1000),
+        "updated_at": written.map(|ms| ms / 1000),
+    })
+}
+
+fn no_variable() -> ApiError {
+    ApiError::not_found("Conversation Variable Not Exists.")
+}
+
+fn mismatch(variable: &DocumentVariable, value: &Json) -> ApiError {
+    let expected = match variable.value.ty {
+        SegmentType::Integer => "number",
+        other => other.name(),
+    };
+    let (name, got) = (&variable.name, infer_type(value));
+    ApiError::bad_request(format!("Type mismatch: variable '{name}' expects {expected}, but got {got} type"))
+}
+
+/// What Dify lets one filter by.
+fn check_name(name: &str) -> Result<(), ApiError> {
+    let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(fits) {
+        let message = format!(
+            "variable_name must have 1 to {NAME_CHARS_MAX} letters, numbers, hyphens (-), underscores (_) and periods (.)"
+        );
+        return Err(ApiError::invalid_param(message));
+    }
+    Ok(())
+}
