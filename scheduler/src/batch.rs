@@ -33,7 +33,7 @@ impl Input {
     /// The run it is about; none when it names none.
     pub fn run(&self) -> Option<RunId> {
         match self {
-            Self::Fact(fact) => fact.run.parse().ok(),
+            Self::Fact(fact) => fact.run.as_ref().ok().copied(),
             Self::Timer(member) => timer_run(member),
             Self::Lost(run, _) => Some(*run),
         }
@@ -217,7 +217,7 @@ fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now
 
 fn give_up(batch: &mut Batch, input: &Input, reason: &str) {
     let (what, run, content) = match input {
-        Input::Fact(fact) => ("fact", fact.run.clone(), format!("{} {}", fact.kind, fact.body)),
+        Input::Fact(fact) => ("fact", fact.run_text(), format!("{} {}", fact.kind, fact.body)),
         Input::Timer(member) => {
             batch.commit.timers_cleared.push(member.clone());
             ("timer", String::new(), member.clone())

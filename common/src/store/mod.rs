@@ -18,6 +18,7 @@ pub mod redis;
 mod step;
 mod trigger;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -413,12 +414,30 @@ pub trait Runs: Send + Sync {
 pub struct RawFact {
     /// Its id.
     pub entry: EntryId,
-    /// Its kind.
-    pub kind: String,
-    /// Its run, as written.
-    pub run: String,
+    /// Its kind; of one of ours nothing is copied.
+    pub kind: Cow<'static, str>,
+    /// Its run; as written, if that is none.
+    pub run: Result<RunId, String>,
     /// Its body.
     pub body: String,
+}
+
+impl RawFact {
+    /// An entry from its fields as they are written.
+    pub fn read(entry: EntryId, kind: &str, run: &str, body: String) -> Self {
+        let known = crate::wire::fact::kind::ALL.into_iter().find(|known| *known == kind);
+        Self {
+            entry,
+            kind: known.map_or_else(|| Cow::Owned(kind.to_string()), Cow::Borrowed),
+            run: run.parse().map_err(|_| run.to_string()),
+            body,
+        }
+    }
+
+    /// Its run, as written.
+    pub fn run_text(&self) -> String {
+        self.run.as_ref().map_or_else(Clone::clone, RunId::to_string)
+    }
 }
 
 /// How much memory the store uses.

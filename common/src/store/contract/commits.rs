@@ -115,7 +115,7 @@ pub(super) async fn a_bounded_step_goes_on_by_a_fact(s: Subject) -> Outcome {
     owning.write(vec![RunWrite { go_on: true, ..write(1) }]).await?;
     let facts = s.facts().await?;
     same("one fact more", facts.len(), before + 1)?;
-    let last = facts.last().map(|fact| (fact.kind.as_str(), fact.run.clone()));
+    let last = facts.last().map(|fact| (&*fact.kind, fact.run_text()));
     same("at the end of the inbox", last, Some((kind::CONTINUE, run_id(1).to_string())))
 }
 

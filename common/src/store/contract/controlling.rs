@@ -26,7 +26,7 @@ pub(super) async fn commands_need_a_run_that_is_not_over(s: Subject) -> Outcome 
     s.create(1).await?;
     same("a run that has not begun", stop(1).await?, Sent::Accepted)?;
     let last = s.facts().await?.pop();
-    let told = last.map(|fact| (fact.kind, fact.run, fact.body));
+    let told = last.map(|fact| (fact.kind.to_string(), fact.run_text(), fact.body));
     let expected = (kind::STOP.to_string(), run_id(1).to_string(), "{\"reason\":\"enough\"}".to_string());
     same("its fact", told, Some(expected))?;
     same("without a key it is another one", stop(1).await?, Sent::Accepted)?;

@@ -13,7 +13,7 @@ pub(super) async fn facts_are_read_in_order_from_a_cursor(s: Subject) -> Outcome
     s.report(2, &["3"]).await?;
     let mut reader = s.store().reader(SHARD).await?;
     let first = reader.read(EntryId::ZERO, 2, NOW).await?;
-    let told: Vec<_> = first.iter().map(|f| (f.run.clone(), f.kind.as_str(), f.body.as_str())).collect();
+    let told: Vec<_> = first.iter().map(|f| (f.run_text(), &*f.kind, f.body.as_str())).collect();
     let run = run_id(1).to_string();
     same("the first two", told, vec![(run.clone(), kind::STARTED, "1"), (run, kind::STARTED, "2")])?;
     let rest = reader.read(first[1].entry, 10, NOW).await?;

@@ -83,8 +83,8 @@ pub(super) async fn a_job_is_completed_once(s: Subject) -> Outcome {
     let other = s.store().complete(SHARD, QUEUE, "w2", &[result(entries[1], 1)]).await?;
     same("by another worker", other, vec![Accepted::NotYours])?;
     let facts = s.facts().await?;
-    let told: Vec<_> = facts[before..].iter().map(|f| (f.kind.as_str(), &f.run, f.body.as_str())).collect();
-    same("its fact", told, vec![(kind::DONE, &run_id(1).to_string(), "{\"delivery\":1}")])?;
+    let told: Vec<_> = facts[before..].iter().map(|f| (&*f.kind, f.run_text(), f.body.as_str())).collect();
+    same("its fact", told, vec![(kind::DONE, run_id(1).to_string(), "{\"delivery\":1}")])?;
     let lost = s.store().heartbeat(SHARD, QUEUE, "w", &entries).await?;
     same("the job is gone", lost, vec![entries[0]])
 }

@@ -22,7 +22,7 @@ pub(super) async fn a_run_is_created_once(s: Subject) -> Outcome {
         same(name, fields.get(*name), Some(text))?;
     }
     let facts = s.facts().await?;
-    let told: Vec<_> = facts.iter().map(|f| (f.kind.as_str(), f.run.clone(), f.body.as_str())).collect();
+    let told: Vec<_> = facts.iter().map(|f| (&*f.kind, f.run_text(), f.body.as_str())).collect();
     same("facts", told, vec![(kind::START, new.id.to_string(), new.start.as_str())])?;
     same("the graph", store.graph(SHARD, GRAPH).await?, Some(new.graph.1.clone()))?;
     same("another graph", store.load_graph(SHARD, "none").await?, None)?;

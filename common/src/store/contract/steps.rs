@@ -34,7 +34,7 @@ pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome
     same("once more", record("\"b\"").await?, StepKept::Kept)?;
     let facts = s.facts().await?;
     same("one fact tells of it", facts.len() - before, 1)?;
-    same("of its kind", facts.last().map(|fact| fact.kind.as_str()), Some(kind::STEP))?;
+    same("of its kind", facts.last().map(|fact| &*fact.kind), Some(kind::STEP))?;
     let known = store.begin_step(&of, "llm:1", false).await?;
     same("the first result stands", known, StepBegin::Known("\"a\"".into()))?;
     same("another step is another", store.begin_step(&of, "llm:2", false).await?, begins(1, false))

@@ -143,14 +143,7 @@ impl Shard {
 
     pub(super) fn facts(&self, after: EntryId, count: usize) -> Vec<RawFact> {
         let facts = self.inbox.after(after).take(count);
-        facts
-            .map(|(entry, m)| RawFact {
-                entry,
-                kind: m.kind.clone(),
-                run: m.run.clone(),
-                body: m.body.clone(),
-            })
-            .collect()
+        facts.map(|(entry, m)| RawFact::read(entry, &m.kind, &m.run, m.body.clone())).collect()
     }
 
     /// The lease's holder, as long as it holds.

@@ -462,7 +462,8 @@ impl JobReader for StreamReader {
                 of = wanted.iter().find(named).map(|wanted| (stream.to_owned(), wanted));
             }
             let Some((_, (shard, queue))) = &of else { return };
-            jobs.push(Delivered { shard: *shard, queue: queue.clone(), entry, number: 1, run, body });
+            let (shard, queue, run, body) = (*shard, queue.clone(), run.into_owned(), body.into_owned());
+            jobs.push(Delivered { shard, queue, entry, number: 1, run, body });
         });
         whole.ok_or_else(|| unexpected(DOING, "no streams"))?;
         Ok(jobs)

@@ -424,7 +424,7 @@ impl FactReader for InboxReader {
         let mut replies = answer.and_then(Replies::checked).map_err(|e| self.connector.error(DOING, &e))?;
         let mut facts = Vec::new();
         let whole = entries(&mut replies, ["kind", "run", "fact"], |_, entry, [kind, run, body]| {
-            facts.push(RawFact { entry, kind, run, body });
+            facts.push(RawFact::read(entry, &kind, &run, body.into_owned()));
         });
         whole.ok_or_else(|| unexpected(DOING, "no streams"))?;
         Ok(facts)

@@ -1,14 +1,16 @@
 //! Entries of streams, as XREAD and XREADGROUP tell them: `[[stream, [[id, [field, value, …]], …]], …]`.
 
+use std::borrow::Cow;
+
 use super::Replies;
 use crate::ids::EntryId;
 
 /// Hands on each entry with its stream and the values of the named fields; what an entry lacks is empty. Entries without
 /// fields, which are gone, and fields of other names are passed over. None when the reply is something else.
-pub(in crate::store::redis) fn entries<const N: usize>(
-    replies: &mut Replies<'_>,
+pub(in crate::store::redis) fn entries<'a, const N: usize>(
+    replies: &mut Replies<'a>,
     names: [&str; N],
-    mut each: impl FnMut(&str, EntryId, [String; N]),
+    mut each: impl FnMut(&str, EntryId, [Cow<'a, str>; N]),
 ) -> Option<()> {
     for _ in 0..replies.list()? {
         replies.list().filter(|parts| *parts == 2)?;
@@ -17,11 +19,11 @@ pub(in crate::store::redis) fn entries<const N: usize>(
             replies.list().filter(|parts| *parts == 2)?;
             let id = replies.text()?.parse().ok();
             let words = replies.list()?;
-            let mut values = [const { String::new() }; N];
+            let mut values = [const { Cow::Borrowed("") }; N];
             for _ in 0..words / 2 {
                 let (name, value) = (replies.text()?, replies.text()?);
                 if let Some(at) = names.iter().position(|known| *known == name) {
-                    values[at] = value.into_owned();
+                    values[at] = value;
                 }
             }
             if let Some(id) = id
@@ -43,7 +45,7 @@ mod tests {
         let text = "*2\r\n*2\r\n$1\r\na\r\n*2\r\n*2\r\n$3\r\n5-1\r\n*4\r\n$1\r\ny\r\n$1\r\n1\r\n$1\r\nz\r\n$1\r\n2\r\n\
                     *2\r\n$3\r\n5-2\r\n*-1\r\n*2\r\n$1\r\nb\r\n*1\r\n*2\r\n$3\r\n6-0\r\n*2\r\n$1\r\nx\r\n$1\r\n3\r\n";
         let mut found = Vec::new();
-        let each = |stream: &str, id: EntryId, values: [String; 2]| {
+        let each = |stream: &str, id: EntryId, values: [Cow<'_, str>; 2]| {
             found.push(format!("{stream} {id} {values:?}"));
         };
         assert_eq!(entries(&mut Replies::new(text.as_bytes()), ["x", "y"], each), Some(()));
