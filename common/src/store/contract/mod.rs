@@ -3,6 +3,7 @@
 //! The cases assert what the traits promise and no more, so that they hold for memory and for Redis, for a clock
 //! that is moved and for one that must be waited for ([`Control`]).
 
+mod cataloguing;
 mod claims;
 mod commits;
 mod controlling;
@@ -162,6 +163,11 @@ cases! {
     conversing::{
         runs_enter_a_conversation_one_behind_the_other,
         the_turn_of_a_run_that_has_ended_is_kept_once,
+    },
+    cataloguing::{
+        an_entry_is_kept_whole_and_changed_by_who_has_seen_it,
+        the_version_tells_of_each_change,
+        there_is_a_default_profile_while_there_are_profiles,
     },
     steps::{
         a_step_is_recorded_once_with_its_fact,

@@ -4,6 +4,7 @@
 
 use crate::ids::{BlobId, RunId, ShardId};
 use crate::machine::run::RunStatus;
+use crate::store::CatalogKind;
 
 /// The consumer group of every jobs stream.
 pub const GROUP: &str = "workers";
@@ -45,7 +46,7 @@ impl Keys {
 
     // ---- the namespace
 
-    /// hash: `v`, `shards`, `shards_first`, `form_secret`
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `catalog`, `default_profile`
     pub fn meta(&self) -> String {
         self.global("meta")
     }
@@ -76,6 +77,20 @@ impl Keys {
     /// set: ids of triggers
     pub fn triggers(&self) -> String {
         self.global("triggers")
+    }
+    /// hash: a provider or a profile
+    pub fn entry(&self, kind: CatalogKind, id: &str) -> String {
+        match kind {
+            CatalogKind::Provider => self.global(&format!("provider:{id}")),
+            CatalogKind::Profile => self.global(&format!("profile:{id}")),
+        }
+    }
+    /// set: ids of providers, or of profiles
+    pub fn entries(&self, kind: CatalogKind) -> String {
+        match kind {
+            CatalogKind::Provider => self.global("providers"),
+            CatalogKind::Profile => self.global("profiles"),
+        }
     }
     /// Limits of models. `level`, hash: how much of its bounds is left, until when it rests. `calls`, zset: calls under way
     /// by the end of their lease. `queue`, zset: calls that wait by when they are due. `refused`, string: how often a call
