@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value as Json;
-use tidemill_common::providers::secrets::MASK;
 use tidemill_common::providers::table_in;
 use tidemill_common::value::JsonMap;
 
@@ -42,18 +41,18 @@ pub(super) struct AddArgs {
     /// A file to take it from: TOML (.toml, the table itself or the settings that have it), JSON or YAML; flags win
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Take the place of the one that is there
+    /// Change the one that is there; what is not named stays as it is, its key too
+    #[arg(long, conflicts_with = "replace")]
+    update: bool,
+    /// Take the place of the one that is there, if there is one
     #[arg(long)]
-    pub(super) replace: bool,
+    replace: bool,
     /// The workers' environment variable that holds the key
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["api_key_stdin", "keep_key"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "api_key_stdin")]
     api_key_env: Option<String>,
     /// Read the key from standard input; a terminal is asked for it
-    #[arg(long, conflicts_with = "keep_key")]
+    #[arg(long)]
     api_key_stdin: bool,
-    /// Keep the key of the one that is replaced
-    #[arg(long, requires = "replace")]
-    keep_key: bool,
 }
 
 /// How a kind is called, and where its key stands.
@@ -73,8 +72,22 @@ pub(super) const PROFILE: Kind =
     Kind { one: "profile", many: "profiles", key: "apiKey", key_env: "apiKeyEnv" };
 
 impl AddArgs {
-    /// What the file says, if there is one.
-    pub(super) fn table(&self, kind: Kind) -> Result<JsonMap, Error> {
+    /// What is there, if it is to be changed, and over it what the file says, if there is one.
+    pub(super) async fn table(&self, kind: Kind, common: &Common) -> Result<JsonMap, Error> {
+        let mut table = JsonMap::new();
+        if self.update
+            && let Json::Object(there) = common.client()?.entry(kind.many, &self.id).await?
+        {
+            table = there;
+        }
+        let of_file = self.of_file(kind)?;
+        let names_key = Self::has_key(kind, &of_file);
+        table.retain(|name, _| !names_key || ![kind.key, kind.key_env].contains(&name.as_str()));
+        table.extend(of_file);
+        Ok(table)
+    }
+
+    fn of_file(&self, kind: Kind) -> Result<JsonMap, Error> {
         let Some(path) = &self.file else { return Ok(JsonMap::new()) };
         let wrong = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -99,8 +112,6 @@ impl AddArgs {
         let asked = wanted && console.can_ask() && !Self::has_key(kind, table);
         let (name, value) = if let Some(variable) = &self.api_key_env {
             (kind.key_env, variable.clone())
-        } else if self.keep_key {
-            (kind.key, MASK.to_owned())
         } else if self.api_key_stdin || asked {
             (kind.key, self.read_key(console).await?)
         } else {
@@ -134,7 +145,10 @@ impl AddArgs {
         console: &mut Console,
     ) -> Result<Exit, Error> {
         table.insert("id".into(), self.id.as_str().into());
-        let kept = common.client()?.keep(kind.many, &self.id, &Json::Object(table), self.replace).await?;
+        let kept = common
+            .client()?
+            .keep(kind.many, &self.id, &Json::Object(table), self.replace || self.update)
+            .await?;
         for warning in kept["warnings"].as_array().into_iter().flatten() {
             console.note(format_args!("warning: {}", text(warning)));
         }

@@ -98,7 +98,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             default,
             common,
         } => {
-            let mut table = add.table(PROFILE)?;
+            let mut table = add.table(PROFILE, common).await?;
             catalog::put(&mut table, "provider", provider.as_deref());
             catalog::put(&mut table, "model", model.as_deref());
             catalog::put(&mut table, "name", name.as_deref());

@@ -79,7 +79,7 @@ enum Verb {
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
         Verb::Add { add, kind, base_url, api_version, models, embedding_models, common } => {
-            let mut table = add.table(PROVIDER)?;
+            let mut table = add.table(PROVIDER, common).await?;
             catalog::put(&mut table, "kind", kind.as_deref());
             catalog::put(&mut table, "base_url", base_url.as_deref());
             catalog::put(&mut table, "api_version", api_version.as_deref());

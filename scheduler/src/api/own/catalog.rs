@@ -170,7 +170,7 @@ fn unknown(kind: CatalogKind, id: &str) -> ApiError {
 }
 
 fn exists(kind: CatalogKind, id: &str) -> ApiError {
-    let message = format!("there is a {} {id}: PUT (--replace) takes its place", kind.name());
+    let message = format!("there is a {} {id}: PUT changes it (--update, --replace)", kind.name());
     ApiError::new(StatusCode::CONFLICT, "already_exists", message)
 }
 

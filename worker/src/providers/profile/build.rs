@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use sha2::{Digest, Sha256};
 use tidemill_common::providers::check::{self, base_url, headers, pricing, sendable};
 use tidemill_common::providers::{
