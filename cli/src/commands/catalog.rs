@@ -255,3 +255,62 @@ pub(super) fn put(table: &mut JsonMap, name: &str, value: Option<impl Into<Json>
 pub(super) fn object<'a>(table: &'a mut JsonMap, name: &str) -> Option<&'a mut JsonMap> {
     table.entry(name).or_insert_with(|| Json::Object(JsonMap::new())).as_object_mut()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::console::tests::{captured, captured_with};
+
+    fn add(api_key_env: Option<&str>, api_key_stdin: bool) -> AddArgs {
+        let api_key_env = api_key_env.map(Into::into);
+        AddArgs { id: "p".into(), file: None, update: false, replace: false, api_key_env, api_key_stdin }
+    }
+
+    #[tokio::test]
+    async fn a_key_comes_from_a_variable_a_prompt_or_not_at_all_and_takes_the_place_of_others() {
+        for (add, table, wanted, typed, expected) in [
+            (add(Some("E"), false), json!({"api_key": "***"}), true, &[][..], json!({"api_key_env": "E"})),
+            (add(None, true), json!({"api_key_env": "E"}), false, &[" sk-1 "], json!({"api_key": "sk-1"})),
+            (add(None, false), json!({}), true, &["sk-2"], json!({"api_key": "sk-2"})),
+            (add(None, false), json!({"api_key_env": "E"}), true, &["x"], json!({"api_key_env": "E"})),
+            (add(None, false), json!({}), false, &["x"], json!({})),
+        ] {
+            let mut object = table.as_object().cloned().expect("an object");
+            let (mut console, out, err) = captured_with(typed);
+            add.put_key(PROVIDER, &mut object, wanted, &mut console).await.expect("a key");
+            assert_eq!(Json::Object(object), expected, "{table}");
+            assert!(!out.text().contains("sk-") && !err.text().contains("sk-"));
+        }
+        let (mut console, _, _) = captured_with(&[""]);
+        let refused = add(None, true).put_key(PROVIDER, &mut JsonMap::new(), true, &mut console).await;
+        assert!(refused.expect_err("no key").to_string().contains("--api-key-env"));
+        let (mut console, _, _) = captured();
+        let mut object = JsonMap::new();
+        add(None, false).put_key(PROVIDER, &mut object, true, &mut console).await.expect("nobody to ask");
+        assert!(object.is_empty());
+    }
+
+    #[test]
+    fn a_file_is_the_table_or_has_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("writes");
+            AddArgs { file: Some(path), ..add(None, false) }.of_file(PROVIDER)
+        };
+        let table = json!({"kind": "ollama", "max_retries": 1});
+        for (name, text) in [
+            ("a.toml", "kind = \"ollama\"\nmax_retries = 1\n"),
+            ("b.toml", "[providers.p]\nkind = \"ollama\"\nmax_retries = 1\n[providers.q]\n"),
+            ("c.yml", "kind: ollama\nmax_retries: 1\n"),
+            ("d.json", "{\"providers\": {\"p\": {\"kind\": \"ollama\", \"max_retries\": 1}}}"),
+        ] {
+            assert_eq!(Json::Object(read(name, text).expect("a table")), table, "{name}");
+        }
+        let error = read("e.toml", "[providers.other]\n").expect_err("another one").to_string();
+        assert!(error.contains("e.toml: it has no table [providers.p]"), "{error}");
+        assert!(read("f.toml", "kind =").is_err() && read("g.json", "[]").is_err());
+    }
+}

@@ -109,8 +109,11 @@ impl ProfileConfig {
                 return Err(format!("Profile provider {refused} is not supported: {}", there_are()));
             }
             shouted if is_shouted(shouted) => {
-                let meant = nearest(shouted, PROFILE_PROVIDERS.iter().copied());
-                let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+                let small = PROFILE_PROVIDERS.map(str::to_lowercase);
+                let meant = nearest(shouted, small.iter().map(String::as_str));
+                let meant = small.iter().position(|name| Some(name.as_str()) == meant);
+                let meant =
+                    meant.map(|at| format!("did you mean {}? ", PROFILE_PROVIDERS[at])).unwrap_or_default();
                 return Err(format!("Profile provider {shouted} is unknown: {meant}{}", there_are()));
             }
             _ => Over::Named,
