@@ -155,7 +155,7 @@ impl AddArgs {
         if common.json {
             json::whole(&kept, console)?;
         } else {
-            console.note(format_args!("{} {} is kept, as version {}", kind.one, self.id, kept["version"]));
+            console.note(format_args!("{} {} is kept", kind.one, self.id));
         }
         Ok(Exit::Succeeded)
     }
@@ -219,6 +219,11 @@ pub(super) async fn forget(
     common.client()?.forget(kind.many, id, force).await?;
     console.note(format_args!("{} {id} is forgotten", kind.one));
     Ok(Exit::Succeeded)
+}
+
+/// When an entry was changed.
+pub(super) fn changed(entry: &Json) -> String {
+    entry["updated_at"].as_f64().map(crate::output::text::moment).unwrap_or_default()
 }
 
 /// Where the key of an entry is.

@@ -145,11 +145,11 @@ fn render(profiles: &Json) -> String {
             word("model"),
             catalog::key(entry),
             default.into(),
-            word("version"),
+            catalog::changed(entry),
         ]
     };
     let rows: Vec<_> = profiles["data"].as_array().into_iter().flatten().map(row).collect();
-    table::render(&["PROFILE", "PROVIDER", "MODEL", "KEY", "DEFAULT", "VERSION"], &rows)
+    table::render(&["PROFILE", "PROVIDER", "MODEL", "KEY", "DEFAULT", "CHANGED"], &rows)
 }
 
 #[cfg(test)]
@@ -160,13 +160,13 @@ mod tests {
     #[test]
     fn profiles_are_rows_and_one_is_the_default() {
         let list = render(&json!({"data": [
-            {"id": "fast", "provider": "acme", "model": "m", "default": true, "version": 3},
-            {"id": "own", "provider": "OPENAI_CHAT", "model": "n", "apiKey": "***", "default": false, "version": 4},
+            {"id": "fast", "provider": "acme", "model": "m", "default": true, "updated_at": 0},
+            {"id": "own", "provider": "OPENAI_CHAT", "model": "n", "apiKey": "***", "default": false, "updated_at": 60},
         ]}));
         let expected = "\
-PROFILE  PROVIDER     MODEL  KEY  DEFAULT  VERSION
-fast     acme         m      -    default  3
-own      OPENAI_CHAT  n      ***  -        4
+PROFILE  PROVIDER     MODEL  KEY  DEFAULT  CHANGED
+fast     acme         m      -    default  1970-01-01 00:00:00 UTC
+own      OPENAI_CHAT  n      ***  -        1970-01-01 00:01:00 UTC
 ";
         assert_eq!(list, expected);
     }

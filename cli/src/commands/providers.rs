@@ -126,10 +126,17 @@ fn render(providers: &Json) -> String {
             .into_iter()
             .flat_map(|models| models.keys().map(String::as_str))
             .collect();
-        vec![word("id"), kind, word("base_url"), catalog::key(entry), models.join(" "), word("version")]
+        vec![
+            word("id"),
+            kind,
+            word("base_url"),
+            catalog::key(entry),
+            models.join(" "),
+            catalog::changed(entry),
+        ]
     };
     let rows: Vec<_> = providers["data"].as_array().into_iter().flatten().map(row).collect();
-    table::render(&["PROVIDER", "KIND", "URL", "KEY", "MODELS", "VERSION"], &rows)
+    table::render(&["PROVIDER", "KIND", "URL", "KEY", "MODELS", "CHANGED"], &rows)
 }
 
 #[cfg(test)]
@@ -139,13 +146,13 @@ mod tests {
     #[test]
     fn providers_are_rows_that_say_where_the_key_is() {
         let list = render(&json!({"data": [
-            {"id": "acme", "base_url": "http://h/v1", "api_key": "***", "models": {"a": {}, "b": {}}, "version": 3},
-            {"id": "claude", "kind": "anthropic", "api_key_env": "CLAUDE_KEY", "version": 12},
+            {"id": "acme", "base_url": "http://h/v1", "api_key": "***", "models": {"a": {}, "b": {}}, "updated_at": 0},
+            {"id": "claude", "kind": "anthropic", "api_key_env": "CLAUDE_KEY", "updated_at": 60},
         ]}));
         let expected = "\
-PROVIDER  KIND               URL          KEY          MODELS  VERSION
-acme      openai_compatible  http://h/v1  ***          a b     3
-claude    anthropic          -            $CLAUDE_KEY  -       12
+PROVIDER  KIND               URL          KEY          MODELS  CHANGED
+acme      openai_compatible  http://h/v1  ***          a b     1970-01-01 00:00:00 UTC
+claude    anthropic          -            $CLAUDE_KEY  -       1970-01-01 00:01:00 UTC
 ";
         assert_eq!(list, expected);
     }

@@ -28,11 +28,12 @@ impl Shelf {
         if there.is_none() && self.of(put.kind).count() >= CATALOG_ENTRIES_MAX {
             return EntryPut::Full;
         }
-        self.version += 1;
+        let created_at = there.map_or(now, |entry| entry.created_at);
+        self.grow(now);
         let entry = CatalogEntry {
             id: put.id.into(),
             version: self.version,
-            created_at: there.map_or(now, |entry| entry.created_at),
+            created_at,
             updated_at: now,
             fields: put.fields.clone(),
         };
@@ -46,17 +47,22 @@ impl Shelf {
         EntryPut::Kept(self.version)
     }
 
-    pub(super) fn remove(&mut self, kind: CatalogKind, id: &str, heir: &str) -> bool {
+    pub(super) fn remove(&mut self, kind: CatalogKind, id: &str, heir: &str, now: Timestamp) -> bool {
         if self.entries.remove(&(kind, id.to_owned())).is_none() {
             return false;
         }
-        self.version += 1;
+        self.grow(now);
         if kind == CatalogKind::Profile && self.default_profile.as_deref() == Some(id) {
             let named = self.of(kind).find(|entry| entry.id == heir);
             let next = named.or_else(|| self.of(kind).next()).map(|entry| entry.id.clone());
             self.default_profile = next;
         }
         true
+    }
+
+    /// At least the time, so that no version comes twice where writes were lost.
+    fn grow(&mut self, now: Timestamp) {
+        self.version = (self.version + 1).max(u64::try_from(now.millis()).unwrap_or(0));
     }
 
     pub(super) fn version(&self) -> u64 {

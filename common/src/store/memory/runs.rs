@@ -278,7 +278,8 @@ impl Runs for MemoryStore {
     }
 
     async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
-        Ok(self.inner.lock().catalog.remove(kind, id, heir))
+        let now = self.inner.now();
+        Ok(self.inner.lock().catalog.remove(kind, id, heir, now))
     }
 
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {

@@ -10,7 +10,9 @@ if (there[1] or '0') ~= A[2] then return {'DIFFERS'} end
 if not there[1] and call('SCARD', K[2]) >= tonumber(A[3]) then return {'FULL'} end
 local time = call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local version = call('HINCRBY', K[3], 'catalog', 1)
+-- At least the time, so that no version comes twice where writes were lost.
+local version = string.format('%.0f', math.max(tonumber(call('HGET', K[3], 'catalog') or 0) + 1, tonumber(now)))
+call('HSET', K[3], 'catalog', version)
 call('DEL', K[1])
 for at = 6, #A, 2 do call('HSET', K[1], A[at], A[at + 1]) end
 call('HSET', K[1], 'version', version, 'created_at', there[2] or now, 'updated_at', now)
@@ -19,4 +21,4 @@ if A[4] ~= '' then
   local default = call('HGET', K[3], A[4])
   if A[5] == '1' or not default or call('SISMEMBER', K[2], default) == 0 then call('HSET', K[3], A[4], A[1]) end
 end
-return {'KEPT', tostring(version)}
+return {'KEPT', version}

@@ -7,7 +7,11 @@
 local call, K, A = redis.call, KEYS, ARGV
 local was = call('SREM', K[2], A[1]) + call('DEL', K[1])
 if was == 0 then return 'GONE' end
-call('HINCRBY', K[3], 'catalog', 1)
+local time = call('TIME')
+-- At least the time, as in put_entry.
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local version = math.max(tonumber(call('HGET', K[3], 'catalog') or 0) + 1, now)
+call('HSET', K[3], 'catalog', string.format('%.0f', version))
 if A[2] ~= '' and call('HGET', K[3], A[2]) == A[1] then
   local heir = A[3]
   if heir == '' or call('SISMEMBER', K[2], heir) == 0 then
