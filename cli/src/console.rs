@@ -83,12 +83,16 @@ impl Console {
     /// # Errors
     /// The terminal cannot be read.
     pub(crate) async fn ask_secret(&mut self, prompt: &str) -> Result<Option<String>, Error> {
-        let hides = matches!(self.keyboard, Keyboard::Terminal) && echo(false);
-        let read = self.ask(prompt).await;
-        if hides {
-            echo(true);
-            self.note("");
+        if !matches!(self.keyboard, Keyboard::Terminal) || !echo(false) {
+            return self.ask(prompt).await;
         }
+        // A terminal that went on hiding what is typed would be a nuisance.
+        let read = tokio::select! {
+            read = self.ask(prompt) => read,
+            _ = tokio::signal::ctrl_c() => Err(Error::Failed("interrupted".into())),
+        };
+        echo(true);
+        self.note("");
         read
     }
 
