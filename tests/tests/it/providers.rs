@@ -91,8 +91,13 @@ async fn a_provider_kept_with_the_command_serves_workflows_and_a_change_serves_t
     let told = fleet.scheduler.client().follow(id, None).await.to_the_end().await;
     let ended =
         told.of_kind("node_run_succeeded").find(|event| event.node() == Some("llm")).expect("it ended");
-    let provider = &ended.data["process_data"]["model_provider"];
-    assert_eq!(provider, "langgenius/acme/acme", "as the workflow writes it");
+    let told = &ended.data["node_run_result"];
+    for part in ["inputs", "process_data"] {
+        assert_eq!(
+            told[part]["model_provider"], "langgenius/acme/acme",
+            "as the workflow writes it: {told:#}"
+        );
+    }
 
     let again = fleet.badly(&["providers", "add", "acme", "--base-url", &two.base_url()], "").await;
     assert!(again.contains("--update"), "{again}");
