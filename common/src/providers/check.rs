@@ -19,10 +19,10 @@ pub fn provider(config: &ProviderConfig) -> Result<(), String> {
         None if config.kind == ProviderKind::AzureOpenai => return Err(AZURE_URL.into()),
         None => {}
     }
-    if let Some(key) = &config.api_key {
-        if sendable(&key.0)?.is_empty() {
-            return Err("has an empty key".into());
-        }
+    if let Some(key) = &config.api_key
+        && sendable(&key.0)?.is_empty()
+    {
+        return Err("has an empty key".into());
     }
     match (&config.api_key, &config.api_key_env) {
         (Some(_), Some(_)) => return Err(TWO_KEYS.into()),

@@ -267,7 +267,7 @@ async fn a_key_in_a_header_is_masked_in_errors() {
 
 #[tokio::test]
 async fn the_example_of_the_settings_can_be_used_as_it_stands() {
-    let example = include_str!("../../../../deploy/example.toml");
+    let example = include_str!("../../../../../deploy/example.toml");
     let tables: String = example
         .lines()
         .skip_while(|line| *line != "# [providers.openai]")
