@@ -81,17 +81,21 @@ impl Kept {
     }
 
     /// What is kept. Redis is asked when what is known is too old, and then for no more than whether something changed. While
-    /// it does not answer, what is known stays.
+    /// it does not answer, what is known stays. `newest`: it is asked in any case.
     ///
     /// # Errors
     /// Nothing is known yet, and Redis does not answer.
-    pub(super) async fn shelf(&self, tables: &Tables) -> Result<Arc<Shelf>, StoreError> {
-        if let Some(fresh) = self.fresh() {
+    pub(super) async fn shelf(&self, tables: &Tables, newest: bool) -> Result<Arc<Shelf>, StoreError> {
+        let asked = Instant::now();
+        if let Some(fresh) = self.fresh().filter(|_| !newest) {
             return Ok(fresh);
         }
         let _looking = self.looking.lock().await;
         // Somebody else may have looked while this one waited.
-        if let Some(fresh) = self.fresh() {
+        if let Some(Known { shelf, .. }) = self.known().filter(|known| known.looked_at > asked) {
+            return Ok(shelf);
+        }
+        if let Some(fresh) = self.fresh().filter(|_| !newest) {
             return Ok(fresh);
         }
         let began = Instant::now();

@@ -160,14 +160,18 @@ impl Providers {
     /// # Errors
     /// `ProviderTokenNotInitError`, with what to set; Redis, when it has to be asked and does not answer.
     pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
-        let shelf = self.shelf(last_part(provider)).await?;
+        let label = last_part(provider);
+        let mut shelf = self.shelf(label, false).await?;
+        if !self.knows(&shelf, provider, name) {
+            // It may have been added a moment ago.
+            shelf = self.shelf(label, true).await?;
+        }
         if let Some(id) = named::asked_for(provider)
             && self.kept.is_some()
         {
             return named::model(self, &shelf, id, name);
         }
         let found = self.find(&shelf, provider, name).ok_or_else(|| {
-            let label = last_part(provider);
             not_initialized(
                 name,
                 &format!(
@@ -180,10 +184,17 @@ impl Providers {
         self.model_at(found, provider, name, Arc::default())
     }
 
+    fn knows(&self, shelf: &Shelf, provider: &str, model: &str) -> bool {
+        match named::asked_for(provider) {
+            Some(id) if self.kept.is_some() => named::find(shelf, id).is_some(),
+            _ => self.find(shelf, provider, model).is_some(),
+        }
+    }
+
     /// What is known of Redis.
-    async fn shelf(&self, label: &str) -> Result<Arc<Shelf>, ModelError> {
+    async fn shelf(&self, label: &str, newest: bool) -> Result<Arc<Shelf>, ModelError> {
         let Some(kept) = &self.kept else { return Ok(Arc::default()) };
-        kept.shelf(&self.tables).await.map_err(|error| {
+        kept.shelf(&self.tables, newest).await.map_err(|error| {
             let what = format!("providers in Redis (redis.url) cannot be read: {error}");
             ModelError { retryable: true, ..ModelError::new(label, ErrorClass::Connection, &what) }
         })

@@ -67,7 +67,11 @@ impl Providers {
     /// # Errors
     /// As [`ProfileError`] says.
     pub async fn profile(&self, id: &str) -> Result<NamedModel, ProfileError> {
-        let shelf = self.shelf(id).await?;
+        let mut shelf = self.shelf(id, false).await?;
+        if find(&shelf, id).is_none() {
+            // It may have been added a moment ago.
+            shelf = self.shelf(id, true).await?;
+        }
         let (id, kept) = find(&shelf, id).ok_or_else(|| ProfileError::NotFound { id: id.into() })?;
         let profile = kept.profile.clone().map_err(|reason| unusable(id, "", &reason))?;
         let stands = match &kept.under {
@@ -89,7 +93,7 @@ pub(super) fn model(providers: &Providers, shelf: &Shelf, id: &str, name: &str) 
     asked(providers, shelf, find(shelf, id).ok_or_else(not_found)?, name)
 }
 
-fn find<'a>(shelf: &'a Shelf, id: &'a str) -> Option<(&'a str, &'a KeptProfile)> {
+pub(super) fn find<'a>(shelf: &'a Shelf, id: &'a str) -> Option<(&'a str, &'a KeptProfile)> {
     let of_id = |id: &'a str| shelf.profiles.get(id).map(|kept| (id, kept));
     let default = || of_id(shelf.default_profile.as_deref().filter(|_| DEFAULT_IDS.contains(&id))?);
     of_id(id).or_else(default)

@@ -73,7 +73,7 @@ fn at(url: &str) -> Json {
 
 /// The account that limits count for: it names the provider that was found.
 async fn served_by(providers: &Providers, provider: &str) -> String {
-    let shelf = providers.shelf(provider).await.unwrap();
+    let shelf = providers.shelf(provider, false).await.unwrap();
     let found = providers.find(&shelf, provider, "m").unwrap();
     format!("{:?} {}", found.place, found.name)
 }
@@ -112,7 +112,7 @@ async fn redis_is_read_at_first_use_and_again_when_the_version_has_changed() {
     keep(&jobs, PROVIDER, "b", at("http://b/v1"));
     assert_eq!(jobs.state().catalog_asked, (0, 0), "nobody has asked a model");
     let connections = async || {
-        let shelf = providers.shelf("x").await.unwrap();
+        let shelf = providers.shelf("x", false).await.unwrap();
         shelf
             .providers
             .iter()
@@ -136,6 +136,17 @@ async fn redis_is_read_at_first_use_and_again_when_the_version_has_changed() {
     assert_eq!((second.len(), jobs.state().catalog_asked), (3, (2, 2)));
     assert!(Arc::ptr_eq(&first[0].1, &second[0].1), "who has not changed keeps the client");
     assert!(!Arc::ptr_eq(&first[1].1, &second[1].1), "who has changed gets another");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_right_after_it_was_added_is_found() {
+    let (jobs, providers) = worker(json!({}));
+    assert!(providers.model("a", "m").await.is_err());
+    keep(&jobs, PROVIDER, "a", at("http://a/v1"));
+    keep(&jobs, PROFILE, "p", json!({"name": "n", "provider": "a", "model": "m"}));
+    assert!(providers.model("a", "m").await.is_ok());
+    keep(&jobs, PROFILE, "q", json!({"name": "n", "provider": "a", "model": "m"}));
+    assert!(providers.model("profile/q", "m").await.is_ok() && providers.profile("p").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,7 +302,7 @@ async fn a_profile_follows_its_provider_and_keeps_its_client_while_neither_chang
     keep(&jobs, PROVIDER, "acme", at("http://one/v1"));
     keep(&jobs, PROFILE, "p", json!({"name": "n", "provider": "acme", "model": "m", "timeout": 9}));
     let client = async || {
-        let shelf = providers.shelf("x").await.unwrap();
+        let shelf = providers.shelf("x", false).await.unwrap();
         match &shelf.profiles["p"].under {
             Ok(super::super::kept::Under::Own(own, _)) => own.clone(),
             other => panic!("{other:?}"),
