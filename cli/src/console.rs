@@ -78,6 +78,24 @@ impl Console {
         }
     }
 
+    /// As [`Self::ask`], for what nobody is to see: a terminal does not show what is typed.
+    ///
+    /// # Errors
+    /// The terminal cannot be read.
+    pub(crate) async fn ask_secret(&mut self, prompt: &str) -> Result<Option<String>, Error> {
+        if !matches!(self.keyboard, Keyboard::Terminal) || !echo(false) {
+            return self.ask(prompt).await;
+        }
+        // A terminal that went on hiding what is typed would be a nuisance.
+        let read = tokio::select! {
+            read = self.ask(prompt) => read,
+            _ = tokio::signal::ctrl_c() => Err(Error::Failed("interrupted".into())),
+        };
+        echo(true);
+        self.note("");
+        read
+    }
+
     /// Writes a line of the result.
     ///
     /// # Errors
@@ -105,6 +123,12 @@ impl Console {
         // Standard error is the last place to complain; when it is gone, the exit code remains.
         let _ = writeln!(self.err, "{text}");
     }
+}
+
+/// Whether the terminal shows what is typed; false when that cannot be changed.
+fn echo(shown: bool) -> bool {
+    let set = std::process::Command::new("stty").arg(if shown { "echo" } else { "-echo" }).status();
+    set.is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

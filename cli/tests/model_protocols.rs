@@ -45,7 +45,7 @@ const KINDS: [Kind; 6] = [
 ];
 
 impl Kind {
-    fn model(self, mock: &Running, further: &Json) -> Model {
+    async fn model(self, mock: &Running, further: &Json) -> Model {
         // Azure's endpoint has nothing behind its host; the others take the address in any of its forms.
         let base_url = if self.kind == "azure_openai" { mock.url() } else { mock.base_url() };
         let mut profile = json!({
@@ -58,7 +58,7 @@ impl Kind {
             profile[key] = value.clone();
         }
         let config: ProvidersConfig = serde_json::from_value(json!({"acme": profile})).unwrap();
-        Providers::new(&config, &|_| None).unwrap().model("acme", "m").unwrap()
+        Providers::new(&config, &|_| None).unwrap().model("acme", "m").await.unwrap()
     }
 
     async fn ask(self, mock: &Running, stream: bool) -> (Vec<String>, Result<ModelReply, ModelError>) {
@@ -80,7 +80,7 @@ impl Kind {
         };
         let mut pieces = Vec::new();
         let mut on_delta = |piece: &str| pieces.push(piece.to_owned());
-        let reply = self.model(mock, &quick).ask(question, &mut on_delta).await;
+        let reply = self.model(mock, &quick).await.ask(question, &mut on_delta).await;
         (pieces, reply)
     }
 }
@@ -190,7 +190,7 @@ async fn texts_become_vectors_in_as_many_requests_as_it_takes() {
     let texts: Vec<String> = ["a red fox", "the fox", "a dog", "", "x"].map(str::to_owned).to_vec();
     for kind in KINDS.into_iter().filter(|kind| kind.kind != "anthropic") {
         let mock = mock(json!([{"fail_times": 1, "status": 503, "headers": {"retry-after-ms": "1"}}])).await;
-        let model = kind.model(&mock, &json!({"models": {"m": {"max_chunks": 2}}}));
+        let model = kind.model(&mock, &json!({"models": {"m": {"max_chunks": 2}}})).await;
         let (vectors, tokens) = model.embed(&texts).await.unwrap();
         assert_eq!((vectors.len(), tokens.prompt), (5, 8), "{kind:?}");
         let near = |a: usize, b: usize| vectors[a].iter().zip(&vectors[b]).map(|(a, b)| a * b).sum::<f32>();
@@ -198,7 +198,7 @@ async fn texts_become_vectors_in_as_many_requests_as_it_takes() {
         assert_eq!(mock.requests().len(), 4, "one failed, three of two texts each");
     }
     let mock = mock(json!([])).await;
-    let error = KINDS[4].model(&mock, &json!({})).embed(&texts).await.unwrap_err();
+    let error = KINDS[4].model(&mock, &json!({})).await.embed(&texts).await.unwrap_err();
     assert_eq!(error.message, "[acme] Bad Request Error, the API behind the model m has no embeddings");
 }
 
@@ -206,8 +206,8 @@ async fn texts_become_vectors_in_as_many_requests_as_it_takes() {
 async fn documents_are_ranked_best_first() {
     let documents: Vec<String> = ["a dog", "the fox", "a red fox"].map(str::to_owned).to_vec();
     let mock = mock(json!([])).await;
-    let ranking = KINDS[0].model(&mock, &json!({})).rerank("red fox", &documents, 2).await.unwrap();
+    let ranking = KINDS[0].model(&mock, &json!({})).await.rerank("red fox", &documents, 2).await.unwrap();
     assert_eq!(ranking, [(2, 1.0), (1, 0.5)]);
     assert_eq!(mock.requests()[0]["path"], "/v1/rerank");
-    assert!(KINDS[2].model(&mock, &json!({})).rerank("red fox", &documents, 2).await.is_err());
+    assert!(KINDS[2].model(&mock, &json!({})).await.rerank("red fox", &documents, 2).await.is_err());
 }

@@ -226,6 +226,8 @@ pub struct WorkerConfig {
     pub permits: usize,
     /// How long a job may be held without a sign of life, in milliseconds. The same for the whole fleet.
     pub job_lease_ms: u64,
+    /// See [`limits::PROVIDERS_REFRESH_MS`].
+    pub providers_refresh_ms: u64,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
     /// How often a job may be handed out before it is given up.
@@ -245,6 +247,7 @@ impl Default for WorkerConfig {
             queues: vec!["default".into()],
             permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,
+            providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
             job_wait_max_ms: limits::JOB_WAIT_MS,
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,

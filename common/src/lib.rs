@@ -21,6 +21,8 @@ pub mod limits;
 pub mod machine;
 pub mod nodes;
 #[cfg(feature = "runtime")]
+pub mod providers;
+#[cfg(feature = "runtime")]
 pub mod store;
 #[cfg(feature = "runtime")]
 pub mod telemetry;

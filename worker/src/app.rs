@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::core::{Core, Outside, Settings};
+use crate::core::{Core, Outside, Settings, sealing_key};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
@@ -22,7 +22,7 @@ use crate::knowledge::{Datasets, KnowledgeSettingError};
 use crate::noted_files::NotedFiles;
 use crate::providers::limiter::Turns;
 use crate::providers::media::Reach;
-use crate::providers::profile::ProfileError;
+use crate::providers::profile::{Kept, TableError};
 use crate::providers::{Providers, ProvidersConfig};
 use crate::tools::{ToolSettingError, Tools};
 use crate::{cancel, consume, health, heartbeat, metrics};
@@ -42,7 +42,7 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// A table `[providers.NAME]`.
     #[error(transparent)]
-    Profile(#[from] ProfileError),
+    Profile(#[from] TableError),
     /// A table `[providers.NAME]` that does not have the right form.
     #[error("[providers.{name}]: {reason}")]
     Providers {
@@ -112,7 +112,10 @@ pub async fn start_with(
     let tools = Tools::new(&config.tools, &config.http)?;
     let knowledge = Datasets::new(&config.knowledge, &config.http)?;
     let outside = Outside {
-        providers: providers(config)?.reaching(reach).taking_turns(Turns(jobs.clone())),
+        providers: providers(config)?
+            .reaching(reach)
+            .taking_turns(Turns(jobs.clone()))
+            .keeping(kept(config, &jobs)),
         http,
         files,
         tools,
@@ -275,6 +278,12 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
         tables.insert(name.clone(), read);
     }
     Ok(Providers::new(&ProvidersConfig(tables), &|name| std::env::var(name).ok())?)
+}
+
+/// Providers and profiles in Redis.
+fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Kept {
+    let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
+    Kept::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
 }
 
 /// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.

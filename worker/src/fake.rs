@@ -11,8 +11,8 @@ use tidemill_common::config::Config;
 use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::{
-    Accepted, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
-    StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken,
+    Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -58,6 +58,12 @@ pub(crate) struct State {
     pub(crate) blobs: HashMap<String, String>,
     pub(crate) dropped_consumers: usize,
     pub(crate) retired: bool,
+    /// Providers and profiles.
+    pub(crate) catalog: Catalog,
+    /// How often their version was asked for, and how often they were read.
+    pub(crate) catalog_asked: (usize, usize),
+    /// Whether neither is answered.
+    pub(crate) catalog_silent: bool,
     /// Results of steps by their fields.
     pub(crate) journal: HashMap<String, String>,
 }
@@ -383,6 +389,16 @@ impl Jobs for FakeJobs {
     }
     async fn give_limit(&self, _: GiveLimit<'_>) -> Result<u32, StoreError> {
         Ok(0)
+    }
+    async fn catalog_version(&self) -> Result<u64, StoreError> {
+        let mut state = self.state();
+        state.catalog_asked.0 += 1;
+        if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.version) }
+    }
+    async fn load_catalog(&self) -> Result<Catalog, StoreError> {
+        let mut state = self.state();
+        state.catalog_asked.1 += 1;
+        if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.clone()) }
     }
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)

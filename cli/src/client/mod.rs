@@ -1,6 +1,7 @@
 //! The scheduler's HTTP interface, as far as the command needs it. [`Client`] asks, [`follow`] stays with a run's
 //! events through lost connections, [`sse`] reads them, [`view`] is what a run looks like.
 
+mod catalog;
 mod error;
 pub(crate) mod follow;
 mod sse;

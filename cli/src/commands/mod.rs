@@ -3,6 +3,7 @@
 
 mod answer;
 mod apps;
+mod catalog;
 mod check;
 mod command;
 mod dead;
@@ -12,10 +13,13 @@ mod export;
 mod import;
 mod mock_llm;
 mod pairs;
+mod profiles;
+mod providers;
 mod ps;
 mod run;
 mod set;
 mod show;
+mod trial;
 mod triggers;
 mod watch;
 
@@ -76,6 +80,10 @@ enum Verb {
     Apps(apps::Arguments),
     /// List what begins runs: webhooks and schedules
     Triggers(triggers::Arguments),
+    /// Keep, list and test providers: where models are, and with which key
+    Providers(providers::Arguments),
+    /// Keep, list and test profiles: models with parameters, known by an id
+    Profiles(profiles::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
@@ -125,6 +133,8 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
+        Verb::Providers(arguments) => providers::perform(&arguments, console).await,
+        Verb::Profiles(arguments) => profiles::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
 }

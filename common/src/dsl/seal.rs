@@ -46,7 +46,11 @@ impl SealingKey {
         XChaCha20Poly1305::new(Key::from_slice(&self.0))
     }
 
-    fn seal(&self, name: &str, value: &str) -> Result<String, SealError> {
+    /// A value so that only this key opens it, and only under this name.
+    ///
+    /// # Errors
+    /// [`SealError::TooLong`].
+    pub fn seal(&self, name: &str, value: &str) -> Result<String, SealError> {
         let nonce = self.nonce(name, value);
         let payload = Payload { msg: value.as_bytes(), aad: name.as_bytes() };
         let sealed = self.cipher().encrypt(XNonce::from_slice(&nonce), payload);
@@ -54,7 +58,8 @@ impl SealingKey {
         Ok(format!("{SEALED_PREFIX}{}", BASE64.encode([&nonce[..], &sealed].concat())))
     }
 
-    fn open(&self, name: &str, sealed: &str) -> Option<String> {
+    /// What was sealed under this name; none when it was sealed with another key or for another name, or is no seal.
+    pub fn open(&self, name: &str, sealed: &str) -> Option<String> {
         let bytes = BASE64.decode(sealed.strip_prefix(SEALED_PREFIX)?).ok()?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
         let payload = Payload { msg: sealed, aad: name.as_bytes() };

@@ -4,6 +4,7 @@
 //! works. [`redis`] is the one that is used; [`memory`] is for simulation. Both pass [`contract`]. Each method says what
 //! holds when it returns.
 
+mod catalog;
 #[cfg(feature = "runtime")]
 pub mod contract;
 mod conversation;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
     ListConversations, ListedConversation, Rated, Rating, Settling,
@@ -397,6 +399,13 @@ pub trait Runs: Send + Sync {
     async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError>;
     /// Ids of all apps.
     async fn apps(&self) -> Result<Vec<String>, StoreError>;
+    /// All providers and profiles that are kept.
+    async fn catalog(&self) -> Result<Catalog, StoreError>;
+    /// Keeps one of them whole, if what is there is what was expected.
+    async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError>;
+    /// Forgets one; false when it was not there. Of the default profile `heir` becomes the default, or the first by its id
+    /// when there is no such one.
+    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError>;
     /// What was given up on, newest first, over all shards.
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError>;
     /// One of them.
@@ -735,6 +744,10 @@ pub trait Jobs: Send + Sync {
     async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError>;
     /// Tells what came of a call that had its turn; answers how often it was refused so far, this time included.
     async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError>;
+    /// A number that is another one after each change to a provider or a profile; 0 before the first.
+    async fn catalog_version(&self) -> Result<u64, StoreError>;
+    /// All providers and profiles that are kept.
+    async fn load_catalog(&self) -> Result<Catalog, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
     /// [`Shards::files_left`] tells it.
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;

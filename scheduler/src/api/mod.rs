@@ -32,7 +32,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, delete, get, post, put};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
-use tidemill_common::store::Runs;
+use tidemill_common::store::{CatalogKind, Runs};
 use tokio::sync::watch::Receiver;
 
 use self::error::ApiError;
@@ -99,6 +99,10 @@ pub fn router(state: ApiState) -> Router {
         .route("/dead/{id}", get(own::dead::show).delete(own::dead::forget))
         .route("/dead/{id}/retry", post(own::dead::retry))
         .route("/triggers", get(own::triggers::list))
+        .route("/providers", own::catalog::all(CatalogKind::Provider))
+        .route("/providers/{id}", own::catalog::one(CatalogKind::Provider))
+        .route("/profiles", own::catalog::all(CatalogKind::Profile))
+        .route("/profiles/{id}", own::catalog::one(CatalogKind::Profile))
         .route("/runs", post(own::submit::submit).get(own::runs::list))
         .route("/runs/import", post(own::snapshot::import))
         .route("/runs/{id}", get(own::runs::show))

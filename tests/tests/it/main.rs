@@ -10,6 +10,7 @@ mod events;
 mod layering;
 mod limits;
 mod pauses;
+mod providers;
 mod redis_page;
 mod secrets;
 mod snapshots;

@@ -50,7 +50,7 @@ pub async fn run(
     means: Means<'_>,
 ) -> NodeResult {
     let mut result = NodeResult::default();
-    let model = means.providers.resolve(&data.model);
+    let model = means.providers.resolve(&data.model).await;
     // That there is no such model is told where Dify tells it: after all that can be wrong with the prompt.
     let facts = model.as_ref().map(Model::facts).unwrap_or_default();
     let prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {

@@ -24,7 +24,7 @@ pub async fn run(
     providers: &Providers,
     pace: &dyn Pace,
 ) -> NodeResult {
-    let model = match providers.resolve(&data.model) {
+    let model = match providers.resolve(&data.model).await {
         Ok(model) => model,
         Err(error) => return NodeResult::failed(NodeFailure::escaped(error.message)),
     };

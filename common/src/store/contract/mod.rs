@@ -3,6 +3,7 @@
 //! The cases assert what the traits promise and no more, so that they hold for memory and for Redis, for a clock
 //! that is moved and for one that must be waited for ([`Control`]).
 
+mod cataloguing;
 mod claims;
 mod commits;
 mod controlling;
@@ -169,6 +170,11 @@ cases! {
         a_turn_does_not_fall_to_who_has_the_id_now,
         what_is_said_of_a_message_goes_with_its_turn,
         conversations_leave_the_list_when_their_time_is_over,
+    },
+    cataloguing::{
+        an_entry_is_kept_whole_and_changed_by_who_has_seen_it,
+        the_version_tells_of_each_change,
+        there_is_a_default_profile_while_there_are_profiles,
     },
     steps::{
         a_step_is_recorded_once_with_its_fact,

@@ -13,8 +13,8 @@ use super::{Inner, MemoryStore, announce, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
-    Accepted, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
-    StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken,
+    Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 struct MemoryJobReader {
@@ -240,6 +240,14 @@ impl Jobs for MemoryStore {
     async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError> {
         let now = self.inner.now();
         Ok(self.inner.lock().limits.give(give, now.millis()))
+    }
+
+    async fn catalog_version(&self) -> Result<u64, StoreError> {
+        Ok(self.inner.lock().catalog.version())
+    }
+
+    async fn load_catalog(&self) -> Result<Catalog, StoreError> {
+        Ok(self.inner.lock().catalog.all())
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

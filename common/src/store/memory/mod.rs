@@ -5,6 +5,7 @@
 //! counts and idle times; both pass [`super::contract`]. One lock guards all of it: a method is one script. What
 //! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
 
+mod catalog;
 mod commit;
 mod conversations;
 mod dead;
@@ -68,6 +69,7 @@ struct Namespace {
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,
     limits: limit::Limits,
+    catalog: catalog::Shelf,
 }
 
 struct Reservation {

@@ -13,10 +13,10 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
-    Entered, Entering, Fired, Following, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
-    NewRun, PauseAnswer, PutBack, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling,
-    StoreError, TriggerChanges, TriggerState, shard_of,
+    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, ListConversations, ListDead,
+    ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved,
+    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -308,6 +308,20 @@ impl Runs for MemoryStore {
 
     async fn apps(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.inner.lock().apps.keys().cloned().collect())
+    }
+
+    async fn catalog(&self) -> Result<Catalog, StoreError> {
+        Ok(self.inner.lock().catalog.all())
+    }
+
+    async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().catalog.put(put, now))
+    }
+
+    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().catalog.remove(kind, id, heir, now))
     }
 
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {

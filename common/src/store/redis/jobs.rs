@@ -19,8 +19,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Accepted, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
-    Runs, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, LimitTaken,
+    Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 /// Before the first pending entry.
@@ -285,6 +285,14 @@ impl Jobs for RedisStore {
 
     async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError> {
         self.give_turn(give).await
+    }
+
+    async fn catalog_version(&self) -> Result<u64, StoreError> {
+        self.version_of_catalog().await
+    }
+
+    async fn load_catalog(&self) -> Result<Catalog, StoreError> {
+        self.read_catalog().await
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::ids::{BlobId, RunId, ShardId};
 use crate::machine::run::RunStatus;
+use crate::store::CatalogKind;
 use crate::store::ConversationsBy;
 
 /// The consumer group of every jobs stream.
@@ -48,7 +49,7 @@ impl Keys {
 
     // ---- the namespace
 
-    /// hash: `v`, `shards`, `shards_first`, `form_secret`
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `catalog`, `default_profile`
     pub fn meta(&self) -> String {
         self.global("meta")
     }
@@ -79,6 +80,20 @@ impl Keys {
     /// set: ids of triggers
     pub fn triggers(&self) -> String {
         self.global("triggers")
+    }
+    /// hash: a provider or a profile
+    pub fn entry(&self, kind: CatalogKind, id: &str) -> String {
+        match kind {
+            CatalogKind::Provider => self.global(&format!("provider:{id}")),
+            CatalogKind::Profile => self.global(&format!("profile:{id}")),
+        }
+    }
+    /// set: ids of providers, or of profiles
+    pub fn entries(&self, kind: CatalogKind) -> String {
+        match kind {
+            CatalogKind::Provider => self.global("providers"),
+            CatalogKind::Profile => self.global("profiles"),
+        }
     }
     /// Limits of models. `level`, hash: how much of its bounds is left, until when it rests. `calls`, zset: calls under way
     /// by the end of their lease. `queue`, zset: calls that wait by when they are due. `refused`, string: how often a call

@@ -14,10 +14,11 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
-    Entered, Entering, Fired, Following, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
-    NewRun, PauseAnswer, PutBack, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling,
-    StoreError, TriggerChanges, TriggerState, unreadable_events,
+    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, ListConversations, ListDead,
+    ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved,
+    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
+    unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -340,6 +341,18 @@ impl Runs for RedisStore {
         let mut ids: Vec<String> = self.connector.ask("listing apps", &command).await?;
         ids.sort();
         Ok(ids)
+    }
+
+    async fn catalog(&self) -> Result<Catalog, StoreError> {
+        self.read_catalog().await
+    }
+
+    async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        self.put(put).await
+    }
+
+    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
+        self.remove(kind, id, heir).await
     }
 
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {

@@ -1,6 +1,7 @@
 //! Tidemill's own surface, `/api/v1`: one file a resource.
 
 pub mod apps;
+pub mod catalog;
 pub mod commands;
 pub mod dead;
 pub mod events;

@@ -11,10 +11,10 @@ use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
-    Answered, App, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule,
-    Entered, Entering, Fired, Following, ListConversations, ListDead, ListRuns, ListedConversation, Meta,
-    NewRun, PauseAnswer, PutBack, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling,
-    StoreError, Trigger, TriggerChanges, TriggerState,
+    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, ListConversations, ListDead,
+    ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved,
+    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -300,6 +300,15 @@ impl Runs for Fake {
     }
     async fn apps(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.lock().apps.keys().cloned().collect())
+    }
+    async fn catalog(&self) -> Result<Catalog, StoreError> {
+        Ok(Catalog::default())
+    }
+    async fn put_entry(&self, _: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        Ok(EntryPut::Kept(1))
+    }
+    async fn remove_entry(&self, _: CatalogKind, _: &str, _: &str) -> Result<bool, StoreError> {
+        Ok(false)
     }
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
         let mut letters = self.lock().dead.clone();

@@ -1,5 +1,6 @@
 //! The API in-process over a fake store; in [`whole`] over a real one in memory.
 
+mod cataloguing;
 mod controlling;
 mod dead;
 mod errors;

@@ -67,7 +67,7 @@ pub(super) struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     /// Finds the model and the tools.
     pub(super) async fn new(given: &'a Given, node: &'a Node, means: Means<'a>) -> Result<Self, String> {
-        let model = means.providers.resolve(&given.model).map_err(|error| error.message)?;
+        let model = means.providers.resolve(&given.model).await.map_err(|error| error.message)?;
         let mut tools = Vec::with_capacity(given.tools.len());
         for one in &given.tools {
             let name = ToolName {

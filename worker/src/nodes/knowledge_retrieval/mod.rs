@@ -98,7 +98,7 @@ impl Retrieval<'_> {
                 if fields.is_empty() {
                     return Ok(None);
                 }
-                let model_found = self.providers.resolve(model)?;
+                let model_found = self.providers.resolve(model).await?;
                 let messages = automatic::messages(self.query, &fields);
                 let reply = self.ask(&model_found, model, messages).await;
                 let logic = given.map(|filters| filters.logic);
@@ -133,7 +133,7 @@ impl Retrieval<'_> {
         let choice =
             |one: &&'d Dataset| Choice { id: &one.id, name: &one.name, description: &one.description };
         let choices: Vec<Choice<'_>> = datasets.iter().map(choice).collect();
-        let model = self.providers.resolve(config)?;
+        let model = self.providers.resolve(config).await?;
         let reply = self.ask(&model, config, router::messages(self.query, &choices)).await;
         let chosen = reply.and_then(|reply| router::chosen(&reply, &choices));
         tracing::debug!(node = %self.node.id, dataset = chosen.map(|at| choices[at].id), "a model chose a dataset");
@@ -202,7 +202,7 @@ impl Retrieval<'_> {
         passages: Vec<Passage>,
     ) -> Result<Vec<Passage>, NodeFailure> {
         let Some((provider, name)) = &config.reranking_model else { return Ok(passages) };
-        let model = match self.providers.model(provider, name) {
+        let model = match self.providers.model(provider, name).await {
             Ok(model) => model,
             Err(error) => {
                 tracing::warn!(node = %self.node.id, %error, "passages are not ranked");

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use futures_util::FutureExt as _;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{ManualClock, Timestamp};
 use tidemill_common::nodes::llm::message::Message;
@@ -65,7 +66,7 @@ fn shared() -> (Arc<ManualClock>, Arc<MemoryStore>) {
 fn model(store: &Arc<MemoryStore>, base_url: &str, settings: Json) -> Model {
     let tables = json!({"p": {"base_url": base_url, "api_key": "k", "models": {"m": settings}}});
     let providers = Providers::new(&serde_json::from_value(tables).unwrap(), &|_| None).unwrap();
-    providers.taking_turns(Turns(store.clone())).model("p", "m").unwrap()
+    providers.taking_turns(Turns(store.clone())).model("p", "m").now_or_never().unwrap().unwrap()
 }
 
 fn question() -> Question {

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use sha2::{Digest, Sha256};
-use tidemill_common::nodes::llm::decimal::Decimal;
-use tidemill_common::nodes::llm::usage::Pricing;
-
-use super::config::{ModelSettings, PricingConfig, ProviderConfig, ProviderKind, Secret};
-use super::{
-    CONNECT_TIMEOUT_MS, Clients, FILES_BYTES_MAX, FilesSending, OPENAI_BASE_URL, Profile, READ_TIMEOUT_MS,
-    RETRIES_MAX,
+use tidemill_common::providers::check::{self, base_url, headers, pricing, sendable};
+use tidemill_common::providers::{
+    CONNECT_TIMEOUT_MS, FILES_BYTES_MAX, MediaSend, ModelSettings, ProviderConfig, ProviderKind,
+    READ_TIMEOUT_MS, RETRIES_MAX, Secret,
 };
+
+use super::{Clients, Connection, FilesSending, OPENAI_BASE_URL};
 use crate::providers::ModelProvider;
 use crate::providers::anthropic::{self, Anthropic};
 use crate::providers::api::{Api, Settings};
@@ -24,24 +23,22 @@ use crate::providers::openai::{Addresses, OpenAi};
 /// Least length of a word in a header that may be a key; shorter ones stand in too many errors by chance.
 const HEADER_SECRET_BYTES_MIN: usize = 12;
 
-impl Profile {
-    /// The profile of a table; the error says what is wrong with it.
+impl Connection {
+    /// The connection of a table; the error says what is wrong with it.
     pub(super) fn new(
-        table: ProviderConfig,
+        table: &ProviderConfig,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
         let (kind, given) = (table.kind, table.base_url.as_deref());
         let base_url = base_url(given.map_or_else(|| usual_address(kind), Ok)?)?;
         let key = match (&table.api_key, &table.api_key_env) {
-            (Some(_), Some(_)) => return Err("has both api_key and api_key_env: keep one of them".into()),
+            (Some(_), Some(_)) => return Err(check::TWO_KEYS.into()),
             (Some(key), None) => Ok(Some(sendable(&key.0)?)),
             (None, Some(name)) => environment(name)
                 .map(|key| sendable(&key).map(Some))
                 .transpose()?
                 .ok_or_else(|| format!("the environment variable {name} (api_key_env) is not set")),
-            (None, None) if given.is_none() && kind != ProviderKind::Ollama => {
-                Err("set api_key_env, or base_url for a server of your own".into())
-            }
+            (None, None) if check::needs_key(table) => Err(check::NO_KEY.to_owned()),
             (None, None) => Ok(None),
         };
         let http = http_client(&base_url, table.connect_timeout_ms.unwrap_or(CONNECT_TIMEOUT_MS))?;
@@ -49,7 +46,7 @@ impl Profile {
         let key_mark = key.iter().flatten().next().map(|key| mark(key)).unwrap_or_default();
         let client = match key {
             Ok(secret) => {
-                let mut headers = usual_headers(&table, secret.as_deref())?;
+                let mut headers = usual_headers(table, secret.as_deref())?;
                 headers.extend(own_headers);
                 let settings = Settings {
                     headers,
@@ -59,8 +56,8 @@ impl Profile {
                     secrets: secrets(secret, &table.headers),
                 };
                 let api = Api::new(http, settings);
-                let usual = client(&table, api.clone());
-                Ok(Clients { usual, reporting: client(&table, api.reporting_refusals()) })
+                let usual = client(table, api.clone());
+                Ok(Clients { usual, reporting: client(table, api.reporting_refusals()) })
             }
             Err(missing) => Err(missing),
         };
@@ -68,14 +65,28 @@ impl Profile {
             send: table.multimodal_send,
             bytes_max: table.files_bytes_max.unwrap_or(FILES_BYTES_MAX),
         };
-        let priced = |(name, settings): (String, ModelSettings)| {
+        let priced = |(name, settings): (&String, &ModelSettings)| {
             let pricing = settings.pricing.as_ref().map(pricing).transpose();
             let pricing =
                 pricing.map_err(|reason| format!("has a wrong price for the model {name}: {reason}"))?;
-            Ok((name, (settings, pricing)))
+            Ok((name.clone(), (settings.clone(), pricing)))
         };
-        let models = table.models.into_iter().map(priced).collect::<Result<_, String>>()?;
-        Ok(Self { client, key_mark, limits: table.limits, serves: table.serves, models, files })
+        let models = table.models.iter().map(priced).collect::<Result<_, String>>()?;
+        Ok(Self { client, key_mark, models, files, table: table.clone(), is_read: true })
+    }
+
+    /// One that cannot be used, and why; every call says so.
+    pub(super) fn broken(reason: String) -> Self {
+        let files = FilesSending { send: MediaSend::default(), bytes_max: FILES_BYTES_MAX };
+        let (key_mark, models) = (String::new(), BTreeMap::new());
+        Self {
+            client: Err(reason),
+            key_mark,
+            models,
+            files,
+            table: ProviderConfig::default(),
+            is_read: false,
+        }
     }
 }
 
@@ -111,9 +122,7 @@ fn usual_address(kind: ProviderKind) -> Result<&'static str, String> {
     match kind {
         ProviderKind::OpenaiCompatible => Ok(OPENAI_BASE_URL),
         ProviderKind::Anthropic => Ok(anthropic::BASE_URL),
-        ProviderKind::AzureOpenai => {
-            Err("needs a base_url, the endpoint of the resource: https://NAME.openai.azure.com".into())
-        }
+        ProviderKind::AzureOpenai => Err(check::AZURE_URL.into()),
         ProviderKind::Ollama => Ok(ollama::BASE_URL),
     }
 }
@@ -147,36 +156,6 @@ fn usual_headers(table: &ProviderConfig, key: Option<&str>) -> Result<HeaderMap,
     headers(&all.into_iter().map(|(name, value)| (name.to_owned(), Secret(value))).collect())
 }
 
-/// A key without the line break that files leave at its end, if it can stand in a header.
-fn sendable(key: &str) -> Result<String, String> {
-    let key = key.trim();
-    HeaderValue::from_str(key).map_err(|_| "has a key with characters that no key has")?;
-    Ok(key.to_owned())
-}
-
-fn base_url(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    let wrong = |why: &str| format!("has a wrong base_url: {why}; it looks like https://host/v1");
-    let url = reqwest::Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong("it must begin with http:// or https:// and a host"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("a key does not belong there but into api_key_env"));
-    }
-    Ok(text.trim_end_matches('/').to_owned())
-}
-
-fn headers(table: &BTreeMap<String, Secret>) -> Result<HeaderMap, String> {
-    let header = |(name, value): (&String, &Secret)| {
-        let parsed = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(&value.0).ok());
-        let (name, mut value) = parsed.ok_or_else(|| format!("has a header {name:?} that cannot be sent"))?;
-        value.set_sensitive(true);
-        Ok((name, value))
-    };
-    table.iter().map(header).collect()
-}
-
 fn http_client(base_url: &str, connect_timeout_ms: u64) -> Result<reqwest::Client, String> {
     // The first call decides for the process; that another one came first is no harm.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -189,14 +168,4 @@ fn http_client(base_url: &str, connect_timeout_ms: u64) -> Result<reqwest::Clien
         builder = builder.tls_certs_only([]);
     }
     builder.build().map_err(|error| format!("cannot be used, the HTTP client does not start: {error:?}"))
-}
-
-fn pricing(config: &PricingConfig) -> Result<Pricing, String> {
-    let decimal = |text: &String| text.parse::<Decimal>().map_err(|error| error.to_string());
-    Ok(Pricing {
-        input: decimal(&config.input)?,
-        output: config.output.as_ref().map(decimal).transpose()?,
-        unit: decimal(&config.unit)?,
-        currency: config.currency.clone().unwrap_or_else(|| "USD".into()),
-    })
 }

@@ -1,14 +1,18 @@
 //! Which API stands behind a provider that a workflow names, and what is known of its models.
 //!
-//! A workflow only says `langgenius/openai/openai` and `gpt-4o`. Profiles are the worker's: tables `[providers.NAME]`
-//! of its configuration, or nothing but `OPENAI_BASE_URL` and `OPENAI_API_KEY` in its environment. Keys stay in here.
-
+//! A workflow only says `langgenius/openai/openai` and `gpt-4o`. Where that is, three places know: tables
+//! `[providers.NAME]` of the worker's settings, providers that are kept in Redis, and `OPENAI_BASE_URL` and `OPENAI_API_KEY`
+//! in the worker's environment. Keys stay in here.
 //!
-//! `config` is how the tables are written, `build` makes clients of them, `model` is what nodes ask.
+//! `build` makes clients of what is written, `lookup` finds the one that is meant, `kept` knows what is in Redis, `named`
+//! finds profiles, `model` is what nodes ask.
 
 mod build;
-mod config;
+mod kept;
+mod lookup;
 mod model;
+mod named;
+mod vector;
 mod within;
 
 use std::collections::BTreeMap;
@@ -16,66 +20,65 @@ use std::sync::Arc;
 
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
+use tidemill_common::value::JsonMap;
 
 use super::limiter::{Limited, Turns};
 use super::media::Reach;
 use super::{ErrorClass, ModelError, ModelProvider};
+use kept::Shelf;
+use lookup::{Found, Place, last_part};
 
-pub use config::{
+pub use kept::Kept;
+pub use model::{Model, Question};
+pub use named::{NamedModel, ProfileError, Stands};
+pub use tidemill_common::providers::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
     ProvidersConfig, Secret, Serves,
 };
-pub use model::{Model, Question};
 pub use within::Within;
 
-/// The profile that serves whatever no other profile serves.
-pub const DEFAULT_PROFILE: &str = "default";
+/// The provider that serves whatever no other one serves.
+pub const DEFAULT_PROVIDER: &str = "default";
 /// Where OpenAI itself is.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
-/// Longest time to connect, in milliseconds (`connect_timeout_ms`). Dify's generic plugin takes the same.
-pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
-/// Longest silence, in milliseconds, before and within a reply (`read_timeout_ms`). Dify's generic plugin, too.
-pub const READ_TIMEOUT_MS: u64 = 300_000;
-/// Tries after the first within one call (`max_retries`), as in OpenAI's own clients.
-pub const RETRIES_MAX: u32 = 2;
-/// Most bytes of all files of one prompt that are fetched (`files_bytes_max`). In base64 they are a third more, and
-/// Anthropic takes requests of 32 MB.
-pub const FILES_BYTES_MAX: u64 = 20 * 1024 * 1024;
-/// Most texts of one request for embeddings (`max_chunks`): small enough for servers of one's own, large enough that the
-/// way there and back does not matter.
-pub const EMBED_TEXTS_MAX: usize = 32;
 
-/// A profile that cannot be used.
+/// A table that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("[providers.{name}] {reason}")]
-pub struct ProfileError {
+pub struct TableError {
     /// The table.
     pub name: String,
     /// What is wrong, and what to do.
     pub reason: String,
 }
 
-/// Every profile, ready for use.
+/// Every provider, ready for use.
 #[derive(Debug)]
 pub struct Providers {
-    profiles: BTreeMap<String, Profile>,
+    /// Those of the settings, and the one of the environment.
+    tables: BTreeMap<String, Arc<Connection>>,
+    /// Those in Redis.
+    kept: Option<Kept>,
     /// The ways to files of prompts.
     reach: Option<Arc<Reach>>,
     /// Where turns at models with limits are taken.
     turns: Option<Turns>,
 }
 
+/// A provider with its client, whose pool of connections stays warm as long as this is held.
 #[derive(Debug)]
-struct Profile {
+struct Connection {
     /// The client, or what is missing for one.
     client: Result<Clients, String>,
     /// Tells its key from others, and does not tell the key; empty without one.
     key_mark: String,
-    /// What all its models may do together.
-    limits: Option<LimitsConfig>,
-    serves: Vec<Serves>,
+    /// What is known of its models, prices as numbers.
     models: BTreeMap<String, (ModelSettings, Option<Pricing>)>,
     files: FilesSending,
+    /// As it is written.
+    table: ProviderConfig,
+    /// Whether that could be read.
+    is_read: bool,
 }
 
 /// The ways to an API.
@@ -95,8 +98,8 @@ struct FilesSending {
 }
 
 impl Providers {
-    /// Builds the profiles of a configuration. `environment` looks up a variable of the process: keys named by
-    /// `api_key_env`, and `OPENAI_BASE_URL` and `OPENAI_API_KEY`, of which either makes a default profile where the
+    /// Builds the providers of a configuration. `environment` looks up a variable of the process: keys named by
+    /// `api_key_env`, and `OPENAI_BASE_URL` and `OPENAI_API_KEY`, of which either makes a default provider where the
     /// configuration has none.
     ///
     /// # Errors
@@ -104,26 +107,23 @@ impl Providers {
     pub fn new(
         config: &ProvidersConfig,
         environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ProfileError> {
+    ) -> Result<Self, TableError> {
         let mut tables = config.0.clone();
         let set = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
         let (base_url, api_key) = (set("OPENAI_BASE_URL"), set("OPENAI_API_KEY"));
         if base_url.is_some() || api_key.is_some() {
-            tables.entry(DEFAULT_PROFILE.into()).or_insert_with(|| ProviderConfig {
+            tables.entry(DEFAULT_PROVIDER.into()).or_insert_with(|| ProviderConfig {
                 base_url,
                 api_key: api_key.map(Secret),
                 ..ProviderConfig::default()
             });
         }
-        let profile = |(name, table): (String, ProviderConfig)| match Profile::new(table, &set) {
-            Ok(profile) => Ok((name, profile)),
-            Err(reason) => Err(ProfileError { name, reason }),
+        let connection = |(name, table): (String, ProviderConfig)| match Connection::new(&table, &set) {
+            Ok(connection) => Ok((name, Arc::new(connection))),
+            Err(reason) => Err(TableError { name, reason }),
         };
-        Ok(Self {
-            profiles: tables.into_iter().map(profile).collect::<Result<_, _>>()?,
-            reach: None,
-            turns: None,
-        })
+        let tables = tables.into_iter().map(connection).collect::<Result<_, _>>()?;
+        Ok(Self { tables, kept: None, reach: None, turns: None })
     }
 
     /// The same, with ways to the files of prompts; without them a prompt that has files fails.
@@ -138,76 +138,108 @@ impl Providers {
         Self { turns: Some(turns), ..self }
     }
 
+    /// The same, with providers and profiles that are kept in Redis.
+    #[must_use]
+    pub fn keeping(self, kept: Kept) -> Self {
+        Self { kept: Some(kept), ..self }
+    }
+
     /// The model that a workflow names; see [`Providers::model`].
     ///
     /// # Errors
-    /// `ProviderTokenNotInitError`, with what to set.
-    pub fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
-        self.model(&model.provider, &model.name)
+    /// As there.
+    pub async fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
+        self.model(&model.provider, &model.name).await
     }
 
-    /// A model of a provider, both by the names that workflows use. First match: a profile that serves exactly this model, one that serves the
-    /// provider, one named like the provider, one named like its last part, the default.
+    /// A model of a provider, both by the names that workflows use. First match: a provider that serves exactly this
+    /// model, one that serves the name, one of this name, one of its last part, the default; in each case one of the
+    /// settings before one in Redis. `profile/ID` is the profile of this id. Whoever holds the model keeps what it began
+    /// with.
     ///
     /// # Errors
-    /// `ProviderTokenNotInitError`, with what to set.
-    pub fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
+    /// `ProviderTokenNotInitError`, with what to set; Redis, when it has to be asked and does not answer.
+    pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
         let label = last_part(provider);
-        let not_initialized = |what: String| ModelError {
-            class: ErrorClass::NotInitialized,
-            message: format!("Model {name} credentials is not initialized. {what}"),
-            retryable: false,
-            retry_after_ms: None,
-        };
-        let (found, profile) = self.find(provider, name).ok_or_else(|| {
-            not_initialized(format!(
-                "No profile of this worker serves the provider {provider}: add a table [providers.{label}] to its \
-                 configuration, or set OPENAI_BASE_URL and OPENAI_API_KEY in its environment."
-            ))
+        let mut shelf = self.shelf(label, false).await?;
+        if !self.knows(&shelf, provider, name) {
+            // It may have been added a moment ago.
+            shelf = self.shelf(label, true).await?;
+        }
+        if let Some(id) = named::asked_for(provider)
+            && self.kept.is_some()
+        {
+            return named::model(self, &shelf, id, name);
+        }
+        let found = self.find(&shelf, provider, name).ok_or_else(|| {
+            not_initialized(
+                name,
+                &format!(
+                    "No provider {provider} is known to this worker: add it with `tidemill providers add {label}`, or a \
+                     table [providers.{label}] to the worker's configuration, or set OPENAI_BASE_URL and \
+                     OPENAI_API_KEY in its environment."
+                ),
+            )
         })?;
-        let clients = profile.client.as_ref().map_err(|missing| {
-            not_initialized(format!("The profile [providers.{found}] has no key: {missing}."))
+        self.model_at(found, provider, name, Arc::default())
+    }
+
+    fn knows(&self, shelf: &Shelf, provider: &str, model: &str) -> bool {
+        match named::asked_for(provider) {
+            Some(id) if self.kept.is_some() => named::find(shelf, id).is_some(),
+            _ => self.find(shelf, provider, model).is_some(),
+        }
+    }
+
+    /// What is known of Redis.
+    async fn shelf(&self, label: &str, newest: bool) -> Result<Arc<Shelf>, ModelError> {
+        let Some(kept) = &self.kept else { return Ok(Arc::default()) };
+        kept.shelf(&self.tables, newest).await.map_err(|error| {
+            let what = format!("providers in Redis (redis.url) cannot be read: {error}");
+            ModelError { retryable: true, ..ModelError::new(label, ErrorClass::Connection, &what) }
+        })
+    }
+
+    /// A model of a provider that was found.
+    fn model_at(
+        &self,
+        found: Found<'_>,
+        provider: &str,
+        name: &str,
+        parameters: Arc<JsonMap>,
+    ) -> Result<Model, ModelError> {
+        let Found { name: found, place, connection } = found;
+        let clients = connection.client.as_ref().map_err(|missing| {
+            not_initialized(
+                name,
+                &match place {
+                    Place::Settings => format!("The provider [providers.{found}] has no key: {missing}."),
+                    Place::Kept => format!("The provider {found} in Redis cannot be used: {missing}."),
+                    Place::Profile => {
+                        let id = named::asked_for(found).unwrap_or(found);
+                        format!("The profile {id} in Redis cannot be used: {missing}.")
+                    }
+                },
+            )
         })?;
-        let (settings, pricing) = profile.models.get(name).cloned().unwrap_or_default();
-        let limits = (settings.limits.as_ref(), profile.limits.as_ref());
-        let account = format!("{found}/{}", profile.key_mark);
+        let (settings, pricing) = connection.models.get(name).cloned().unwrap_or_default();
+        let limits = (settings.limits.as_ref(), connection.table.limits.as_ref());
+        let account = format!("{found}/{}", connection.key_mark);
         let limited = self.turns.as_ref().and_then(|turns| Limited::new(turns, &account, name, limits));
         let client = if limited.is_some() { &clients.reporting } else { &clients.usual }.clone();
-        let (label, name, files, reach) = (label.into(), name.into(), profile.files, self.reach.clone());
-        Ok(Model { settings, pricing, client, label, name, files, reach, limited })
-    }
-
-    fn find(&self, provider: &str, model: &str) -> Option<(&String, &Profile)> {
-        let serving = |wanted: Option<&str>| {
-            self.profiles.iter().find(|(_, profile)| {
-                profile
-                    .serves
-                    .iter()
-                    .any(|s| same_provider(&s.provider, provider) && s.model.as_deref() == wanted)
-            })
-        };
-        let named = |test: &dyn Fn(&str) -> bool| self.profiles.iter().find(|(name, _)| test(name));
-        serving(Some(model))
-            .or_else(|| serving(None))
-            .or_else(|| named(&|name| name == provider))
-            .or_else(|| named(&|name| same_provider(name, provider)))
-            .or_else(|| named(&|name| name == last_part(provider)))
-            .or_else(|| named(&|name| name == DEFAULT_PROFILE))
+        let label = last_part(provider).into();
+        let (name, files, reach) = (name.into(), connection.files, self.reach.clone());
+        Ok(Model { settings, pricing, client, label, name, files, reach, parameters, limited })
     }
 }
 
-/// Dify writes `openai` for `langgenius/openai/openai` (and `google` for `langgenius/gemini/google`).
-fn same_provider(a: &str, b: &str) -> bool {
-    let full = |id: &str| match id {
-        "google" => "langgenius/gemini/google".to_owned(),
-        id if id.contains('/') => id.to_owned(),
-        id => format!("langgenius/{id}/{id}"),
-    };
-    full(a) == full(b)
-}
-
-fn last_part(provider: &str) -> &str {
-    provider.rsplit('/').next().unwrap_or(provider)
+fn not_initialized(model: &str, what: &str) -> ModelError {
+    ModelError {
+        class: ErrorClass::NotInitialized,
+        message: format!("Model {model} credentials is not initialized. {what}"),
+        retryable: false,
+        retry_after_ms: None,
+    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
 //! A model that nodes can ask: the client of its profile, and what the profile knows of it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::ModelMode;
 use tidemill_common::nodes::llm::message::{MediaKind, Message, ModelFacts, ToolSpec};
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::prompt::Prompt;
 use tidemill_common::nodes::llm::usage::{Pricing, Tokens};
+use tidemill_common::providers::{AskedWith, EMBED_TEXTS_MAX, MediaSend, ModelSettings};
 use tidemill_common::value::JsonMap;
 
-use super::config::{AskedWith, MediaSend, ModelSettings};
-use super::{EMBED_TEXTS_MAX, FilesSending};
+use super::{FilesSending, vector};
 use crate::providers::limiter::Limited;
 use crate::providers::media::{self, Reach, Sending};
 use crate::providers::{ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking};
@@ -36,6 +37,8 @@ pub struct Model {
     pub(super) name: String,
     pub(super) files: FilesSending,
     pub(super) reach: Option<Arc<Reach>>,
+    /// Parameters of each call, of which those of a question win.
+    pub(super) parameters: Arc<JsonMap>,
     /// What bounds it, if anything does.
     pub(super) limited: Option<Limited>,
 }
@@ -84,13 +87,23 @@ impl Model {
         ModelFacts { features: self.settings.features.clone(), context_size: self.settings.context_size }
     }
 
-    /// Asks; see [`ModelProvider::stream_chat`]. Files of the messages are fetched before.
+    /// Asks; see [`ModelProvider::stream_chat`]. Files of the messages are fetched before. Of a model for embeddings the
+    /// reply is the vector of the last message, as JSON.
     ///
     /// # Errors
     /// A file that cannot be sent, and what the provider reports.
     pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
+        if self.is_for_embeddings() {
+            let (text, began) = (vector::text_of(&question), Instant::now());
+            return Ok(vector::reply(self.embed(&[text]).await?, began, on_delta));
+        }
         let request = self.request(question).await?;
         self.client.stream_chat(&request, on_delta).await
+    }
+
+    /// Whether it makes vectors of what it is asked.
+    pub(super) fn is_for_embeddings(&self) -> bool {
+        self.settings.mode == Some(AskedWith::Embedding)
     }
 
     /// What the provider is sent, files at hand.
@@ -109,7 +122,7 @@ impl Model {
             mode: match self.settings.mode {
                 Some(AskedWith::Chat) => ModelMode::Chat,
                 Some(AskedWith::Completion) => ModelMode::Completion,
-                None => mode,
+                Some(AskedWith::Embedding) | None => mode,
             },
             stream,
             reasoning: self.settings.reasoning,
@@ -171,7 +184,7 @@ impl Model {
     }
 
     fn sent_params(&self, params: &JsonMap) -> JsonMap {
-        let mut params = params.clone();
+        let mut params = merged(&self.parameters, params);
         if let Some(max_tokens) = self.settings.max_tokens_default
             && !REPLY_LIMITS.iter().any(|key| params.contains_key(*key))
         {
@@ -181,6 +194,19 @@ impl Model {
         let named = |key: String| self.settings.param_map.get(&key).cloned().unwrap_or(key);
         kept.map(|(key, value)| (named(key), value)).collect()
     }
+}
+
+/// Parameters with others laid over them: objects are merged, all else is replaced.
+fn merged(under: &JsonMap, over: &JsonMap) -> JsonMap {
+    let mut all = under.clone();
+    for (key, value) in over {
+        let value = match (all.get(key), value) {
+            (Some(Json::Object(under)), Json::Object(over)) => Json::Object(merged(under, over)),
+            _ => value.clone(),
+        };
+        all.insert(key.clone(), value);
+    }
+    all
 }
 
 fn cut(text: &str, chars_max: usize) -> &str {

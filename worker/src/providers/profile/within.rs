@@ -1,9 +1,12 @@
 //! A model as jobs ask it: with its turn, if it has limits.
 
+use std::time::Instant;
+
 use tidemill_common::nodes::llm::message::Part;
 use tidemill_common::nodes::llm::usage::Tokens;
 
 use super::model::{Model, Question, REPLY_LIMITS, TOKEN_CHARS};
+use super::vector;
 use crate::providers::limiter::{Ended, Pace, Spent};
 use crate::providers::{DeltaSink, Embeddings, ModelError, ModelReply, Ranking};
 
@@ -29,6 +32,10 @@ impl Within<'_> {
     /// As [`Model::ask`].
     pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
         let Some(limited) = &self.model.limited else { return self.model.ask(question, on_delta).await };
+        if self.model.is_for_embeddings() {
+            let (text, began) = (vector::text_of(&question), Instant::now());
+            return Ok(vector::reply(self.embed(&[text]).await?, began, on_delta));
+        }
         let tokens = self.estimate(&question);
         let request = self.model.request(question).await?;
         let mut partly = false;
@@ -99,7 +106,8 @@ impl Within<'_> {
                 Part::File(_) => 0,
             })
             .sum();
-        let said = REPLY_LIMITS.iter().find_map(|key| question.params.values.get(*key)?.as_u64());
+        let said = |key: &str| question.params.values.get(key).or_else(|| self.model.parameters.get(key));
+        let said = REPLY_LIMITS.iter().find_map(|key| said(key)?.as_u64());
         let reply = said.or(self.model.settings.max_tokens_default).unwrap_or(0);
         (chars as u64).div_ceil(TOKEN_CHARS).saturating_add(reply)
     }

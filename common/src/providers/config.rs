@@ -1,12 +1,26 @@
-//! The tables `[providers.NAME]` as they are written; unknown keys are refused.
+//! A provider as it is written, in a table `[providers.NAME]` or as an entry in Redis; unknown keys are refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 
 use serde::Deserialize;
-use tidemill_common::limits::MODEL_REFUSALS_MAX;
-use tidemill_common::store::LimitBounds;
+
+use crate::limits::MODEL_REFUSALS_MAX;
+use crate::store::LimitBounds;
+
+/// Longest time to connect, in milliseconds (`connect_timeout_ms`). Dify's generic plugin takes the same.
+pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
+/// Longest silence, in milliseconds, before and within a reply (`read_timeout_ms`). Dify's generic plugin, too.
+pub const READ_TIMEOUT_MS: u64 = 300_000;
+/// Tries after the first within one call (`max_retries`), as in OpenAI's own clients.
+pub const RETRIES_MAX: u32 = 2;
+/// Most bytes of all files of one prompt that are fetched (`files_bytes_max`). In base64 they are a third more, and
+/// Anthropic takes requests of 32 MB.
+pub const FILES_BYTES_MAX: u64 = 20 * 1024 * 1024;
+/// Most texts of one request for embeddings (`max_chunks`): small enough for servers of one's own, large enough that the
+/// way there and back does not matter.
+pub const EMBED_TEXTS_MAX: usize = 32;
 
 /// The tables `[providers.NAME]`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -28,15 +42,15 @@ pub struct ProviderConfig {
     pub api_key_env: Option<String>,
     /// Sent with every request.
     pub headers: BTreeMap<String, Secret>,
-    /// Which other names the profile serves, before names are looked at.
+    /// Which other names it serves, before names are looked at.
     pub serves: Vec<Serves>,
     /// What is known of single models, by the name that workflows use.
     pub models: BTreeMap<String, ModelSettings>,
-    /// See [`super::CONNECT_TIMEOUT_MS`].
+    /// See [`CONNECT_TIMEOUT_MS`].
     pub connect_timeout_ms: Option<u64>,
-    /// See [`super::READ_TIMEOUT_MS`].
+    /// See [`READ_TIMEOUT_MS`].
     pub read_timeout_ms: Option<u64>,
-    /// See [`super::RETRIES_MAX`].
+    /// See [`RETRIES_MAX`].
     pub max_retries: Option<u32>,
     /// False for a server that refuses `stream_options`; then nothing is counted unless it counts by itself.
     pub stream_usage: Option<bool>,
@@ -46,7 +60,7 @@ pub struct ProviderConfig {
     pub deployment_map: BTreeMap<String, String>,
     /// How files that lie elsewhere are sent.
     pub multimodal_send: MediaSend,
-    /// See [`super::FILES_BYTES_MAX`].
+    /// See [`FILES_BYTES_MAX`].
     pub files_bytes_max: Option<u64>,
     /// What all its models may do together.
     pub limits: Option<LimitsConfig>,
@@ -86,9 +100,11 @@ pub enum AskedWith {
     Chat,
     /// One text.
     Completion,
+    /// Texts of which it makes vectors: a model for embeddings.
+    Embedding,
 }
 
-/// A provider, or one model of it, that a profile serves.
+/// A provider as workflows name it, or one model of it, that a table serves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serves {
@@ -121,13 +137,13 @@ pub struct ModelSettings {
     pub mode: Option<AskedWith>,
     /// Whether it is one of OpenAI's models that reason, which take other parameters; absent: its name decides.
     pub reasoning: Option<bool>,
-    /// Most texts of one request for embeddings; absent: [`super::EMBED_TEXTS_MAX`].
+    /// Most texts of one request for embeddings; absent: [`EMBED_TEXTS_MAX`].
     pub max_chunks: Option<usize>,
     /// What may be asked of it, by all workers together.
     pub limits: Option<LimitsConfig>,
 }
 
-/// What may be asked of a model, or of all models of a profile. An empty table bounds nothing but what the provider says.
+/// What may be asked of a model, or of all models of a provider. An empty table bounds nothing but what the provider says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -138,7 +154,7 @@ pub struct LimitsConfig {
     /// Calls at the same time.
     pub concurrency: Option<NonZeroU64>,
     /// How often the provider may refuse a call because of its limits before the node fails; absent:
-    /// [`tidemill_common::limits::MODEL_REFUSALS_MAX`].
+    /// [`MODEL_REFUSALS_MAX`].
     pub refusals_max: Option<u32>,
 }
 

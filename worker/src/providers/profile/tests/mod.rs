@@ -1,3 +1,5 @@
+mod kept;
+
 use super::*;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::{Config, Sources};
@@ -10,7 +12,7 @@ fn config(tables: Json) -> ProvidersConfig {
     serde_json::from_value(tables).unwrap()
 }
 
-fn providers(tables: Json, environment: &[(&str, &str)]) -> Result<Providers, ProfileError> {
+fn providers(tables: Json, environment: &[(&str, &str)]) -> Result<Providers, TableError> {
     let lookup =
         |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     Providers::new(&config(tables), &lookup)
@@ -43,20 +45,24 @@ fn the_first_profile_that_matches_serves_a_model() {
         ("langgenius/gemini/google", "m", "google"),
         ("x/y/z", "m", "default"),
     ] {
-        assert_eq!(providers.find(provider, name).unwrap().0, profile, "{provider} {name}");
+        assert_eq!(
+            providers.find(&Shelf::default(), provider, name).unwrap().name,
+            profile,
+            "{provider} {name}"
+        );
     }
 }
 
-#[test]
-fn the_environment_alone_serves_every_provider() {
+#[tokio::test]
+async fn the_environment_alone_serves_every_provider() {
     for environment in [&[("OPENAI_API_KEY", "k")][..], &[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")]] {
         let providers = providers(json!({}), environment).unwrap();
-        assert!(providers.resolve(&model("any/thing/at_all", "m")).is_ok(), "{environment:?}");
+        assert!(providers.resolve(&model("any/thing/at_all", "m")).await.is_ok(), "{environment:?}");
     }
 }
 
-#[test]
-fn a_missing_key_says_what_to_set() {
+#[tokio::test]
+async fn a_missing_key_says_what_to_set() {
     for (tables, environment, part) in [
         (json!({}), &[][..], "[providers.openai]"),
         (json!({}), &[("OPENAI_API_KEY", " ")], "OPENAI_API_KEY"),
@@ -64,7 +70,7 @@ fn a_missing_key_says_what_to_set() {
         (json!({"openai": {}}), &[], "api_key_env"),
     ] {
         let providers = providers(tables.clone(), environment).unwrap();
-        let error = providers.resolve(&model("langgenius/openai/openai", "gpt")).unwrap_err();
+        let error = providers.resolve(&model("langgenius/openai/openai", "gpt")).await.unwrap_err();
         assert_eq!(error.class.error_type(), "ProviderTokenNotInitError");
         assert!(error.message.starts_with("Model gpt credentials is not initialized."), "{error}");
         assert!(error.message.contains(part), "{error}");
@@ -123,7 +129,7 @@ async fn heard(mut table: Json, params: Json, mode: ModelMode) -> (String, Json)
         let (mut socket, _) = listener.accept().await.unwrap();
         crate::providers::tests::read_request(&mut socket).await
     });
-    let model = providers(json!({"p": table}), &[]).unwrap().model("p", "m").unwrap();
+    let model = providers(json!({"p": table}), &[]).unwrap().model("p", "m").await.unwrap();
     let Json::Object(values) = params else { panic!("parameters are an object") };
     let question = Question {
         messages: vec![Message::text(Role::User, "hi")],
@@ -224,19 +230,20 @@ async fn what_a_profile_knows_of_a_model_changes_what_is_sent() {
     }
 }
 
-#[test]
-fn kinds_without_a_usual_address_ask_for_one() {
+#[tokio::test]
+async fn kinds_without_a_usual_address_ask_for_one() {
     for (table, error) in [
         (json!({"kind": "azure_openai", "api_key": "k"}), Some("base_url")),
         (json!({"kind": "anthropic", "api_key": "k"}), None),
         (json!({"kind": "ollama"}), None),
     ] {
         match providers(json!({"p": table}), &[]) {
-            Ok(providers) => assert!(error.is_none() && providers.model("p", "m").is_ok(), "{table}"),
+            Ok(providers) => assert!(error.is_none() && providers.model("p", "m").await.is_ok(), "{table}"),
             Err(wrong) => assert!(wrong.to_string().contains(error.unwrap()), "{wrong}"),
         }
     }
-    let missing = providers(json!({"p": {"kind": "anthropic"}}), &[]).unwrap().model("p", "m").unwrap_err();
+    let missing =
+        providers(json!({"p": {"kind": "anthropic"}}), &[]).unwrap().model("p", "m").await.unwrap_err();
     assert!(missing.message.contains("api_key_env"), "{missing}");
 }
 
@@ -246,7 +253,7 @@ async fn a_key_in_a_header_is_masked_in_errors() {
     let base_url = crate::providers::tests::serve(vec![vec![mock.into()]]).await;
     let table =
         json!({"base_url": base_url, "headers": {"Authorization": "Bearer entra-token-of-ours!", "X": "no"}});
-    let model = providers(json!({"p": table}), &[]).unwrap().model("p", "m").unwrap();
+    let model = providers(json!({"p": table}), &[]).unwrap().model("p", "m").await.unwrap();
     let question = Question {
         messages: vec![Message::text(Role::User, "hi")],
         params: Params::default(),
@@ -258,9 +265,9 @@ async fn a_key_in_a_header_is_masked_in_errors() {
     assert!(error.message.ends_with("HTTP 401: no ***"), "{error}");
 }
 
-#[test]
-fn the_example_of_the_settings_can_be_used_as_it_stands() {
-    let example = include_str!("../../../../deploy/example.toml");
+#[tokio::test]
+async fn the_example_of_the_settings_can_be_used_as_it_stands() {
+    let example = include_str!("../../../../../deploy/example.toml");
     let tables: String = example
         .lines()
         .skip_while(|line| *line != "# [providers.openai]")
@@ -276,6 +283,6 @@ fn the_example_of_the_settings_can_be_used_as_it_stands() {
     let environment = [("GATEWAY_KEY", "k"), ("ANTHROPIC_API_KEY", "k"), ("AZURE_OPENAI_API_KEY", "k")];
     let providers = providers(tables, &environment).unwrap();
     for provider in ["openai", "langgenius/anthropic/anthropic", "azure_openai", "ollama"] {
-        assert!(providers.model(provider, "gpt-4o").is_ok(), "{provider}");
+        assert!(providers.model(provider, "gpt-4o").await.is_ok(), "{provider}");
     }
 }

@@ -1,0 +1,321 @@
+//! What `tidemill providers` and `tidemill profiles` have in common: where things are kept, files and keys that are read,
+//! and how all of it is shown.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value as Json;
+use tidemill_common::providers::table_in;
+use tidemill_common::value::JsonMap;
+
+use crate::client::Client;
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::output::{json, table};
+use crate::target::{FolderArgs, TargetArgs};
+
+/// Which scheduler, and how answers are shown.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    /// Show the answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+impl Common {
+    pub(super) fn client(&self) -> Result<Client, Error> {
+        Ok(Client::new(&self.target.resolve(&self.folder))?)
+    }
+}
+
+/// What is added, and where it comes from.
+#[derive(Debug, Args)]
+pub(super) struct AddArgs {
+    /// Its id
+    pub(super) id: String,
+    /// A file to take it from: TOML (.toml, the table itself or the settings that have it), JSON or YAML; flags win
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Change the one that is there; what is not named stays as it is, its key too
+    #[arg(long, conflicts_with = "replace")]
+    update: bool,
+    /// Take the place of the one that is there, if there is one
+    #[arg(long)]
+    replace: bool,
+    /// The workers' environment variable that holds the key
+    #[arg(long, value_name = "NAME", conflicts_with = "api_key_stdin")]
+    api_key_env: Option<String>,
+    /// Read the key from standard input; a terminal is asked for it
+    #[arg(long)]
+    api_key_stdin: bool,
+}
+
+/// How a kind is called, and where its key stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// Of one.
+    pub(super) one: &'static str,
+    /// Of many: in paths, and as the section of a file.
+    pub(super) many: &'static str,
+    key: &'static str,
+    key_env: &'static str,
+}
+
+pub(super) const PROVIDER: Kind =
+    Kind { one: "provider", many: "providers", key: "api_key", key_env: "api_key_env" };
+pub(super) const PROFILE: Kind =
+    Kind { one: "profile", many: "profiles", key: "apiKey", key_env: "apiKeyEnv" };
+
+impl AddArgs {
+    /// What is there, if it is to be changed, and over it what the file says, if there is one.
+    pub(super) async fn table(&self, kind: Kind, common: &Common) -> Result<JsonMap, Error> {
+        let mut table = JsonMap::new();
+        if self.update
+            && let Json::Object(there) = common.client()?.entry(kind.many, &self.id).await?
+        {
+            table = there;
+        }
+        let of_file = self.of_file(kind)?;
+        let names_key = Self::has_key(kind, &of_file);
+        table.retain(|name, _| !names_key || ![kind.key, kind.key_env].contains(&name.as_str()));
+        table.extend(of_file);
+        Ok(table)
+    }
+
+    fn of_file(&self, kind: Kind) -> Result<JsonMap, Error> {
+        let Some(path) = &self.file else { return Ok(JsonMap::new()) };
+        let wrong = |reason: String| Error::Usage(format!("{}: {reason}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+        table_in(&text, is_toml, kind.many, &self.id).map_err(wrong)
+    }
+
+    /// Whether the table says something of a key.
+    fn has_key(kind: Kind, table: &JsonMap) -> bool {
+        let given = [kind.key, kind.key_env, "api_key", "api_key_env"];
+        given.iter().any(|name| table.contains_key(*name))
+    }
+
+    /// Puts the key into the table. `wanted`: somebody at a terminal is asked for one that was not given.
+    pub(super) async fn put_key(
+        &self,
+        kind: Kind,
+        table: &mut JsonMap,
+        wanted: bool,
+        console: &mut Console,
+    ) -> Result<(), Error> {
+        let asked = wanted && console.can_ask() && !Self::has_key(kind, table);
+        let (name, value) = if let Some(variable) = &self.api_key_env {
+            (kind.key_env, variable.clone())
+        } else if self.api_key_stdin || asked {
+            (kind.key, self.read_key(console).await?)
+        } else {
+            return Ok(());
+        };
+        for other in [kind.key, kind.key_env, "api_key", "api_key_env"] {
+            table.remove(other);
+        }
+        table.insert(name.into(), value.into());
+        Ok(())
+    }
+
+    async fn read_key(&self, console: &mut Console) -> Result<String, Error> {
+        let prompt = format!("API key of {} (not shown): ", self.id);
+        let read = if console.can_ask() { console.ask_secret(&prompt).await? } else { Some(piped()?) };
+        let key = read.unwrap_or_default().trim().to_owned();
+        if key.is_empty() {
+            return Err(Error::Usage(
+                "no key was given; --api-key-env names a variable that holds it".into(),
+            ));
+        }
+        Ok(key)
+    }
+
+    /// Sends it, and says what came of it.
+    pub(super) async fn send(
+        &self,
+        kind: Kind,
+        mut table: JsonMap,
+        common: &Common,
+        console: &mut Console,
+    ) -> Result<Exit, Error> {
+        table.insert("id".into(), self.id.as_str().into());
+        let kept = common
+            .client()?
+            .keep(kind.many, &self.id, &Json::Object(table), self.replace || self.update)
+            .await?;
+        for warning in kept["warnings"].as_array().into_iter().flatten() {
+            console.note(format_args!("warning: {}", text(warning)));
+        }
+        if common.json {
+            json::whole(&kept, console)?;
+        } else {
+            console.note(format_args!("{} {} is kept", kind.one, self.id));
+        }
+        Ok(Exit::Succeeded)
+    }
+}
+
+fn piped() -> Result<String, Error> {
+    let mut text = String::new();
+    let read = std::io::stdin().read_to_string(&mut text);
+    read.map_err(|error| Error::Failed(format!("cannot read the key from standard input: {error}")))?;
+    Ok(text)
+}
+
+/// Lists all of a kind.
+pub(super) async fn list(
+    kind: Kind,
+    common: &Common,
+    render: fn(&Json) -> String,
+    console: &mut Console,
+) -> Result<Exit, Error> {
+    let entries = common.client()?.entries(kind.many).await?;
+    if common.json {
+        json::whole(&entries, console)?;
+    } else if entries["data"].as_array().is_none_or(Vec::is_empty) {
+        console.note(format_args!(
+            "no {} are kept in Redis; workers may have some in their settings",
+            kind.many
+        ));
+    } else {
+        console.text(render(&entries))?;
+    }
+    Ok(Exit::Succeeded)
+}
+
+/// Shows one.
+pub(super) async fn show(
+    kind: Kind,
+    id: &str,
+    common: &Common,
+    console: &mut Console,
+) -> Result<Exit, Error> {
+    let entry = common.client()?.entry(kind.many, id).await?;
+    if common.json {
+        json::whole(&entry, console)?;
+    } else {
+        let fields = entry.as_object().into_iter().flatten();
+        let pairs: Vec<(&str, String)> =
+            fields.map(|(name, value)| (name.as_str(), shown(name, value))).collect();
+        console.text(table::pairs(&pairs))?;
+    }
+    Ok(Exit::Succeeded)
+}
+
+/// Forgets one.
+pub(super) async fn forget(
+    kind: Kind,
+    id: &str,
+    force: bool,
+    common: &Common,
+    console: &mut Console,
+) -> Result<Exit, Error> {
+    common.client()?.forget(kind.many, id, force).await?;
+    console.note(format_args!("{} {id} is forgotten", kind.one));
+    Ok(Exit::Succeeded)
+}
+
+/// When an entry was changed.
+pub(super) fn changed(entry: &Json) -> String {
+    entry["updated_at"].as_f64().map(crate::output::text::moment).unwrap_or_default()
+}
+
+/// Where the key of an entry is.
+pub(super) fn key(entry: &Json) -> String {
+    let variable = [&entry["api_key_env"], &entry["apiKeyEnv"]].into_iter().find_map(Json::as_str);
+    let sealed = [&entry["api_key"], &entry["apiKey"]].into_iter().find_map(Json::as_str);
+    variable.map(|name| format!("${name}")).or_else(|| sealed.map(Into::into)).unwrap_or_default()
+}
+
+fn shown(name: &str, value: &Json) -> String {
+    match value.as_f64().filter(|_| name.ends_with("_at")) {
+        Some(seconds) => crate::output::text::moment(seconds),
+        None => text(value),
+    }
+}
+
+/// A value on a line.
+pub(super) fn text(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => value.to_string(),
+    }
+}
+
+/// Puts a value into a table, if it was given.
+pub(super) fn put(table: &mut JsonMap, name: &str, value: Option<impl Into<Json>>) {
+    if let Some(value) = value {
+        table.insert(name.into(), value.into());
+    }
+}
+
+/// An object within a table, made if it is not there; what is no object is left to whoever checks it.
+pub(super) fn object<'a>(table: &'a mut JsonMap, name: &str) -> Option<&'a mut JsonMap> {
+    table.entry(name).or_insert_with(|| Json::Object(JsonMap::new())).as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::console::tests::{captured, captured_with};
+
+    fn add(api_key_env: Option<&str>, api_key_stdin: bool) -> AddArgs {
+        let api_key_env = api_key_env.map(Into::into);
+        AddArgs { id: "p".into(), file: None, update: false, replace: false, api_key_env, api_key_stdin }
+    }
+
+    #[tokio::test]
+    async fn a_key_comes_from_a_variable_a_prompt_or_not_at_all_and_takes_the_place_of_others() {
+        for (add, table, wanted, typed, expected) in [
+            (add(Some("E"), false), json!({"api_key": "***"}), true, &[][..], json!({"api_key_env": "E"})),
+            (add(None, true), json!({"api_key_env": "E"}), false, &[" sk-1 "], json!({"api_key": "sk-1"})),
+            (add(None, false), json!({}), true, &["sk-2"], json!({"api_key": "sk-2"})),
+            (add(None, false), json!({"api_key_env": "E"}), true, &["x"], json!({"api_key_env": "E"})),
+            (add(None, false), json!({}), false, &["x"], json!({})),
+        ] {
+            let mut object = table.as_object().cloned().expect("an object");
+            let (mut console, out, err) = captured_with(typed);
+            add.put_key(PROVIDER, &mut object, wanted, &mut console).await.expect("a key");
+            assert_eq!(Json::Object(object), expected, "{table}");
+            assert!(!out.text().contains("sk-") && !err.text().contains("sk-"));
+        }
+        let (mut console, _, _) = captured_with(&[""]);
+        let refused = add(None, true).put_key(PROVIDER, &mut JsonMap::new(), true, &mut console).await;
+        assert!(refused.expect_err("no key").to_string().contains("--api-key-env"));
+        let (mut console, _, _) = captured();
+        let mut object = JsonMap::new();
+        add(None, false).put_key(PROVIDER, &mut object, true, &mut console).await.expect("nobody to ask");
+        assert!(object.is_empty());
+    }
+
+    #[test]
+    fn a_file_is_the_table_or_has_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("writes");
+            AddArgs { file: Some(path), ..add(None, false) }.of_file(PROVIDER)
+        };
+        let table = json!({"kind": "ollama", "max_retries": 1});
+        for (name, text) in [
+            ("a.toml", "kind = \"ollama\"\nmax_retries = 1\n"),
+            ("b.toml", "[providers.p]\nkind = \"ollama\"\nmax_retries = 1\n[providers.q]\n"),
+            ("c.yml", "kind: ollama\nmax_retries: 1\n"),
+            ("d.json", "{\"providers\": {\"p\": {\"kind\": \"ollama\", \"max_retries\": 1}}}"),
+        ] {
+            assert_eq!(Json::Object(read(name, text).expect("a table")), table, "{name}");
+        }
+        let error = read("e.toml", "[providers.other]\n").expect_err("another one").to_string();
+        assert!(error.contains("e.toml: it has no table [providers.p]"), "{error}");
+        assert!(read("f.toml", "kind =").is_err() && read("g.json", "[]").is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! From what somebody asks to keep to what is kept: checked, and its secrets sealed.
+
+use std::collections::BTreeMap;
+
+use super::secrets::{SecretError, Whose};
+use super::{Over, PROFILE_PREFIX, check, entry, reading};
+use crate::dsl::SealingKey;
+use crate::limits::CATALOG_ENTRY_BYTES_MAX;
+use crate::store::{Catalog, CatalogEntry, CatalogKind};
+use crate::value::JsonMap;
+
+/// Longest id, in characters.
+const ID_CHARS_MAX: usize = 128;
+
+/// What is to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// Its fields.
+    pub fields: BTreeMap<String, String>,
+    /// What works and deserves a word.
+    pub warnings: Vec<String>,
+}
+
+/// Why something is not kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DraftError {
+    /// It is wrong.
+    #[error("{0}")]
+    Wrong(String),
+    /// One of its secrets.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+}
+
+/// Makes a draft of an object that somebody wrote. `earlier` is the entry that it replaces, `catalog` all that is kept.
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+pub fn draft(
+    kind: CatalogKind,
+    id: &str,
+    object: JsonMap,
+    (earlier, catalog): (Option<&CatalogEntry>, &Catalog),
+    key: Option<&SealingKey>,
+) -> Result<Draft, DraftError> {
+    check_id(kind, id)?;
+    let written: JsonMap = object.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    let mut object = match kind {
+        CatalogKind::Provider => written,
+        CatalogKind::Profile => reading::camel_case(written),
+    };
+    let bytes = serde_json::to_string(&object).map_or(usize::MAX, |text| text.len());
+    if bytes > CATALOG_ENTRY_BYTES_MAX {
+        let name = kind.name();
+        return Err(wrong(format!("the {name} {id} has {bytes} bytes, more than {CATALOG_ENTRY_BYTES_MAX}")));
+    }
+    let warnings = match kind {
+        CatalogKind::Provider => {
+            let config = reading::provider_of(object.clone()).map_err(of_provider(id))?;
+            check::provider(&config).map_err(of_provider(id))?;
+            Vec::new()
+        }
+        CatalogKind::Profile => profile(object.clone(), catalog)?,
+    };
+    let kept = earlier.map(|entry| entry::object(kind, &entry.fields));
+    Whose { kind, id }.seal(&mut object, kept.as_ref(), key)?;
+    Ok(Draft { fields: entry::fields(kind, object), warnings })
+}
+
+fn wrong(message: impl Into<String>) -> DraftError {
+    DraftError::Wrong(message.into())
+}
+
+fn of_provider(id: &str) -> impl Fn(String) -> DraftError {
+    move |reason| wrong(format!("the provider {id}: {reason}"))
+}
+
+fn profile(object: JsonMap, catalog: &Catalog) -> Result<Vec<String>, DraftError> {
+    let profile = reading::profile_of(object).map_err(|reason| wrong(format!("Profile: {reason}")))?;
+    for (name, value) in [("name", &profile.name), ("provider", &profile.provider), ("model", &profile.model)]
+    {
+        if value.trim().is_empty() {
+            return Err(wrong(format!("Profile {name} is required")));
+        }
+    }
+    let provider = profile.provider.as_str();
+    let is_kept = catalog.find(CatalogKind::Provider, provider).is_some();
+    let over = if is_kept { Over::Named } else { profile.over().map_err(wrong)? };
+    profile.check(over).map_err(wrong)?;
+    let mut warnings = Vec::new();
+    if over == Over::Named && !is_kept {
+        warnings.push(format!(
+            "no provider {provider} is kept in Redis: it must be one of the settings of every worker ([providers.{provider}])"
+        ));
+    }
+    if profile.retry_delay.is_some() {
+        warnings.push(
+            "retryDelay is kept and has no effect: the wait is what the provider asks for, else half a second, doubled"
+                .into(),
+        );
+    }
+    Ok(warnings)
+}
+
+fn check_id(kind: CatalogKind, id: &str) -> Result<(), DraftError> {
+    let what = match kind {
+        CatalogKind::Provider => "Provider id",
+        CatalogKind::Profile => "Profile ID",
+    };
+    if id.is_empty() {
+        return Err(wrong(format!("{what} is required")));
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    if id.len() > ID_CHARS_MAX || !id.chars().all(fits) || id.starts_with('/') || id.ends_with('/') {
+        return Err(wrong(format!(
+            "{what} {id:?} cannot be used: it has 1 to {ID_CHARS_MAX} letters, digits, `.`, `_`, `-`, and `/` between them"
+        )));
+    }
+    if kind == CatalogKind::Provider && id.starts_with(PROFILE_PREFIX) {
+        return Err(wrong(format!("{what} {id:?} cannot be used: {PROFILE_PREFIX} stands for profiles")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

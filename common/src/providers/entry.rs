@@ -1,0 +1,67 @@
+//! Between a provider or a profile and what lies of it in Redis: a field each, texts as they are, all else as JSON.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::secrets::{SecretError, Whose};
+use crate::dsl::SealingKey;
+use crate::store::{CatalogEntry, CatalogKind};
+use crate::value::JsonMap;
+
+/// Fields that are texts.
+const fn texts(kind: CatalogKind) -> &'static [&'static str] {
+    match kind {
+        CatalogKind::Provider => {
+            &["kind", "base_url", "api_key", "api_key_env", "api_version", "multimodal_send"]
+        }
+        CatalogKind::Profile => &["name", "provider", "model", "apiKey", "apiKeyEnv", "baseUrl", "toolMode"],
+    }
+}
+
+/// As it is kept.
+pub(super) fn fields(kind: CatalogKind, object: JsonMap) -> BTreeMap<String, String> {
+    let field = |(name, value): (String, Json)| match value {
+        Json::String(text) if texts(kind).contains(&name.as_str()) => (name, text),
+        value => (name, value.to_string()),
+    };
+    object.into_iter().map(field).collect()
+}
+
+/// As it was written, its secrets sealed. What cannot be read stays a text, for whoever reads the fields to name.
+pub(super) fn object(kind: CatalogKind, fields: &BTreeMap<String, String>) -> JsonMap {
+    let value = |name: &str, text: &str| {
+        if texts(kind).contains(&name) {
+            return text.into();
+        }
+        serde_json::from_str(text).unwrap_or_else(|_| text.into())
+    };
+    fields.iter().map(|(name, text)| (name.clone(), value(name, text))).collect()
+}
+
+/// As it was written, for whoever makes a client of it.
+///
+/// # Errors
+/// A secret that does not open.
+pub fn opened(
+    kind: CatalogKind,
+    entry: &CatalogEntry,
+    key: Option<&SealingKey>,
+) -> Result<JsonMap, SecretError> {
+    let mut object = object(kind, &entry.fields);
+    Whose { kind, id: &entry.id }.open(&mut object, key)?;
+    Ok(object)
+}
+
+/// As people see it: no secrets, with its id and version, and its times in seconds.
+pub fn shown(kind: CatalogKind, entry: &CatalogEntry) -> JsonMap {
+    let mut object = object(kind, &entry.fields);
+    Whose { kind, id: &entry.id }.mask(&mut object);
+    let mut shown = JsonMap::new();
+    shown.insert("id".into(), entry.id.as_str().into());
+    shown.extend(object);
+    shown.insert("version".into(), entry.version.into());
+    shown.insert("created_at".into(), entry.created_at.seconds_f64().into());
+    shown.insert("updated_at".into(), entry.updated_at.seconds_f64().into());
+    shown
+}

@@ -1,0 +1,124 @@
+//! Providers and profiles in Redis: a hash each, a set of ids for each kind, and a number in `meta` that grows with each
+//! change.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::RedisStore;
+use super::connection::{Arg, args};
+use super::replies::unexpected;
+use super::shards::word;
+use crate::clock::Timestamp;
+use crate::limits::CATALOG_ENTRIES_MAX;
+use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry, StoreError};
+
+/// The field of `meta` that grows with each change.
+const VERSION: &str = "catalog";
+/// The field of `meta` that names the default profile.
+const DEFAULT_PROFILE: &str = "default_profile";
+
+impl RedisStore {
+    pub(super) async fn put(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        const DOING: &str = "keeping a provider or a profile";
+        let expected = match put.expected {
+            Expected::Absent => 0,
+            Expected::Version(version) => version,
+        };
+        let make_default = if put.make_default { "1" } else { "" };
+        let mut list: Vec<Arg<'_>> =
+            Vec::from(args![put.id, expected, CATALOG_ENTRIES_MAX, default_field(put.kind), make_default]);
+        for (name, value) in put.fields {
+            list.extend(args![name.as_str(), value.as_str()]);
+        }
+        let keys = self.of_entry(put.kind, put.id);
+        let answer: Vec<Value> = self.connector.run(DOING, &self.scripts.put_entry, &keys, &list).await?;
+        let words: Vec<String> = answer.into_iter().map(word).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words[..] {
+            ["KEPT", version] => {
+                let version =
+                    version.parse().map_err(|_| unexpected(DOING, "a version that is no number"))?;
+                Ok(EntryPut::Kept(version))
+            }
+            ["DIFFERS"] => Ok(EntryPut::Differs),
+            ["FULL"] => Ok(EntryPut::Full),
+            _ => Err(unexpected(DOING, words.join(" "))),
+        }
+    }
+
+    pub(super) async fn remove(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
+        const DOING: &str = "forgetting a provider or a profile";
+        let keys = self.of_entry(kind, id);
+        let list = args![id, default_field(kind), heir];
+        let word: String = self.connector.run(DOING, &self.scripts.remove_entry, &keys, &list).await?;
+        Ok(word == "REMOVED")
+    }
+
+    pub(super) async fn version_of_catalog(&self) -> Result<u64, StoreError> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.keys.meta()).arg(VERSION);
+        let version: Option<u64> =
+            self.connector.ask("asking whether providers have changed", &command).await?;
+        Ok(version.unwrap_or(0))
+    }
+
+    /// The version is read before all else, so that what is read is not older.
+    pub(super) async fn read_catalog(&self) -> Result<Catalog, StoreError> {
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        pipe.cmd("HMGET").arg(self.keys.meta()).arg(VERSION).arg(DEFAULT_PROFILE);
+        pipe.cmd("SMEMBERS").arg(self.keys.entries(CatalogKind::Provider));
+        pipe.cmd("SMEMBERS").arg(self.keys.entries(CatalogKind::Profile));
+        type Read = ((Option<u64>, Option<String>), Vec<String>, Vec<String>);
+        let ((version, default_profile), providers, profiles): Read =
+            self.connector.ask_all(DOING_READ, &pipe).await?;
+        Ok(Catalog {
+            version: version.unwrap_or(0),
+            providers: self.read_entries(CatalogKind::Provider, providers).await?,
+            profiles: self.read_entries(CatalogKind::Profile, profiles).await?,
+            default_profile,
+        })
+    }
+
+    async fn read_entries(
+        &self,
+        kind: CatalogKind,
+        mut ids: Vec<String>,
+    ) -> Result<Vec<CatalogEntry>, StoreError> {
+        ids.sort();
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(100) {
+            let mut pipe = redis::pipe();
+            for id in some {
+                pipe.cmd("HGETALL").arg(self.keys.entry(kind, id));
+            }
+            let answers: Vec<BTreeMap<String, String>> = self.connector.ask_all(DOING_READ, &pipe).await?;
+            found.extend(some.iter().zip(answers).filter_map(|(id, fields)| entry(id, fields)));
+        }
+        Ok(found)
+    }
+
+    fn of_entry(&self, kind: CatalogKind, id: &str) -> [String; 3] {
+        [self.keys.entry(kind, id), self.keys.entries(kind), self.keys.meta()]
+    }
+}
+
+const DOING_READ: &str = "reading providers and profiles";
+
+const fn default_field(kind: CatalogKind) -> &'static str {
+    match kind {
+        CatalogKind::Provider => "",
+        CatalogKind::Profile => DEFAULT_PROFILE,
+    }
+}
+
+/// None of one that was removed after the ids were read.
+fn entry(id: &str, mut fields: BTreeMap<String, String>) -> Option<CatalogEntry> {
+    let version = fields.remove("version")?.parse().ok()?;
+    let mut time = |name: &str| {
+        Timestamp::from_millis(fields.remove(name).and_then(|text| text.parse().ok()).unwrap_or(0))
+    };
+    let (created_at, updated_at) = (time("created_at"), time("updated_at"));
+    Some(CatalogEntry { id: id.into(), version, created_at, updated_at, fields })
+}

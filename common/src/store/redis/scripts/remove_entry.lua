@@ -1,0 +1,24 @@
+-- remove_entry: forgets a provider or a profile; of the default profile another one becomes it.
+-- KEYS     1 the entry   2 ids of its kind   3 meta
+-- ARGV     1 its id   2 field of meta that names the default, or empty: the kind has none   3 who becomes the default if it
+--          was this one and that one is there; else the first by id
+-- RETURNS  "REMOVED" | "GONE"
+-- CALLER   store/redis/catalog.rs, remove
+local call, K, A = redis.call, KEYS, ARGV
+local was = call('SREM', K[2], A[1]) + call('DEL', K[1])
+if was == 0 then return 'GONE' end
+local time = call('TIME')
+-- At least the time, as in put_entry.
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local version = math.max(tonumber(call('HGET', K[3], 'catalog') or 0) + 1, now)
+call('HSET', K[3], 'catalog', string.format('%.0f', version))
+if A[2] ~= '' and call('HGET', K[3], A[2]) == A[1] then
+  local heir = A[3]
+  if heir == '' or call('SISMEMBER', K[2], heir) == 0 then
+    local left = call('SMEMBERS', K[2])
+    table.sort(left)
+    heir = left[1]
+  end
+  if heir then call('HSET', K[3], A[2], heir) else call('HDEL', K[3], A[2]) end
+end
+return 'REMOVED'

@@ -1,0 +1,181 @@
+//! `/api/v1/providers` and `/api/v1/profiles`: connections to models and named models, as Redis keeps them for all
+//! workers. Secrets go in and never come out.
+
+use axum::Json as JsonBody;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{MethodRouter, get};
+use serde_json::{Value as Json, json};
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::limits::CATALOG_ENTRIES_MAX;
+use tidemill_common::providers::secrets::SecretError;
+use tidemill_common::providers::{DraftError, draft, shown};
+use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
+use tidemill_common::value::JsonMap;
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::request::{Body, IdInPath, Params, take_count, take_text};
+
+/// What an entry shows of itself and does not consist of; sent back, it is passed over.
+const TOLD: [&str; 2] = ["created_at", "updated_at"];
+
+/// All of a kind: `GET` lists them, `POST` keeps a new one.
+pub fn all(kind: CatalogKind) -> MethodRouter<ApiState> {
+    get(move |state| list(kind, state)).post(move |state, body| add(kind, state, body))
+}
+
+/// One of them: `GET` shows it, `PUT` keeps it whatever was there, `DELETE` forgets it.
+pub fn one(kind: CatalogKind) -> MethodRouter<ApiState> {
+    get(move |state, id| show(kind, state, id))
+        .put(move |state, id, body| replace(kind, state, id, body))
+        .delete(move |state, id, params| remove(kind, state, id, params))
+}
+
+async fn list(kind: CatalogKind, State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiError> {
+    let catalog = state.store.catalog().await?;
+    let data: Vec<Json> = catalog.of(kind).iter().map(|entry| of(kind, entry, &catalog)).collect();
+    Ok(JsonBody(json!({"data": data})))
+}
+
+async fn show(
+    kind: CatalogKind,
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+) -> Result<JsonBody<Json>, ApiError> {
+    let catalog = state.store.catalog().await?;
+    let entry = catalog.find(kind, &id).ok_or_else(|| unknown(kind, &id))?;
+    Ok(JsonBody(of(kind, entry, &catalog)))
+}
+
+async fn add(
+    kind: CatalogKind,
+    State(state): State<ApiState>,
+    body: Body,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let mut object = body.object()?;
+    let id = take_text(&mut object, "id")?.unwrap_or_default();
+    let catalog = state.store.catalog().await?;
+    if catalog.find(kind, &id).is_some() {
+        return Err(exists(kind, &id));
+    }
+    keep(kind, &state, &id, object, &catalog).await
+}
+
+async fn replace(
+    kind: CatalogKind,
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+    body: Body,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let mut object = body.object()?;
+    if take_text(&mut object, "id")?.is_some_and(|given| given != id) {
+        return Err(ApiError::invalid_param("id is another one than that of the path"));
+    }
+    let catalog = state.store.catalog().await?;
+    keep(kind, &state, &id, object, &catalog).await
+}
+
+/// Keeps what is asked for, if since `catalog` was read nobody else has changed it.
+async fn keep(
+    kind: CatalogKind,
+    state: &ApiState,
+    id: &str,
+    mut object: JsonMap,
+    catalog: &Catalog,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let earlier = catalog.find(kind, id);
+    let seen = take_count(&mut object, "version")?;
+    TOLD.iter().for_each(|name| drop(object.remove(*name)));
+    let make_default = kind == CatalogKind::Profile && object.remove("default") == Some(Json::Bool(true));
+    if seen.is_some() && seen != earlier.map(|entry| entry.version) {
+        return Err(changed(kind, id));
+    }
+    let secret = &state.config.scheduler.secret_key;
+    let key = (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret));
+    let draft = draft(kind, id, object, (earlier, catalog), key.as_ref()).map_err(refused)?;
+    let expected = earlier.map_or(Expected::Absent, |entry| Expected::Version(entry.version));
+    let put = PutEntry { kind, id, fields: &draft.fields, expected, make_default };
+    match state.store.put_entry(put).await? {
+        EntryPut::Kept(version) => tracing::info!(kind = kind.name(), id, version, "kept for all workers"),
+        EntryPut::Differs => return Err(changed(kind, id)),
+        EntryPut::Full => {
+            let message =
+                format!("there are {CATALOG_ENTRIES_MAX} {}s, as many as there may be", kind.name());
+            return Err(ApiError::new(StatusCode::CONFLICT, "too_many", message));
+        }
+    }
+    let catalog = state.store.catalog().await?;
+    let entry = catalog.find(kind, id).ok_or_else(|| changed(kind, id))?;
+    let mut answer = of(kind, entry, &catalog);
+    answer["warnings"] = draft.warnings.into();
+    let status = if earlier.is_none() { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, JsonBody(answer)))
+}
+
+/// With `?force=true` a provider goes although profiles are over it.
+async fn remove(
+    kind: CatalogKind,
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+    params: Params,
+) -> Result<StatusCode, ApiError> {
+    let force = params.truth("force", false)?;
+    let catalog = state.store.catalog().await?;
+    let over = |entry: &&CatalogEntry| entry.fields.get("provider").is_some_and(|provider| *provider == id);
+    let users: Vec<&str> = match kind {
+        CatalogKind::Provider if !force => {
+            catalog.profiles.iter().filter(over).map(|entry| entry.id.as_str()).collect()
+        }
+        CatalogKind::Provider | CatalogKind::Profile => Vec::new(),
+    };
+    if !users.is_empty() {
+        let message = format!(
+            "the provider {id} is used by profiles ({}): remove them first, or force it",
+            users.join(", ")
+        );
+        return Err(ApiError::new(StatusCode::CONFLICT, "in_use", message).with("profiles", json!(users)));
+    }
+    if !state.store.remove_entry(kind, &id, catalog.heir(&id).unwrap_or_default()).await? {
+        return Err(unknown(kind, &id));
+    }
+    tracing::info!(kind = kind.name(), id, "forgotten for all workers");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn of(kind: CatalogKind, entry: &CatalogEntry, catalog: &Catalog) -> Json {
+    let mut shown = shown(kind, entry);
+    if kind == CatalogKind::Profile {
+        let is_default = catalog.default_profile.as_deref() == Some(entry.id.as_str());
+        shown.insert("default".into(), is_default.into());
+    }
+    Json::Object(shown)
+}
+
+fn refused(error: DraftError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        DraftError::Secret(SecretError::NoKey { .. }) => {
+            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "secrets_unusable", message)
+        }
+        DraftError::Wrong(_) | DraftError::Secret(_) => ApiError::invalid_param(message),
+    }
+}
+
+fn unknown(kind: CatalogKind, id: &str) -> ApiError {
+    ApiError::not_found(match kind {
+        CatalogKind::Provider => format!("there is no provider {id} in Redis"),
+        CatalogKind::Profile => format!("Profile not found: {id}"),
+    })
+}
+
+fn exists(kind: CatalogKind, id: &str) -> ApiError {
+    let message = format!("there is a {} {id}: PUT changes it (--update, --replace)", kind.name());
+    ApiError::new(StatusCode::CONFLICT, "already_exists", message)
+}
+
+fn changed(kind: CatalogKind, id: &str) -> ApiError {
+    let message =
+        format!("the {} {id} has been changed by somebody else: look at it and try again", kind.name());
+    ApiError::new(StatusCode::CONFLICT, "changed", message)
+}

@@ -1,0 +1,236 @@
+//! Providers and profiles in Redis, as this worker knows them: read when a node first asks a model, and again when their
+//! version has changed. What has not changed keeps its client.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::providers::{Over, ProfileConfig, ProviderConfig, opened, profile_of, provider_of};
+use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
+use tokio::time::Instant;
+
+use super::Connection;
+use super::lookup::{self, Found};
+
+type Tables = BTreeMap<String, Arc<Connection>>;
+type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The way to what is kept.
+pub struct Kept {
+    jobs: Arc<dyn Jobs>,
+    key: Option<SealingKey>,
+    environment: Environment,
+    /// How old what is known may be.
+    refresh: Duration,
+    known: Mutex<Option<Known>>,
+    /// Held by who looks whether something changed, so that one does for all.
+    looking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Known {
+    shelf: Arc<Shelf>,
+    looked_at: Instant,
+}
+
+/// What is kept, as of one version.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    version: u64,
+    /// By their ids, with the version of each.
+    pub(super) providers: BTreeMap<String, (u64, Arc<Connection>)>,
+    pub(super) profiles: BTreeMap<String, KeptProfile>,
+    pub(super) default_profile: Option<String>,
+}
+
+/// A profile, ready for use.
+#[derive(Debug, Clone)]
+pub(super) struct KeptProfile {
+    pub(super) version: u64,
+    /// As it is written, or why that cannot be read.
+    pub(super) profile: Result<Arc<ProfileConfig>, String>,
+    /// What it is over, or why there is nothing.
+    pub(super) under: Result<Under, String>,
+}
+
+/// What a profile is over.
+#[derive(Debug, Clone)]
+pub(super) enum Under {
+    /// A provider as it is, by the name that it was found under.
+    Provider(String),
+    /// A connection of its own, made of this one if it is over a provider.
+    Own(Arc<Connection>, Option<Arc<Connection>>),
+    /// Somebody who answers.
+    Person,
+}
+
+impl Kept {
+    /// What is kept beside the jobs, at most `refresh` old. Secrets open with `key`; `environment` knows variables of the
+    /// process.
+    pub fn new(
+        jobs: Arc<dyn Jobs>,
+        key: Option<SealingKey>,
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        refresh: Duration,
+    ) -> Self {
+        let set = move |name: &str| environment(name).filter(|value| !value.trim().is_empty());
+        let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { jobs, key, environment: Arc::new(set), refresh, known, looking }
+    }
+
+    /// What is kept. Redis is asked when what is known is too old, and then for no more than whether something changed. While
+    /// it does not answer, what is known stays. `newest`: it is asked in any case.
+    ///
+    /// # Errors
+    /// Nothing is known yet, and Redis does not answer.
+    pub(super) async fn shelf(&self, tables: &Tables, newest: bool) -> Result<Arc<Shelf>, StoreError> {
+        let asked = Instant::now();
+        if let Some(fresh) = self.fresh().filter(|_| !newest) {
+            return Ok(fresh);
+        }
+        let _looking = self.looking.lock().await;
+        // Somebody else may have looked while this one waited.
+        if let Some(Known { shelf, .. }) = self.known().filter(|known| known.looked_at > asked) {
+            return Ok(shelf);
+        }
+        if let Some(fresh) = self.fresh().filter(|_| !newest) {
+            return Ok(fresh);
+        }
+        let began = Instant::now();
+        let before = self.known().map(|known| known.shelf);
+        let (shelf, looked_at) = match (self.look(before.as_ref(), tables).await, before) {
+            (Ok(shelf), _) => (shelf, began),
+            (Err(error), Some(before)) => {
+                tracing::warn!(%error, "providers in Redis cannot be read, those that are known are used");
+                // From now on, so that not everybody waits for the same silence.
+                (before, Instant::now())
+            }
+            (Err(error), None) => return Err(error),
+        };
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Known { shelf: shelf.clone(), looked_at });
+        Ok(shelf)
+    }
+
+    fn known(&self) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn fresh(&self) -> Option<Arc<Shelf>> {
+        let known = self.known()?;
+        (known.looked_at.elapsed() < self.refresh).then_some(known.shelf)
+    }
+
+    async fn look(&self, before: Option<&Arc<Shelf>>, tables: &Tables) -> Result<Arc<Shelf>, StoreError> {
+        if let Some(before) = before
+            && self.jobs.catalog_version().await? == before.version
+        {
+            return Ok(before.clone());
+        }
+        let catalog = self.jobs.load_catalog().await?;
+        let (providers, profiles) = (catalog.providers.len(), catalog.profiles.len());
+        tracing::info!(version = catalog.version, providers, profiles, "providers in Redis were read");
+        let empty = Shelf::default();
+        Ok(Arc::new(self.made_of(catalog, before.map_or(&empty, |before| before), tables)))
+    }
+
+    fn made_of(&self, catalog: Catalog, before: &Shelf, tables: &Tables) -> Shelf {
+        let provider = |entry: &CatalogEntry| {
+            let same = before.providers.get(&entry.id).filter(|(version, _)| *version == entry.version);
+            let made = || Arc::new(self.connection(self.provider(entry)));
+            let connection = same.map_or_else(made, |(_, connection)| connection.clone());
+            (entry.id.clone(), (entry.version, connection))
+        };
+        let providers: BTreeMap<_, _> = catalog.providers.iter().map(provider).collect();
+        let profile = |entry: &CatalogEntry| {
+            let same = before.profiles.get(&entry.id).filter(|kept| kept.version == entry.version);
+            (entry.id.clone(), self.profile(entry, same, tables, &providers))
+        };
+        let profiles = catalog.profiles.iter().map(profile).collect();
+        Shelf { version: catalog.version, providers, profiles, default_profile: catalog.default_profile }
+    }
+
+    fn provider(&self, entry: &CatalogEntry) -> Result<ProviderConfig, String> {
+        let object = opened(CatalogKind::Provider, entry, self.key.as_ref());
+        provider_of(object.map_err(|error| error.to_string())?)
+    }
+
+    fn connection(&self, table: Result<ProviderConfig, String>) -> Connection {
+        let made = table.and_then(|table| Connection::new(&table, &*self.environment));
+        made.unwrap_or_else(Connection::broken)
+    }
+
+    /// `before` is the same version of it, over what was there then.
+    fn profile(
+        &self,
+        entry: &CatalogEntry,
+        before: Option<&KeptProfile>,
+        tables: &Tables,
+        providers: &BTreeMap<String, (u64, Arc<Connection>)>,
+    ) -> KeptProfile {
+        let read = || {
+            let object = opened(CatalogKind::Profile, entry, self.key.as_ref());
+            profile_of(object.map_err(|error| error.to_string())?).map(Arc::new)
+        };
+        let profile = before.map_or_else(read, |before| before.profile.clone());
+        let before = before.and_then(|before| before.under.as_ref().ok());
+        let under = match &profile {
+            Ok(profile) => self.under(profile, before, tables, providers),
+            Err(reason) => Err(reason.clone()),
+        };
+        KeptProfile { version: entry.version, profile, under }
+    }
+
+    fn under(
+        &self,
+        profile: &ProfileConfig,
+        before: Option<&Under>,
+        tables: &Tables,
+        providers: &BTreeMap<String, (u64, Arc<Connection>)>,
+    ) -> Result<Under, String> {
+        let provider = &profile.provider;
+        if let Some(found) = lookup::exactly(tables, providers, provider) {
+            if !profile.has_own_connection() {
+                return Ok(Under::Provider(found.name.to_owned()));
+            }
+            return match before {
+                Some(Under::Own(own, Some(base))) if Arc::ptr_eq(base, found.connection) => {
+                    Ok(Under::Own(own.clone(), Some(base.clone())))
+                }
+                _ => self.own(profile, found),
+            };
+        }
+        match (profile.over()?, before) {
+            (Over::HumanRelay, _) => Ok(Under::Person),
+            (Over::Named, _) => Err(format!(
+                "there is no provider {provider}: add it with `tidemill providers add {provider}`, or a table \
+                 [providers.{provider}] to the worker's configuration"
+            )),
+            (Over::Kind { .. }, Some(Under::Own(own, None))) => Ok(Under::Own(own.clone(), None)),
+            (Over::Kind { kind, base_url, .. }, _) => {
+                let base_url = base_url.map(Into::into);
+                let table = profile.on(&ProviderConfig { kind, base_url, ..ProviderConfig::default() });
+                Ok(Under::Own(Arc::new(self.connection(Ok(table))), None))
+            }
+        }
+    }
+
+    /// The provider with what the profile has of its own.
+    fn own(&self, profile: &ProfileConfig, base: Found<'_>) -> Result<Under, String> {
+        let Found { name, connection: base, .. } = base;
+        // Of one that cannot be read the address is unknown as well: nothing may go to the usual one in its place.
+        if let (Err(reason), false) = (&base.client, base.is_read) {
+            return Err(format!("its provider {name} cannot be used: {reason}"));
+        }
+        let table = profile.on(&base.table);
+        Ok(Under::Own(Arc::new(self.connection(Ok(table))), Some(base.clone())))
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").field("refresh", &self.refresh).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! Which provider is meant by the name that a workflow uses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::kept::Shelf;
+use super::{Connection, DEFAULT_PROVIDER, Providers};
+
+/// Where a provider stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the worker's settings, or its environment.
+    Settings,
+    /// In Redis.
+    Kept,
+    /// In Redis, as what a profile has of its own.
+    Profile,
+}
+
+/// A provider that was found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) name: &'a str,
+    pub(super) place: Place,
+    pub(super) connection: &'a Arc<Connection>,
+}
+
+impl Providers {
+    /// The first provider that matches; in each step one of the settings wins over one in Redis.
+    pub(super) fn find<'a>(&'a self, shelf: &'a Shelf, provider: &str, model: &str) -> Option<Found<'a>> {
+        let serving = |wanted: Option<&str>| {
+            first(self, shelf, &|_, connection| {
+                let serves =
+                    |s: &super::Serves| same_provider(&s.provider, provider) && s.model.as_deref() == wanted;
+                connection.table.serves.iter().any(serves)
+            })
+        };
+        let named = |test: &dyn Fn(&str) -> bool| first(self, shelf, &|name, _| test(name));
+        serving(Some(model))
+            .or_else(|| serving(None))
+            .or_else(|| named(&|name| name == provider))
+            .or_else(|| named(&|name| same_provider(name, provider)))
+            .or_else(|| named(&|name| name == last_part(provider)))
+            .or_else(|| named(&|name| name == DEFAULT_PROVIDER))
+    }
+}
+
+fn first<'a>(
+    providers: &'a Providers,
+    shelf: &'a Shelf,
+    test: &dyn Fn(&str, &Connection) -> bool,
+) -> Option<Found<'a>> {
+    let found = |place, name: &'a String, connection| Found { name, place, connection };
+    let of_settings = providers.tables.iter().find(|(name, connection)| test(name, connection));
+    let of_settings = of_settings.map(|(name, connection)| found(Place::Settings, name, connection));
+    of_settings.or_else(|| {
+        let of_redis = shelf.providers.iter().find(|(name, (_, connection))| test(name, connection));
+        of_redis.map(|(name, (_, connection))| found(Place::Kept, name, connection))
+    })
+}
+
+/// The provider of a profile: by its very name, in any spelling. One of the settings wins here, too; there is no default.
+pub(super) fn exactly<'a>(
+    tables: &'a BTreeMap<String, Arc<Connection>>,
+    kept: &'a BTreeMap<String, (u64, Arc<Connection>)>,
+    id: &str,
+) -> Option<Found<'a>> {
+    let settings = tables.iter().map(|(name, connection)| Found { name, place: Place::Settings, connection });
+    let kept = kept.iter().map(|(name, (_, connection))| Found { name, place: Place::Kept, connection });
+    let all: Vec<Found<'_>> = settings.chain(kept).collect();
+    let same = |found: &&Found<'_>| same_provider(found.name, id);
+    all.iter().find(|found| found.name == id).or_else(|| all.iter().find(same)).copied()
+}
+
+/// Dify writes `openai` for `langgenius/openai/openai` (and `google` for `langgenius/gemini/google`).
+pub(super) fn same_provider(a: &str, b: &str) -> bool {
+    let full = |id: &str| match id {
+        "google" => "langgenius/gemini/google".to_owned(),
+        id if id.contains('/') => id.to_owned(),
+        id => format!("langgenius/{id}/{id}"),
+    };
+    full(a) == full(b)
+}
+
+pub(super) fn last_part(provider: &str) -> &str {
+    provider.rsplit('/').next().unwrap_or(provider)
+}

@@ -1,0 +1,124 @@
+//! Profiles: models with parameters that are known by an id.
+
+use std::sync::Arc;
+
+use tidemill_common::providers::{PROFILE_PREFIX, ProfileConfig, ToolMode};
+use tidemill_common::value::JsonMap;
+
+use super::kept::{KeptProfile, Shelf, Under};
+use super::lookup::{self, Found, Place, last_part};
+use super::{Model, Providers, not_initialized};
+use crate::providers::ModelError;
+
+/// Ids that stand for the default profile, unless a profile is called so.
+const DEFAULT_IDS: [&str; 3] = ["", "default", "DEFAULT"];
+
+/// A profile, ready for use.
+#[derive(Debug)]
+pub struct NamedModel {
+    /// Its id.
+    pub id: String,
+    /// Another one with each change.
+    pub version: u64,
+    /// What it says.
+    pub profile: Arc<ProfileConfig>,
+    /// Who answers.
+    pub stands: Stands,
+}
+
+/// Who answers where a profile is asked.
+#[derive(Debug)]
+pub enum Stands {
+    /// A model, which adds the parameters of the profile to every call.
+    Model(Box<Model>),
+    /// A person, in place of a model.
+    Person,
+}
+
+/// Why there is no profile to ask.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// Nobody has kept it.
+    #[error("LLM Profile not found: {id}")]
+    NotFound {
+        /// As it was asked for.
+        id: String,
+    },
+    /// It is there and cannot be used, or Redis does not answer.
+    #[error(transparent)]
+    Unusable(#[from] ModelError),
+}
+
+impl NamedModel {
+    /// Parameters of each call.
+    pub fn parameters(&self) -> &JsonMap {
+        &self.profile.parameters
+    }
+    /// How tools are called.
+    pub fn tool_mode(&self) -> ToolMode {
+        self.profile.tool_mode
+    }
+}
+
+impl Providers {
+    /// The profile of an id; without one, or for `default`, the default profile of the namespace. Whoever holds it keeps
+    /// what it began with.
+    ///
+    /// # Errors
+    /// As [`ProfileError`] says.
+    pub async fn profile(&self, id: &str) -> Result<NamedModel, ProfileError> {
+        let mut shelf = self.shelf(id, false).await?;
+        if find(&shelf, id).is_none() {
+            // It may have been added a moment ago.
+            shelf = self.shelf(id, true).await?;
+        }
+        let (id, kept) = find(&shelf, id).ok_or_else(|| ProfileError::NotFound { id: id.into() })?;
+        let profile = kept.profile.clone().map_err(|reason| unusable(id, "", &reason))?;
+        let stands = match &kept.under {
+            Ok(Under::Person) => Stands::Person,
+            _ => Stands::Model(Box::new(asked(self, &shelf, (id, kept), &profile.model)?)),
+        };
+        Ok(NamedModel { id: id.into(), version: kept.version, profile, stands })
+    }
+}
+
+/// The id, where a profile stands in place of a provider.
+pub(super) fn asked_for(provider: &str) -> Option<&str> {
+    provider.strip_prefix(PROFILE_PREFIX)
+}
+
+/// The model of a profile, or another one of the same provider.
+pub(super) fn model(providers: &Providers, shelf: &Shelf, id: &str, name: &str) -> Result<Model, ModelError> {
+    let not_found = || not_initialized(name, &format!("LLM Profile not found: {id}"));
+    asked(providers, shelf, find(shelf, id).ok_or_else(not_found)?, name)
+}
+
+pub(super) fn find<'a>(shelf: &'a Shelf, id: &'a str) -> Option<(&'a str, &'a KeptProfile)> {
+    let of_id = |id: &'a str| shelf.profiles.get(id).map(|kept| (id, kept));
+    let default = || of_id(shelf.default_profile.as_deref().filter(|_| DEFAULT_IDS.contains(&id))?);
+    of_id(id).or_else(default)
+}
+
+fn asked(
+    providers: &Providers,
+    shelf: &Shelf,
+    (id, kept): (&str, &KeptProfile),
+    name: &str,
+) -> Result<Model, ModelError> {
+    let wrong = |reason: &str| unusable(id, name, reason);
+    let profile = kept.profile.as_ref().map_err(|reason| wrong(reason))?;
+    let own = format!("{PROFILE_PREFIX}{id}");
+    let found = match kept.under.as_ref().map_err(|reason| wrong(reason))? {
+        Under::Provider(provider) => lookup::exactly(&providers.tables, &shelf.providers, provider)
+            .ok_or_else(|| wrong("its provider is gone"))?,
+        Under::Own(connection, _) => Found { name: &own, place: Place::Profile, connection },
+        Under::Person => return Err(wrong("a person answers it (HUMAN_RELAY), no model")),
+    };
+    let name = if name.is_empty() { profile.model.as_str() } else { name };
+    let parameters = Arc::new(profile.parameters.clone());
+    providers.model_at(found, last_part(&profile.provider), name, parameters)
+}
+
+fn unusable(id: &str, model: &str, reason: &str) -> ModelError {
+    not_initialized(model, &format!("The profile {id} in Redis cannot be used: {reason}."))
+}

@@ -1,0 +1,337 @@
+//! Providers and profiles that are kept in Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::nodes::llm::message::Message;
+use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::{ModelMode, Role};
+use tidemill_common::providers::draft;
+use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind};
+use tidemill_common::value::JsonMap;
+
+use super::super::kept::Kept;
+use super::super::named::{ProfileError, Stands};
+use super::super::{Model, Providers, Question};
+use crate::fake::FakeJobs;
+use crate::providers::ErrorClass;
+
+const PROVIDER: CatalogKind = CatalogKind::Provider;
+const PROFILE: CatalogKind = CatalogKind::Profile;
+const REFRESH: Duration = Duration::from_secs(5);
+
+fn key() -> SealingKey {
+    SealingKey::from_passphrase("a passphrase")
+}
+
+/// What is kept, and a worker with these tables in its settings.
+fn worker(tables: Json) -> (Arc<FakeJobs>, Providers) {
+    worker_with(tables, Some(key()))
+}
+
+fn worker_with(tables: Json, key: Option<SealingKey>) -> (Arc<FakeJobs>, Providers) {
+    let jobs = FakeJobs::new();
+    let environment = |name: &str| (name == "SET").then(|| "key-of-the-environment".to_owned());
+    let providers = Providers::new(&serde_json::from_value(tables).unwrap(), &|_| None).unwrap();
+    let kept = Kept::new(jobs.clone(), key, environment, REFRESH);
+    (jobs, providers.keeping(kept))
+}
+
+/// Keeps an entry, as a scheduler does.
+fn keep(jobs: &FakeJobs, kind: CatalogKind, id: &str, object: Json) {
+    let mut state = jobs.state();
+    let catalog: &mut Catalog = &mut state.catalog;
+    let object: JsonMap = object.as_object().cloned().unwrap();
+    let earlier = catalog.find(kind, id).cloned();
+    let draft = draft(kind, id, object, (earlier.as_ref(), catalog), Some(&key())).unwrap();
+    catalog.version += 1;
+    let at = Timestamp::from_millis(0);
+    let entry = CatalogEntry {
+        id: id.into(),
+        version: catalog.version,
+        created_at: at,
+        updated_at: at,
+        fields: draft.fields,
+    };
+    let entries = match kind {
+        CatalogKind::Provider => &mut catalog.providers,
+        CatalogKind::Profile => &mut catalog.profiles,
+    };
+    entries.retain(|entry| entry.id != id);
+    entries.push(entry);
+    if kind == PROFILE && catalog.default_profile.is_none() {
+        catalog.default_profile = Some(id.into());
+    }
+}
+
+fn at(url: &str) -> Json {
+    json!({"base_url": url})
+}
+
+/// The account that limits count for: it names the provider that was found.
+async fn served_by(providers: &Providers, provider: &str) -> String {
+    let shelf = providers.shelf(provider, false).await.unwrap();
+    let found = providers.find(&shelf, provider, "m").unwrap();
+    format!("{:?} {}", found.place, found.name)
+}
+
+fn question(params: Json) -> Question {
+    Question {
+        messages: vec![Message::text(Role::User, "hi")],
+        params: Params { values: params.as_object().cloned().unwrap(), stop: Vec::new() },
+        tools: Vec::new(),
+        mode: ModelMode::Chat,
+        stream: true,
+    }
+}
+
+/// A server that hears one request, and what it hears.
+async fn listener() -> (String, tokio::task::JoinHandle<(String, Json)>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let heard = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let (head, body) = crate::providers::tests::read_request(&mut socket).await;
+        (head, serde_json::from_str(&body).unwrap())
+    });
+    (url, heard)
+}
+
+async fn asks(model: &Model, params: Json) {
+    let error = model.ask(question(params), &mut |_| {}).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Connection, "the server only listens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn redis_is_read_at_first_use_and_again_when_the_version_has_changed() {
+    let (jobs, providers) = worker(json!({}));
+    keep(&jobs, PROVIDER, "a", at("http://a/v1"));
+    keep(&jobs, PROVIDER, "b", at("http://b/v1"));
+    assert_eq!(jobs.state().catalog_asked, (0, 0), "nobody has asked a model");
+    let connections = async || {
+        let shelf = providers.shelf("x", false).await.unwrap();
+        shelf
+            .providers
+            .iter()
+            .map(|(id, (_, connection))| (id.clone(), connection.clone()))
+            .collect::<Vec<_>>()
+    };
+    let first = connections().await;
+    providers.model("a", "m").await.unwrap();
+    providers.model("b", "m").await.unwrap();
+    assert_eq!(jobs.state().catalog_asked, (0, 1), "at first it is read");
+    tokio::time::advance(REFRESH).await;
+    connections().await;
+    connections().await;
+    assert_eq!(jobs.state().catalog_asked, (1, 1), "once an interval it is asked whether something changed");
+
+    keep(&jobs, PROVIDER, "b", at("http://other/v1"));
+    keep(&jobs, PROVIDER, "c", at("http://c/v1"));
+    assert_eq!(connections().await.len(), 2, "what is known holds for the interval");
+    tokio::time::advance(REFRESH).await;
+    let second = connections().await;
+    assert_eq!((second.len(), jobs.state().catalog_asked), (3, (2, 2)));
+    assert!(Arc::ptr_eq(&first[0].1, &second[0].1), "who has not changed keeps the client");
+    assert!(!Arc::ptr_eq(&first[1].1, &second[1].1), "who has changed gets another");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_right_after_it_was_added_is_found() {
+    let (jobs, providers) = worker(json!({}));
+    assert!(providers.model("a", "m").await.is_err());
+    keep(&jobs, PROVIDER, "a", at("http://a/v1"));
+    keep(&jobs, PROFILE, "p", json!({"name": "n", "provider": "a", "model": "m"}));
+    assert!(providers.model("a", "m").await.is_ok());
+    keep(&jobs, PROFILE, "q", json!({"name": "n", "provider": "a", "model": "m"}));
+    assert!(providers.model("profile/q", "m").await.is_ok() && providers.profile("p").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_ask_at_once_are_one_look() {
+    let (jobs, providers) = worker(json!({}));
+    keep(&jobs, PROVIDER, "a", at("http://a/v1"));
+    let ask = || providers.model("a", "m");
+    let all = tokio::join!(ask(), ask(), ask(), ask());
+    assert!(all.0.is_ok() && all.3.is_ok());
+    assert_eq!(jobs.state().catalog_asked, (0, 1));
+}
+
+#[tokio::test]
+async fn a_table_of_the_settings_wins_over_one_in_redis_that_matches_as_well() {
+    let (jobs, providers) = worker(json!({
+        "openai": at("http://settings/v1"), "default": at("http://settings/v1"),
+        "full/name/x": at("http://settings/v1"),
+    }));
+    keep(&jobs, PROVIDER, "openai", at("http://redis/v1"));
+    keep(&jobs, PROVIDER, "acme", at("http://redis/v1"));
+    keep(&jobs, PROVIDER, "x", at("http://redis/v1"));
+    keep(&jobs, PROVIDER, "gate", json!({"base_url": "http://redis/v1", "serves": [{"provider": "tongyi"}]}));
+    for (provider, served) in [
+        ("openai", "Settings openai"),
+        ("langgenius/openai/openai", "Settings openai"),
+        ("langgenius/acme/acme", "Kept acme"),
+        ("tongyi", "Kept gate"),
+        ("x", "Kept x"),
+        ("full/name/x", "Settings full/name/x"),
+        ("some/other/x", "Kept x"),
+        ("unheard/of/it", "Settings default"),
+    ] {
+        assert_eq!(served_by(&providers, provider).await, served, "{provider}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_redis_what_is_known_goes_on_and_what_is_not_says_so() {
+    let (jobs, providers) = worker(json!({}));
+    keep(&jobs, PROVIDER, "a", at("http://a/v1"));
+    jobs.state().catalog_silent = true;
+    let error = providers.model("a", "m").await.unwrap_err();
+    assert_eq!((error.class, error.retryable), (ErrorClass::Connection, true));
+    assert!(error.message.starts_with("[a] ") && error.message.contains("redis.url"), "{error}");
+    jobs.state().catalog_silent = false;
+    providers.model("a", "m").await.unwrap();
+    jobs.state().catalog_silent = true;
+    tokio::time::advance(REFRESH).await;
+    providers.model("a", "m").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_to_be_had_is_named_with_what_to_set() {
+    for (key, parts) in [
+        (None, ["provider sealed", "api_key of the provider sealed is sealed: set TIDEMILL_SECRET_KEY"]),
+        (Some("another"), ["provider sealed", "does not open: TIDEMILL_SECRET_KEY"]),
+    ] {
+        let (jobs, providers) = worker_with(json!({}), key.map(SealingKey::from_passphrase));
+        keep(&jobs, PROVIDER, "sealed", json!({"api_key": "sk-hidden"}));
+        keep(&jobs, PROVIDER, "set", json!({"api_key_env": "SET"}));
+        keep(&jobs, PROVIDER, "unset", json!({"api_key_env": "UNSET"}));
+        keep(&jobs, PROFILE, "own", json!({"name": "n", "provider": "sealed", "model": "m", "timeout": 5}));
+        let error = providers.model("sealed", "m").await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::NotInitialized);
+        for part in parts {
+            assert!(error.message.contains(part) && !error.message.contains("hidden"), "{error}");
+        }
+        let error = providers.model("unset", "m").await.unwrap_err();
+        assert!(error.message.contains("The provider unset in Redis"), "{error}");
+        assert!(error.message.contains("the environment variable UNSET (api_key_env) is not set"), "{error}");
+        assert!(providers.model("set", "m").await.is_ok());
+        let error = providers.profile("own").await.unwrap_err().to_string();
+        assert!(error.contains("The profile own in Redis cannot be used: its provider sealed"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_profile_brings_its_model_and_its_parameters() {
+    let (url, heard) = listener().await;
+    let (jobs, providers) = worker(json!({}));
+    keep(&jobs, PROVIDER, "acme", json!({"base_url": url, "api_key": "k", "max_retries": 0}));
+    let parameters = json!({"temperature": 0.7, "opts": {"a": 1, "b": [1, 2]}});
+    let fast = json!({"name": "Fast", "provider": "acme", "model": "m-small", "parameters": parameters, "toolMode": "xml"});
+    keep(&jobs, PROFILE, "fast", fast);
+    let profile = providers.profile("").await.unwrap();
+    assert_eq!(
+        (profile.id.as_str(), profile.version, profile.profile.model.as_str()),
+        ("fast", 2, "m-small")
+    );
+    assert_eq!(Json::Object(profile.parameters().clone()), parameters);
+    let Stands::Model(model) = profile.stands else { panic!("a model") };
+    asks(&model, json!({"temperature": 0.1, "opts": {"b": [3], "c": 2}})).await;
+    let (head, body) = heard.await.unwrap();
+    assert!(head.contains("authorization: bearer k"), "{head}");
+    assert_eq!((&body["model"], &body["temperature"]), (&json!("m-small"), &json!(0.1)));
+    assert_eq!(body["opts"], json!({"a": 1, "b": [3], "c": 2}), "objects are merged, lists are not");
+}
+
+#[tokio::test]
+async fn a_profile_with_an_address_of_its_own_sends_no_key_of_its_provider_there() {
+    let (url, heard) = listener().await;
+    let (jobs, providers) = worker(
+        json!({"acme": {"base_url": "http://acme/v1", "api_key": "k-acme", "headers": {"X-Acme": "1"}}}),
+    );
+    keep(
+        &jobs,
+        PROFILE,
+        "own",
+        json!({"name": "n", "provider": "acme", "model": "m", "baseUrl": url, "maxRetries": 0, "headers": {"X-Own": "2"}}),
+    );
+    let model = providers.model("profile/own", "another").await.unwrap();
+    asks(&model, json!({})).await;
+    let (head, body) = heard.await.unwrap();
+    assert!(head.contains("x-own: 2") && !head.contains("k-acme") && !head.contains("x-acme"), "{head}");
+    assert_eq!(body["model"], "another");
+}
+
+#[tokio::test]
+async fn a_profile_that_is_not_there_and_one_that_a_person_answers_are_told() {
+    let (jobs, providers) = worker(json!({}));
+    let not_found = |id: &str| ProfileError::NotFound { id: id.into() };
+    for id in ["ghost", "default", "DEFAULT"] {
+        assert_eq!(providers.profile(id).await.unwrap_err(), not_found(id));
+        assert_eq!(not_found(id).to_string(), format!("LLM Profile not found: {id}"));
+    }
+    let error = providers.model("profile/ghost", "m").await.unwrap_err();
+    assert!(error.message.contains("LLM Profile not found: ghost"), "{error}");
+
+    let (jobs2, providers) = worker(json!({}));
+    keep(&jobs2, PROFILE, "relay", json!({"name": "n", "provider": "HUMAN_RELAY", "model": "m"}));
+    keep(&jobs2, PROFILE, "lost", json!({"name": "n", "provider": "nowhere", "model": "m"}));
+    keep(
+        &jobs2,
+        PROFILE,
+        "direct",
+        json!({"name": "n", "provider": "ANTHROPIC", "model": "m", "apiKeyEnv": "SET"}),
+    );
+    assert!(matches!(providers.profile("DEFAULT").await.unwrap().stands, Stands::Person));
+    let error = providers.model("profile/relay", "m").await.unwrap_err();
+    assert!(error.message.contains("HUMAN_RELAY"), "{error}");
+    let error = providers.profile("lost").await.unwrap_err().to_string();
+    assert!(
+        error.contains("there is no provider nowhere: add it with `tidemill providers add nowhere`"),
+        "{error}"
+    );
+    assert!(matches!(providers.profile("direct").await.unwrap().stands, Stands::Model(_)));
+    drop(jobs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_profile_follows_its_provider_and_keeps_its_client_while_neither_changes() {
+    let (jobs, providers) = worker(json!({}));
+    keep(&jobs, PROVIDER, "acme", at("http://one/v1"));
+    keep(&jobs, PROFILE, "p", json!({"name": "n", "provider": "acme", "model": "m", "timeout": 9}));
+    let client = async || {
+        let shelf = providers.shelf("x", false).await.unwrap();
+        match &shelf.profiles["p"].under {
+            Ok(super::super::kept::Under::Own(own, _)) => own.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = client().await;
+    keep(&jobs, PROVIDER, "other", at("http://other/v1"));
+    tokio::time::advance(REFRESH).await;
+    assert!(Arc::ptr_eq(&first, &client().await));
+    keep(&jobs, PROVIDER, "acme", at("http://two/v1"));
+    tokio::time::advance(REFRESH).await;
+    let second = client().await;
+    assert_eq!(second.table.base_url.as_deref(), Some("http://two/v1"));
+    assert_eq!(second.table.read_timeout_ms, Some(9));
+}
+
+#[tokio::test]
+async fn a_model_for_embeddings_answers_a_question_with_a_vector() {
+    let body =
+        r#"{"data":[{"index":0,"embedding":[0.5,-1.0]}],"usage":{"prompt_tokens":3,"total_tokens":3}}"#;
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let url = crate::providers::tests::serve(vec![vec![answer.into()]]).await;
+    let (jobs, providers) = worker(json!({}));
+    keep(&jobs, PROVIDER, "p", json!({"base_url": url, "models": {"e": {"mode": "embedding"}}}));
+    let model = providers.model("p", "e").await.unwrap();
+    let mut told = String::new();
+    let reply = model.ask(question(json!({})), &mut |piece| told.push_str(piece)).await.unwrap();
+    assert_eq!((reply.text.as_str(), told.as_str(), reply.tokens.prompt), ("[0.5,-1.0]", "[0.5,-1.0]", 3));
+}
