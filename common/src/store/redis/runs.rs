@@ -352,7 +352,7 @@ impl Runs for RedisStore {
     }
 
     async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
-        self.remove(kind, id, heir).await
+        Self::remove_entry(self, kind, id, heir).await
     }
 
     async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
