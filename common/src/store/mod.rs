@@ -1,7 +1,7 @@
 //! What the processes ask of the place where runs live.
 //!
 //! Three narrow doors: [`Runs`] for whoever submits, asks and follows; [`Shards`] for whoever owns; [`Jobs`] for whoever
-//! works. [`redis`] is the one that is used; [`memory`] is for simulation. Both pass [`contract`]. Each method says what
+//! works; knowledge ([`KnowledgeBases`]) is a part of the first and the last. [`redis`] is the one that is used; [`memory`] is for simulation. Both pass [`contract`]. Each method says what
 //! holds when it returns.
 
 #[cfg(feature = "runtime")]
@@ -10,6 +10,7 @@ mod conversation;
 mod dead;
 #[cfg(feature = "runtime")]
 pub mod following;
+mod knowledge;
 mod limit;
 #[cfg(feature = "runtime")]
 pub mod memory;
@@ -27,6 +28,7 @@ use async_trait::async_trait;
 pub use conversation::{Entered, Entering};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
+pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
@@ -281,7 +283,7 @@ pub(crate) fn unreadable_events(error: WireError) -> StoreError {
 
 /// For whoever submits, asks and follows.
 #[async_trait]
-pub trait Runs: Send + Sync {
+pub trait Runs: KnowledgeBases + Send + Sync {
     /// Looks at the server: refuses one that cannot hold runs safely.
     async fn check(&self) -> Result<ServerReport, StoreError>;
     /// The namespace's settings, written with defaults at the first call.
@@ -621,7 +623,7 @@ pub trait JobReader: Send {
 
 /// For whoever works.
 #[async_trait]
-pub trait Jobs: Send + Sync {
+pub trait Jobs: KnowledgeBases + Send + Sync {
     /// The namespace's settings.
     async fn namespace(&self) -> Result<Meta, StoreError>;
     /// Tells that this worker lives; answers how many do.

@@ -11,6 +11,7 @@ mod dead;
 mod inspect;
 mod jobs;
 mod journal;
+mod knowledge;
 mod limit;
 mod pauses;
 mod queue;
@@ -68,6 +69,7 @@ struct Namespace {
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,
     limits: limit::Limits,
+    knowledge: knowledge::Knowledge,
 }
 
 struct Reservation {

@@ -15,6 +15,7 @@ mod dead;
 mod follow;
 mod jobs;
 mod journal;
+mod knowledge;
 mod limit;
 mod pauses;
 mod pubsub;
