@@ -39,7 +39,7 @@ pub enum Published {
     Gone,
 }
 
-/// For whoever keeps or searches knowledge: a part of [`super::Runs`] and of [`super::Jobs`].
+/// For whoever keeps or searches knowledge: behind [`super::Runs`] and [`super::Jobs`].
 #[async_trait]
 pub trait KnowledgeBases: Send + Sync {
     /// All datasets, by their ids.

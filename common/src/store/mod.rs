@@ -1,8 +1,8 @@
 //! What the processes ask of the place where runs live.
 //!
 //! Three narrow doors: [`Runs`] for whoever submits, asks and follows; [`Shards`] for whoever owns; [`Jobs`] for whoever
-//! works; knowledge ([`KnowledgeBases`]) is a part of the first and the last. [`redis`] is the one that is used; [`memory`] is for simulation. Both pass [`contract`]. Each method says what
-//! holds when it returns.
+//! works. The first and the last lead to knowledge ([`KnowledgeBases`]). [`redis`] is the one that is used; [`memory`] is for
+//! simulation. Both pass [`contract`]. Each method says what holds when it returns.
 
 #[cfg(feature = "runtime")]
 pub mod contract;
@@ -283,7 +283,9 @@ pub(crate) fn unreadable_events(error: WireError) -> StoreError {
 
 /// For whoever submits, asks and follows.
 #[async_trait]
-pub trait Runs: KnowledgeBases + Send + Sync {
+pub trait Runs: Send + Sync {
+    /// What is kept of knowledge bases.
+    fn knowledge(&self) -> &dyn KnowledgeBases;
     /// Looks at the server: refuses one that cannot hold runs safely.
     async fn check(&self) -> Result<ServerReport, StoreError>;
     /// The namespace's settings, written with defaults at the first call.
@@ -623,7 +625,9 @@ pub trait JobReader: Send {
 
 /// For whoever works.
 #[async_trait]
-pub trait Jobs: KnowledgeBases + Send + Sync {
+pub trait Jobs: Send + Sync {
+    /// What is kept of knowledge bases.
+    fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The namespace's settings.
     async fn namespace(&self) -> Result<Meta, StoreError>;
     /// Tells that this worker lives; answers how many do.
@@ -711,9 +715,9 @@ pub trait Jobs: KnowledgeBases + Send + Sync {
     async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
 }
 
-/// All three doors.
-pub trait Store: Runs + Shards + Jobs {}
-impl<T: Runs + Shards + Jobs> Store for T {}
+/// All three doors, and what two of them lead to.
+pub trait Store: Runs + Shards + Jobs + KnowledgeBases {}
+impl<T: Runs + Shards + Jobs + KnowledgeBases> Store for T {}
 
 /// What workers had better look at now. Nothing relies on hints: who misses one looks a little later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, shard_of,
+    KnowledgeBases, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent,
+    ServerReport, StoreError, TriggerChanges, TriggerState, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -74,6 +74,10 @@ impl Inner {
 
 #[async_trait]
 impl Runs for MemoryStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport { version: "memory".into(), ..ServerReport::default() })
     }

@@ -15,8 +15,8 @@ use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, unreadable_events,
+    KnowledgeBases, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent,
+    ServerReport, StoreError, TriggerChanges, TriggerState, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -27,6 +27,10 @@ const KNOWN_GRAPHS_MAX: usize = 10_000;
 
 #[async_trait]
 impl Runs for RedisStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         super::check::check(self).await
     }

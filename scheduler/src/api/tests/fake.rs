@@ -78,6 +78,9 @@ impl Fake {
 
 #[async_trait]
 impl Runs for Fake {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        &self.knowledge
+    }
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport::default())
     }
