@@ -10,6 +10,7 @@ mod dev;
 mod doctor;
 mod export;
 mod import;
+mod knowledge;
 mod mock_llm;
 mod pairs;
 mod ps;
@@ -76,6 +77,8 @@ enum Verb {
     Apps(apps::Arguments),
     /// List what begins runs: webhooks and schedules
     Triggers(triggers::Arguments),
+    /// Keep documents that workflows search: add, list, show, search and remove them
+    Knowledge(knowledge::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
@@ -125,6 +128,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
+        Verb::Knowledge(arguments) => knowledge::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
 }

@@ -151,6 +151,8 @@ pub struct DocumentRecord {
     pub enabled: bool,
     /// Under which name its segments are kept; a new one with each version of it.
     pub generation: String,
+    /// The run that indexed it.
+    pub run: String,
     /// How many segments it has.
     pub segments: u64,
     /// Words of all of them.
@@ -177,6 +179,7 @@ impl Default for DocumentRecord {
             doc_metadata: JsonMap::new(),
             enabled: true,
             generation: String::new(),
+            run: String::new(),
             segments: 0,
             word_count: 0,
             bytes: 0,

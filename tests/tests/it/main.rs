@@ -6,6 +6,7 @@ mod chats;
 mod containers;
 mod control;
 mod events;
+mod knowledge;
 mod layering;
 mod limits;
 mod pauses;

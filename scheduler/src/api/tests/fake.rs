@@ -10,10 +10,11 @@ use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
+use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, Trigger, TriggerChanges, TriggerState,
+    KnowledgeBases, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent,
+    ServerReport, StoreError, Trigger, TriggerChanges, TriggerState,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -21,12 +22,22 @@ use tokio::sync::Notify;
 
 #[derive(Default)]
 pub(crate) struct Fake {
+    knowledge: Knowledge,
     inner: Mutex<Inner>,
     news: Notify,
     /// Of all runs; tests tick it by hand.
     pub(crate) followed: Arc<Followed>,
     /// How often events were read.
     pub(crate) reads: AtomicUsize,
+}
+
+/// Knowledge bases as the store in memory keeps them.
+struct Knowledge(MemoryStore);
+
+impl Default for Knowledge {
+    fn default() -> Self {
+        Self(MemoryStore::new(Arc::new(SystemClock)))
+    }
 }
 
 #[derive(Default)]
@@ -79,7 +90,7 @@ impl Fake {
 #[async_trait]
 impl Runs for Fake {
     fn knowledge(&self) -> &dyn KnowledgeBases {
-        &self.knowledge
+        &self.knowledge.0
     }
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport::default())

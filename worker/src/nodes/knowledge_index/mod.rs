@@ -125,6 +125,7 @@ impl Indexing<'_> {
             doc_metadata: self.order.doc_metadata.clone(),
             enabled: true,
             generation: self.generation.clone(),
+            run: self.run.clone(),
             segments: made.len() as u64,
             word_count: made.iter().map(|it| it.word_count).sum(),
             bytes: made
