@@ -33,8 +33,8 @@ pub struct Order {
     pub data_source_type: String,
     /// What is known of it.
     pub doc_metadata: JsonMap,
-    /// Whoever ordered it has noted this run as the newest for the document.
-    pub is_noted: bool,
+    /// The run that whoever ordered it has noted as the newest for the document.
+    pub noted_run: Option<String>,
     /// Its segments, at least one.
     pub pieces: Vec<Piece>,
     /// The node's inputs, for the record.
@@ -151,7 +151,7 @@ impl KnowledgeIndexData {
             doc_metadata: about
                 .and_then(|it| it.get("doc_metadata")?.as_object().cloned())
                 .unwrap_or_default(),
-            is_noted: about.is_some_and(|it| it.get("is_noted") == Some(&Json::Bool(true))),
+            noted_run: said("noted_run"),
             pieces,
             inputs,
         }))
@@ -358,13 +358,13 @@ mod tests {
             let Work::Keep(order) = work(structure, sys.clone(), chunks) else { panic!("{structure}") };
             assert_eq!(order.pieces, expected, "{structure}");
             assert_eq!((order.name.as_str(), order.data_source_type.as_str()), ("o", "upload_file"));
-            assert!(!order.is_noted);
+            assert_eq!(order.noted_run, None);
         }
         let named = json!({"segments": [{"content": "c"}], "document": {
-            "name": "n.md", "data_source_type": "website_crawl", "doc_metadata": {"year": 1}, "is_noted": true}});
+            "name": "n.md", "data_source_type": "website_crawl", "doc_metadata": {"year": 1}, "noted_run": "r"}});
         let Work::Keep(order) = work("text_model", sys, named) else { panic!("it is to be kept") };
         assert_eq!((order.name.as_str(), order.data_source_type.as_str()), ("n.md", "website_crawl"));
-        assert!(order.is_noted && order.doc_metadata["year"] == json!(1));
+        assert_eq!((order.noted_run.as_deref(), &order.doc_metadata["year"]), (Some("r"), &json!(1)));
     }
 
     #[test]

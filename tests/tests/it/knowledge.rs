@@ -122,7 +122,10 @@ fn asking(changes: Json, query: &str) -> Json {
 async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
     let model = echo().await;
     let library = Library::new(&[], &model).await;
-    library.file("docs/leave.md", "# Leave\n\nEverybody has thirty days of leave.\n\n# Sickness\n\nTell your team.");
+    library.file(
+        "docs/leave.md",
+        "# Leave\n\nEverybody has thirty days of leave.\n\n# Sickness\n\nTell your team.",
+    );
     library.file("docs/travel/train.txt", "We travel by train.");
     library.file("docs/假期.md", "# 年假\n\n年假共有三十天。");
     library.file("docs/photo.jpeg", "no text");
@@ -141,13 +144,22 @@ async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
     let first = &ended["outputs"]["result"][0];
     assert_eq!(first["content"], "# Leave\n\nEverybody has thirty days of leave.");
     let metadata = &first["metadata"];
-    assert_eq!((&metadata["document_name"], &metadata["dataset_id"]), (&json!("leave.md"), &json!("handbook")));
-    assert_eq!((&metadata["data_source_type"], &metadata["doc_metadata"]["year"]), (&json!("upload_file"), &json!(2024)));
+    assert_eq!(
+        (&metadata["document_name"], &metadata["dataset_id"]),
+        (&json!("leave.md"), &json!("handbook"))
+    );
+    assert_eq!(
+        (&metadata["data_source_type"], &metadata["doc_metadata"]["year"]),
+        (&json!("upload_file"), &json!(2024))
+    );
     assert!(metadata["score"].as_f64().is_some_and(|score| score > 0.5), "{metadata}");
     assert!(ended["outputs"]["text"].as_str().is_some_and(|text| text.contains("thirty days")), "{ended:#}");
     // The command line finds the same.
     let found = library.knowledge(&["search", "handbook", "by train", "--top-k", "1"]).await;
-    assert!(found.starts_with("1  ") && found.contains("travel/train.txt #1\n    We travel by train."), "{found}");
+    assert!(
+        found.starts_with("1  ") && found.contains("travel/train.txt #1\n    We travel by train."),
+        "{found}"
+    );
     let listed = library.knowledge(&["ls"]).await;
     assert!(listed.contains("handbook") && listed.contains("openai:e"), "{listed}");
     let listed = library.knowledge(&["ls", "handbook"]).await;
@@ -160,7 +172,10 @@ async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
     library.knowledge(&["rm", "handbook", "--all"]).await;
     assert_eq!(library.cluster.redis.cli(&["--scan", "--pattern", "tm:knowledge*:documents"]).trim(), "");
     let gone = library.tidemill(&["search", "handbook", "x"]).await;
-    assert!(!gone.status.success() && String::from_utf8_lossy(&gone.stderr).contains("there is no dataset handbook"));
+    assert!(
+        !gone.status.success()
+            && String::from_utf8_lossy(&gone.stderr).contains("there is no dataset handbook")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,7 +191,9 @@ async fn words_alone_filters_and_questions_with_answers_need_no_model() {
         library.add("Handbook", &json!({"name": name, "text": text, "doc_metadata": {"year": year}})).await;
     }
     let table = library.file("faq.csv", "question,answer\nWho grants leave?,Your team\n");
-    library.knowledge(&["add", "handbook", table.to_str().expect("a text"), "--qa", "--meta", "year=2000"]).await;
+    library
+        .knowledge(&["add", "handbook", table.to_str().expect("a text"), "--qa", "--meta", "year=2000"])
+        .await;
     let since = |year: u32| {
         let condition = json!({"name": "year", "comparison_operator": "≥", "value": year});
         json!({"metadata_filtering_mode": "manual",
@@ -203,7 +220,8 @@ async fn words_alone_filters_and_questions_with_answers_need_no_model() {
         let message = answer.body["message"].as_str().unwrap_or_default();
         assert!(answer.status == 400 && message.contains(text), "{body}: {message}");
     }
-    let answer = library.client.post("/api/v1/knowledge/ghost/documents", &json!({"name": "x", "text": "t"})).await;
+    let answer =
+        library.client.post("/api/v1/knowledge/ghost/documents", &json!({"name": "x", "text": "t"})).await;
     assert_eq!(answer.status, 404);
 }
 
@@ -291,7 +309,10 @@ async fn what_cannot_be_indexed_says_why_and_leaves_what_was_there() {
     let file = library.file("a.md", "Some text.");
     let done = library.tidemill(&["add", "bad", file.to_str().expect("a text")]).await;
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(!done.status.success() && said.contains("a.md is not indexed") && said.contains("no such key"), "{said}");
+    assert!(
+        !done.status.success() && said.contains("a.md is not indexed") && said.contains("no such key"),
+        "{said}"
+    );
     let shown = library.client.get("/api/v1/knowledge/bad/documents/a.md").await.body;
     assert_eq!((&shown["status"], &shown["searchable"]), (&json!("error"), &json!(false)), "{shown}");
 }

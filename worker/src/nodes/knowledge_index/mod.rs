@@ -175,10 +175,10 @@ impl Indexing<'_> {
     /// From here on no run that was ordered before publishes this document.
     async fn begin(&self) -> Result<(), NodeFailure> {
         let record = self.record(IndexingState::Indexing, 0, "");
-        if self.order.is_noted {
+        if self.order.noted_run.as_ref() == Some(&self.run) {
             return self.check(&record).await;
         }
-        // Nobody has noted this run: it counts from when it gets here, once.
+        // A pipeline's, or one that is tried once more in another run: it counts from when it gets here, once.
         match self.means.steps.begin("begin").await {
             Begun::Known(_) => self.check(&record).await,
             Begun::Try(the_try) => {

@@ -11,6 +11,10 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, nothing_left, take_text};
 
+/// What a request may say of searches.
+const RETRIEVAL: [&str; 5] =
+    ["search_method", "top_k", "score_threshold", "reranking_model", "vector_weight"];
+
 /// `POST /api/v1/knowledge`: makes a dataset.
 ///
 /// # Errors
@@ -29,6 +33,13 @@ pub async fn create(
         (None, Some(_)) => uuid::Uuid::new_v4().to_string(),
         (None, None) => return Err(ApiError::invalid_param("id or name is required")),
     };
+    // Records of newer versions may say more; requests may not.
+    let unknown = |map: &tidemill_common::value::JsonMap| {
+        map.get("retrieval")?.as_object()?.keys().find(|key| !RETRIEVAL.contains(&key.as_str())).cloned()
+    };
+    if let Some(key) = unknown(&map) {
+        return Err(ApiError::invalid_param(format!("unknown key {key} in retrieval")));
+    }
     let record = DatasetRecord {
         name: name.unwrap_or_else(|| id.clone()),
         id,

@@ -56,7 +56,7 @@ pub async fn add(
     let total = segments.len();
     let content = json!({
         "segments": segments,
-        "document": {"name": name, "data_source_type": source, "doc_metadata": metadata, "is_noted": true},
+        "document": {"name": name, "data_source_type": source, "doc_metadata": metadata, "noted_run": run.to_string()},
     });
     let record = IndexingRecord {
         name,

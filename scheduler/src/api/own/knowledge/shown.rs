@@ -30,7 +30,8 @@ pub(super) async fn documents(
 ) -> Result<Vec<Json>, ApiError> {
     let mut all: BTreeMap<String, (Option<DocumentRecord>, Option<IndexingRecord>)> = BTreeMap::new();
     for record in published {
-        all.entry(record.id.clone()).or_default().0 = Some(record);
+        let id = record.id.clone();
+        all.entry(id).or_default().0 = Some(record);
     }
     for (id, record) in indexing {
         // One that was published since we looked is not under way.
