@@ -95,7 +95,7 @@ fn asking(changes: Json, query: &str) -> Json {
     let llm = json!({
         "type": "llm", "title": "L",
         "model": {"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}},
-        "prompt_template": [{"role": "user", "text": "{{#context#}}"}],
+        "prompt_template": [{"role": "user", "text": "Read: {{#context#}}"}],
         "context": {"enabled": true, "variable_selector": ["k", "result"]},
         "vision": {"enabled": false},
     });
@@ -134,7 +134,7 @@ async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
     let said = library
         .knowledge(&["add", "handbook", docs, "--create", "--embedding", "openai:e", "--meta", "year=2024"])
         .await;
-    for line in ["leave.md  2 segments", "travel/train.txt  1 segments", "假期.md  1 segments"] {
+    for line in ["leave.md  2 segments", "travel/train.txt  1 segment", "假期.md  1 segment"] {
         assert!(said.contains(line), "{said}");
     }
     // The workflow's model is told what was found, the nearest first.

@@ -130,7 +130,8 @@ async fn wait(client: &Client, dataset: &str, added: &Added, console: &mut Conso
         let indexing = &document["indexing"];
         if indexing.is_null() {
             let segments = document["segments"].as_u64().unwrap_or(0);
-            console.line(format_args!("{}  {segments} segments", added.name))?;
+            let s = if segments == 1 { "" } else { "s" };
+            console.line(format_args!("{}  {segments} segment{s}", added.name))?;
             return Ok(true);
         }
         if indexing["run"] != added.run.as_str() {

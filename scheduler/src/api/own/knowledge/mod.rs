@@ -33,7 +33,7 @@ async fn existing(state: &ApiState, wanted: &str) -> Result<DatasetRecord, ApiEr
     };
     let Some((id, config)) = set.iter().find(named) else {
         return Err(ApiError::not_found(format!(
-            "there is no dataset {wanted}; make it with POST /api/v1/knowledge"
+            "there is no dataset {wanted}; make it with `tidemill knowledge create` or POST /api/v1/knowledge"
         )));
     };
     let record = DatasetRecord {
