@@ -24,14 +24,7 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Make a dataset
-    Create {
-        /// Its id, which workflows name
-        dataset: String,
-        #[command(flatten)]
-        kind: Kind,
-        #[command(flatten)]
-        place: Place,
-    },
+    Create(Box<Create>),
     /// Add documents to a dataset; one that is there already is replaced
     Add(Box<add::Add>),
     /// List datasets, or the documents of one
@@ -86,6 +79,16 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// Its id, which workflows name
+    dataset: String,
+    #[command(flatten)]
+    kind: Kind,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// How a dataset is indexed and searched.
@@ -169,7 +172,8 @@ fn method(text: &str) -> Result<String, String> {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Create { dataset, kind, place } => {
+        Verb::Create(create) => {
+            let Create { dataset, kind, place } = &**create;
             let made = place.client()?.make_dataset(&kind.request(dataset)).await?;
             console.text(shown::dataset(&made))?;
         }
