@@ -17,6 +17,7 @@ pub mod failure;
 pub mod files;
 pub mod graph;
 pub mod ids;
+pub mod knowledge;
 pub mod limits;
 pub mod machine;
 pub mod nodes;

@@ -152,3 +152,12 @@ pub const WEBHOOK_BYTES_MAX: usize = 10 * 1024 * 1024;
 pub const CATCH_UP_MAX: u64 = 1440;
 /// Most redirects of one request (`redirects_max`). The default of Dify's client.
 pub const HTTP_REDIRECTS_MAX: u32 = 20;
+/// How long segments of a document that is not published yet are kept after the last was put, in seconds: longer than any
+/// job is in hand or parked.
+pub const KNOWLEDGE_PENDING_SECONDS: u64 = 7 * 24 * 3600;
+/// How long segments of a document that was replaced or removed can still be read, in seconds: longer than a worker loads.
+pub const KNOWLEDGE_REPLACED_SECONDS: u64 = 120;
+/// Longest name or id of a dataset or a document, in bytes.
+pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
+/// Largest segment, in characters: more than any model of vectors takes.
+pub const KNOWLEDGE_SEGMENT_CHARS_MAX: usize = 32_000;

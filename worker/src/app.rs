@@ -110,7 +110,7 @@ pub async fn start_with(
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let reach = Reach { http: http.clone(), files: files.clone() };
     let tools = Tools::new(&config.tools, &config.http)?;
-    let knowledge = Datasets::new(&config.knowledge, &config.http)?;
+    let knowledge = Datasets::new(&config.knowledge, &config.http)?.kept_in(jobs.clone());
     let outside = Outside {
         providers: providers(config)?
             .reaching(reach)

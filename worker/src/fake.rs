@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
+use tidemill_common::clock::SystemClock;
 use tidemill_common::config::Config;
 use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
+use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken,
-    Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
+    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -77,6 +79,7 @@ pub(crate) struct FakeJobs {
     hint: mpsc::UnboundedSender<Hint>,
     document: Arc<str>,
     pub(crate) hash: String,
+    knowledge: MemoryStore,
 }
 
 pub(crate) fn unreachable() -> StoreError {
@@ -113,6 +116,7 @@ impl FakeJobs {
             hint,
             document: document.canonical().into(),
             hash: document.hash().to_string(),
+            knowledge: MemoryStore::new(Arc::new(SystemClock)),
         })
     }
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -261,6 +265,9 @@ impl Hints for FakeHints {
 
 #[async_trait]
 impl Jobs for FakeJobs {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        &self.knowledge
+    }
     async fn namespace(&self) -> Result<Meta, StoreError> {
         let shards = self.state().shards;
         Ok(Meta { shards, shards_first: shards })

@@ -70,6 +70,58 @@ impl Client {
         self.json(self.get("/api/v1/apps")).await
     }
 
+    /// All datasets of knowledge bases: `{"data": […]}`.
+    pub(crate) async fn knowledge(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/knowledge")).await
+    }
+
+    /// Makes a dataset.
+    pub(crate) async fn make_dataset(&self, body: &Json) -> Result<Json, ClientError> {
+        self.json(self.post("/api/v1/knowledge").json(body)).await
+    }
+
+    /// A dataset with its documents.
+    pub(crate) async fn dataset(&self, id: &str) -> Result<Json, ClientError> {
+        self.json(self.get(&format!("/api/v1/knowledge/{}", segment(id)))).await
+    }
+
+    /// Removes a dataset, or one of its documents.
+    pub(crate) async fn remove_knowledge(&self, id: &str, document: Option<&str>) -> Result<(), ClientError> {
+        let mut url = format!("{}/api/v1/knowledge/{}", self.base, segment(id));
+        if let Some(document) = document {
+            url.push_str(&format!("/documents/{}", segment(document)));
+        }
+        self.send(self.http.delete(url).bearer_auth(&self.key)).await?;
+        Ok(())
+    }
+
+    /// Adds a document to a dataset. The same one may be added again: the newest counts.
+    pub(crate) async fn add_document(&self, dataset: &str, body: &Json) -> Result<Json, ClientError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let path = format!("/api/v1/knowledge/{}/documents", segment(dataset));
+            match self.json(self.post(&path).json(body)).await {
+                Err(ClientError::Refused { status: 503, retry_after, .. }) if tries < SUBMIT_TRIES => {
+                    tokio::time::sleep(retry_after.min(RETRY_AFTER_MAX)).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// A document, with so many of its segments.
+    pub(crate) async fn document(
+        &self,
+        dataset: &str,
+        document: &str,
+        segments: u32,
+    ) -> Result<Json, ClientError> {
+        let (dataset, document) = (segment(dataset), segment(document));
+        let path = format!("/api/v1/knowledge/{dataset}/documents/{document}?segments={segments}");
+        self.json(self.get(&path)).await
+    }
+
     /// All triggers: `{"data": […]}`.
     pub(crate) async fn triggers(&self) -> Result<Json, ClientError> {
         self.json(self.get("/api/v1/triggers")).await

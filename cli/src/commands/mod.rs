@@ -11,6 +11,7 @@ mod dev;
 mod doctor;
 mod export;
 mod import;
+mod knowledge;
 mod mock_llm;
 mod pairs;
 mod profiles;
@@ -84,6 +85,8 @@ enum Verb {
     Providers(providers::Arguments),
     /// Keep, list and test profiles: models with parameters, known by an id
     Profiles(profiles::Arguments),
+    /// Keep documents that workflows search: add, list, show, search and remove them
+    Knowledge(knowledge::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
@@ -135,6 +138,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
         Verb::Providers(arguments) => providers::perform(&arguments, console).await,
         Verb::Profiles(arguments) => profiles::perform(&arguments, console).await,
+        Verb::Knowledge(arguments) => knowledge::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
 }

@@ -52,7 +52,6 @@ pub fn evaluate(
         NodeData::ListOperator(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::Datasource(data) => Ok(data.evaluate(variables)),
-        NodeData::KnowledgeIndex(data) => Ok(data.evaluate(variables)),
         NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
@@ -67,6 +66,7 @@ pub fn evaluate(
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::Loop(_)
+        | NodeData::KnowledgeIndex(_)
         | NodeData::KnowledgeRetrieval(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }

@@ -1,7 +1,7 @@
-//! Ends a run of a knowledge pipeline: its chunks as they would be indexed.
+//! Documents into a knowledge base: the chunks of a run become the segments of a document.
 //!
-//! What Dify does with them afterwards is done by its knowledge bases, which are no part of the engine. So the preview
-//! (`sys.invoke_from` is `debugger`) runs here as there, and a run that is to store fails behind all of Dify's checks.
+//! Here is what needs no store: Dify's checks in Dify's order, the preview (`sys.invoke_from` is `debugger`), and what is to
+//! be kept ([`Order`]). Keeping it, with vectors if the dataset has some, is the worker's.
 
 use serde_json::{Value as Json, json};
 
@@ -9,12 +9,46 @@ use super::NodeResult;
 use super::fields::{INVALID_NODE_DATA, required, selector, text};
 use crate::dsl::Problems;
 use crate::failure::NodeFailure;
+use crate::knowledge::Piece;
 use crate::value::template::mention;
 use crate::value::{JsonMap, Segment, Selector, Variables};
+use crate::wire::knowledge::UPLOAD;
 
 const ERROR: &str = "KnowledgeIndexNodeError";
 /// The system variables it reads.
 const SYSTEM: [&str; 4] = ["dataset_id", "document_id", "batch", "invoke_from"];
+
+/// A document that is to be kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// The dataset, by id or name.
+    pub dataset: String,
+    /// The document's id.
+    pub document: String,
+    /// Which hand-in it belongs to, for the record.
+    pub batch: String,
+    /// Its name; the id unless it is said.
+    pub name: String,
+    /// Where it came from.
+    pub data_source_type: String,
+    /// What is known of it.
+    pub doc_metadata: JsonMap,
+    /// The run that whoever ordered it has noted as the newest for the document.
+    pub noted_run: Option<String>,
+    /// Its segments, at least one.
+    pub pieces: Vec<Piece>,
+    /// The node's inputs, for the record.
+    pub inputs: Vec<(String, Segment)>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// A document is to be kept.
+    Keep(Box<Order>),
+    /// Nothing: this is the node's result.
+    Done(Box<NodeResult>),
+}
 
 /// How chunks are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,44 +108,92 @@ impl KnowledgeIndexData {
         into.extend(SYSTEM.map(|name| ("sys".to_owned(), name.to_owned())));
     }
 
-    /// Runs the node.
-    pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
+    /// What the node has to do, and what it failed with before that.
+    pub fn work(&self, variables: &dyn Variables) -> Work {
+        let done = |result: NodeResult| Work::Done(Box::new(result));
         let sys = |name: &str| {
             let value = variables.found(&["sys".to_owned(), name.to_owned()]);
             value.filter(|value| !value.is_falsy()).map(|value| value.text().into_owned())
         };
-        let escaped = |message: &str| NodeResult::failed(NodeFailure::escaped(message));
-        if sys("dataset_id").is_none() {
-            return escaped("Dataset ID is required.");
-        }
+        let escaped = |message: &str| done(NodeResult::failed(NodeFailure::escaped(message)));
+        let Some(dataset) = sys("dataset_id") else { return escaped("Dataset ID is required.") };
         let Some(chunks) = variables.found(&self.chunks) else {
             return escaped("Index chunk variable is required.");
         };
-        let result = NodeResult {
-            inputs: vec![("chunks".into(), chunks.clone().into_owned())],
-            ..NodeResult::default()
-        };
-        let failed = |message: String| NodeResult {
-            failure: Some(NodeFailure::new(ERROR, message)),
-            ..result.clone()
+        let inputs = vec![("chunks".to_owned(), chunks.clone().into_owned())];
+        let failed = |message: String| {
+            done(NodeResult { inputs: inputs.clone(), ..NodeResult::failed(failure(message)) })
         };
         if chunks.is_falsy() {
             return failed("Chunks is required.".into());
         }
         if sys("invoke_from").as_deref() == Some("debugger") {
             return match preview(self.structure, &chunks.value) {
-                Ok(outputs) => NodeResult { outputs, ..result },
+                Ok(outputs) => done(NodeResult { inputs, ..NodeResult::outputs(outputs) }),
                 Err(message) => failed(message),
             };
         }
-        for (name, message) in [("batch", "Batch is required."), ("document_id", "document_id is required.")]
-        {
-            if sys(name).is_none() {
-                return failed(message.into());
-            }
-        }
-        failed("there is no knowledge base here to keep chunks in; Dify's do that, or a node that calls a service of yours".into())
+        let Some(batch) = sys("batch") else { return failed("Batch is required.".into()) };
+        let Some(document) = sys("document_id") else { return failed("document_id is required.".into()) };
+        let pieces = match pieces(self.structure, &chunks.value) {
+            Ok(pieces) if pieces.is_empty() => return failed("Chunks is required.".into()),
+            Ok(pieces) => pieces,
+            Err(message) => return failed(message),
+        };
+        let about = chunks.value.get("document");
+        let said = |key: &str| about?.get(key)?.as_str().map(str::to_owned);
+        Work::Keep(Box::new(Order {
+            dataset,
+            batch,
+            name: said("name").unwrap_or_else(|| document.clone()),
+            document,
+            data_source_type: said("data_source_type").unwrap_or_else(|| UPLOAD.into()),
+            doc_metadata: about
+                .and_then(|it| it.get("doc_metadata")?.as_object().cloned())
+                .unwrap_or_default(),
+            noted_run: said("noted_run"),
+            pieces,
+            inputs,
+        }))
     }
+}
+
+/// The node's own failure.
+pub fn failure(message: impl Into<String>) -> NodeFailure {
+    NodeFailure::new(ERROR, message)
+}
+
+/// The segments of chunks. Besides Dify's structures there is one for all kinds, `segments`: a list of objects with
+/// `content` and perhaps `answer`.
+fn pieces(structure: ChunkStructure, chunks: &Json) -> Result<Vec<Piece>, String> {
+    let text =
+        |value: &Json| value.as_str().map(str::to_owned).ok_or_else(|| "A chunk is not a text".to_owned());
+    let plain = |content: &Json| Ok(Piece { content: text(content)?, answer: None });
+    let pieces: Vec<Piece> = match (structure, chunks.get("segments").and_then(Json::as_array)) {
+        (_, Some(segments)) => segments
+            .iter()
+            .map(|it| {
+                let answer = it.get("answer").filter(|answer| !answer.is_null()).map(text).transpose()?;
+                Ok(Piece { content: text(part(it, "content")?)?, answer })
+            })
+            .collect::<Result<_, String>>()?,
+        (ChunkStructure::Text, None) => {
+            let items = chunks.as_array().ok_or("Chunks is not a list")?;
+            items.iter().map(plain).collect::<Result<_, String>>()?
+        }
+        (ChunkStructure::Hierarchical, None) => {
+            let items = list(chunks, "parent_child_chunks")?;
+            items.iter().map(|it| plain(part(it, "parent_content")?)).collect::<Result<_, String>>()?
+        }
+        (ChunkStructure::Qa, None) => list(chunks, "qa_chunks")?
+            .iter()
+            .map(|it| {
+                let answer = Some(text(part(it, "answer")?)?);
+                Ok(Piece { content: text(part(it, "question")?)?, answer })
+            })
+            .collect::<Result<_, String>>()?,
+    };
+    Ok(pieces.into_iter().filter(|piece| !piece.content.trim().is_empty()).collect())
 }
 
 fn structure(value: &Json, problems: &mut Problems) -> Option<ChunkStructure> {
@@ -172,7 +254,7 @@ mod tests {
     use super::*;
     use crate::value::template::tests::Pool;
 
-    fn run(structure: &str, sys: Json, chunks: Json) -> NodeResult {
+    fn work(structure: &str, sys: Json, chunks: Json) -> Work {
         let data = json!({"chunk_structure": structure, "index_chunk_variable_selector": ["c", "result"]});
         let mut problems = Problems::new();
         let data = KnowledgeIndexData::parse(data.as_object().expect("a mapping"), &mut problems);
@@ -180,7 +262,14 @@ mod tests {
             Json::Null => json!({ "sys": sys }),
             chunks => json!({"sys": sys, "c": {"result": chunks}}),
         };
-        data.expect("usable").evaluate(&Pool::new(pool))
+        data.expect("usable").work(&Pool::new(pool))
+    }
+
+    fn run(structure: &str, sys: Json, chunks: Json) -> NodeResult {
+        match work(structure, sys, chunks) {
+            Work::Done(result) => *result,
+            Work::Keep(order) => panic!("{order:?}"),
+        }
     }
 
     #[test]
@@ -194,9 +283,9 @@ mod tests {
             (json!({"dataset_id": "d", "batch": "b"}), json!(["x"]), ERROR, "document_id is required."),
             (
                 json!({"dataset_id": "d", "batch": "b", "document_id": "o", "invoke_from": "published"}),
-                json!(["x"]),
+                json!([1]),
                 ERROR,
-                "there is no knowledge base here to keep chunks in; Dify's do that, or a node that calls a service of yours",
+                "A chunk is not a text",
             ),
             (
                 json!({"dataset_id": "d", "invoke_from": "debugger"}),
@@ -239,6 +328,43 @@ mod tests {
             assert_eq!(outputs.shift_remove("chunk_structure"), Some(json!(structure)));
             assert_eq!(Json::Object(outputs), shown);
         }
+    }
+
+    #[test]
+    fn chunks_of_every_structure_become_pieces_of_a_document() {
+        let sys = json!({"dataset_id": "d", "document_id": "o", "batch": "b"});
+        let piece = |content: &str, answer: Option<&str>| Piece {
+            content: content.into(),
+            answer: answer.map(Into::into),
+        };
+        for (structure, chunks, expected) in [
+            ("text_model", json!(["a", " ", "b"]), vec![piece("a", None), piece("b", None)]),
+            (
+                "hierarchical_model",
+                json!({"parent_child_chunks": [{"parent_content": "p", "child_contents": ["c"]}]}),
+                vec![piece("p", None)],
+            ),
+            (
+                "qa_model",
+                json!({"qa_chunks": [{"question": "q", "answer": "a"}]}),
+                vec![piece("q", Some("a"))],
+            ),
+            (
+                "text_model",
+                json!({"segments": [{"content": "q", "answer": "a"}, {"content": "c", "answer": null}]}),
+                vec![piece("q", Some("a")), piece("c", None)],
+            ),
+        ] {
+            let Work::Keep(order) = work(structure, sys.clone(), chunks) else { panic!("{structure}") };
+            assert_eq!(order.pieces, expected, "{structure}");
+            assert_eq!((order.name.as_str(), order.data_source_type.as_str()), ("o", "upload_file"));
+            assert_eq!(order.noted_run, None);
+        }
+        let named = json!({"segments": [{"content": "c"}], "document": {
+            "name": "n.md", "data_source_type": "website_crawl", "doc_metadata": {"year": 1}, "noted_run": "r"}});
+        let Work::Keep(order) = work("text_model", sys, named) else { panic!("it is to be kept") };
+        assert_eq!((order.name.as_str(), order.data_source_type.as_str()), ("n.md", "website_crawl"));
+        assert_eq!((order.noted_run.as_deref(), &order.doc_metadata["year"]), (Some("r"), &json!(1)));
     }
 
     #[test]

@@ -118,7 +118,7 @@ node_types! {
     /// passages for a question
     KnowledgeRetrieval "knowledge-retrieval" Executable    false false true;
     /// documents into a knowledge base
-    KnowledgeIndex "knowledge-index" Executable            true  false true;
+    KnowledgeIndex "knowledge-index" Executable            false false true;
     /// a model with tools
     Agent "agent" Executable                               false false true;
     /// write a variable

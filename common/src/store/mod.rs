@@ -1,8 +1,8 @@
 //! What the processes ask of the place where runs live.
 //!
 //! Three narrow doors: [`Runs`] for whoever submits, asks and follows; [`Shards`] for whoever owns; [`Jobs`] for whoever
-//! works. [`redis`] is the one that is used; [`memory`] is for simulation. Both pass [`contract`]. Each method says what
-//! holds when it returns.
+//! works. The first and the last lead to knowledge ([`KnowledgeBases`]). [`redis`] is the one that is used; [`memory`] is for
+//! simulation. Both pass [`contract`]. Each method says what holds when it returns.
 
 mod catalog;
 #[cfg(feature = "runtime")]
@@ -11,6 +11,7 @@ mod conversation;
 mod dead;
 #[cfg(feature = "runtime")]
 pub mod following;
+mod knowledge;
 mod limit;
 #[cfg(feature = "runtime")]
 pub mod memory;
@@ -33,6 +34,7 @@ pub use conversation::{
 };
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
+pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
@@ -288,6 +290,8 @@ pub(crate) fn unreadable_events(error: WireError) -> StoreError {
 /// For whoever submits, asks and follows.
 #[async_trait]
 pub trait Runs: Send + Sync {
+    /// What is kept of knowledge bases.
+    fn knowledge(&self) -> &dyn KnowledgeBases;
     /// Looks at the server: refuses one that cannot hold runs safely.
     async fn check(&self) -> Result<ServerReport, StoreError>;
     /// The namespace's settings, written with defaults at the first call.
@@ -672,6 +676,8 @@ pub trait JobReader: Send {
 /// For whoever works.
 #[async_trait]
 pub trait Jobs: Send + Sync {
+    /// What is kept of knowledge bases.
+    fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The namespace's settings.
     async fn namespace(&self) -> Result<Meta, StoreError>;
     /// Tells that this worker lives; answers how many do.
@@ -763,9 +769,9 @@ pub trait Jobs: Send + Sync {
     async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
 }
 
-/// All three doors.
-pub trait Store: Runs + Shards + Jobs {}
-impl<T: Runs + Shards + Jobs> Store for T {}
+/// All three doors, and what two of them lead to.
+pub trait Store: Runs + Shards + Jobs + KnowledgeBases {}
+impl<T: Runs + Shards + Jobs + KnowledgeBases> Store for T {}
 
 /// What workers had better look at now. Nothing relies on hints: who misses one looks a little later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

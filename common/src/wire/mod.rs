@@ -11,6 +11,7 @@ pub mod expand;
 pub mod fact;
 pub(crate) mod fields;
 pub mod job;
+pub mod knowledge;
 pub mod open;
 pub mod pause;
 pub mod record;

@@ -98,6 +98,16 @@ pub fn router(state: ApiState) -> Router {
         .route("/dead", get(own::dead::list))
         .route("/dead/{id}", get(own::dead::show).delete(own::dead::forget))
         .route("/dead/{id}/retry", post(own::dead::retry))
+        .route("/knowledge", post(own::knowledge::datasets::create).get(own::knowledge::datasets::list))
+        .route(
+            "/knowledge/{id}",
+            get(own::knowledge::datasets::show).delete(own::knowledge::datasets::remove),
+        )
+        .route("/knowledge/{id}/documents", post(own::knowledge::documents::add))
+        .route(
+            "/knowledge/{id}/documents/{document}",
+            get(own::knowledge::documents::show).delete(own::knowledge::documents::remove),
+        )
         .route("/triggers", get(own::triggers::list))
         .route("/providers", own::catalog::all(CatalogKind::Provider))
         .route("/providers/{id}", own::catalog::one(CatalogKind::Provider))

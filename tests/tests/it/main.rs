@@ -7,6 +7,7 @@ mod containers;
 mod control;
 mod conversations;
 mod events;
+mod knowledge;
 mod layering;
 mod limits;
 mod pauses;

@@ -9,10 +9,9 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;
-use tidemill_common::nodes::knowledge_retrieval::filter::Filters;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 
-use super::{Knowledge, KnowledgeError, SearchSettings};
+use super::{Asked, Knowledge, KnowledgeError, SearchSettings};
 use crate::http::{Answer, CallError};
 use crate::providers::retry::{Hints, wait};
 use crate::tools::door::{Door, Request, address, bearer, excerpt, without_secrets};
@@ -172,10 +171,10 @@ fn may_pass(status: u16) -> bool {
 impl Knowledge for External {
     async fn search(
         &self,
-        query: &str,
-        filters: Option<&Filters>,
+        asked: Asked<'_>,
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError> {
+        let Asked { query, filters, .. } = asked;
         let setting = json!({
             "top_k": settings.top_k,
             "score_threshold": settings.score_threshold.unwrap_or(0.0),

@@ -1,8 +1,10 @@
 //! Knowledge bases: which dataset of a workflow is where, and how it is searched. Nodes come here with the ids of their file
 //! and get [`Dataset`]s; what a knowledge base is (a service, a store) only its file knows.
 //!
-//! [`external`] is a service that speaks Dify's External Knowledge API.
+//! [`external`] is a service that speaks Dify's External Knowledge API; [`embedded`] are documents in the store, searched by
+//! the worker itself.
 
+pub mod embedded;
 pub mod external;
 
 use std::collections::BTreeMap;
@@ -14,8 +16,13 @@ use tidemill_common::nodes::knowledge_retrieval::config::{DatasetConfig, Dataset
 use tidemill_common::nodes::knowledge_retrieval::filter::Filters;
 use tidemill_common::nodes::knowledge_retrieval::rank::Indexing;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
+use tidemill_common::store::{Jobs, KnowledgeBases, StoreError};
+use tidemill_common::wire::knowledge::{DatasetRecord, Technique};
 
+use crate::providers::Providers;
 use crate::tools::door::Door;
+use embedded::Embedded;
+use embedded::shelf::Shelf;
 use external::External;
 
 /// How a dataset is searched: by its own settings, whatever the node says (Dify).
@@ -45,6 +52,24 @@ impl From<KnowledgeError> for NodeFailure {
     }
 }
 
+impl From<StoreError> for KnowledgeError {
+    fn from(error: StoreError) -> Self {
+        let message = format!("the knowledge base cannot be read: {error}");
+        Self { class: ErrorType::Retrieval, message, retryable: error.is_passing() }
+    }
+}
+
+/// A question to a knowledge base.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The question.
+    pub query: &'a str,
+    /// Which documents are wanted; none: all.
+    pub filters: Option<&'a Filters>,
+    /// Models, for knowledge bases that do not ask any by themselves.
+    pub providers: &'a Providers,
+}
+
 /// A knowledge base.
 #[async_trait::async_trait]
 pub trait Knowledge: Send + Sync {
@@ -54,10 +79,17 @@ pub trait Knowledge: Send + Sync {
     /// It cannot be reached, or refuses.
     async fn search(
         &self,
-        query: &str,
-        filters: Option<&Filters>,
+        asked: Asked<'_>,
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError>;
+
+    /// Fields that its documents' metadata have, as far as it knows.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    async fn fields(&self) -> Result<Vec<String>, KnowledgeError> {
+        Ok(Vec::new())
+    }
 }
 
 /// A dataset that can be searched.
@@ -68,8 +100,8 @@ pub struct Dataset {
     pub name: String,
     /// What it holds; perhaps empty.
     pub description: String,
-    /// Fields that automatic filters may use.
-    pub metadata_fields: Vec<String>,
+    /// Fields that automatic filters may use; empty: those that it has.
+    metadata_fields: Vec<String>,
     /// How it can be searched.
     pub indexing: Indexing,
     /// How it is searched.
@@ -84,18 +116,30 @@ impl Dataset {
     ///
     /// # Errors
     /// As there.
-    pub async fn search(
-        &self,
-        query: &str,
-        filters: Option<&Filters>,
-    ) -> Result<Vec<Passage>, KnowledgeError> {
-        self.knowledge.search(query, filters, &self.settings).await
+    pub async fn search(&self, asked: Asked<'_>) -> Result<Vec<Passage>, KnowledgeError> {
+        self.knowledge.search(asked, &self.settings).await
+    }
+
+    /// Fields that automatic filters may use.
+    ///
+    /// # Errors
+    /// As [`Knowledge::fields`].
+    pub async fn fields(&self) -> Result<Vec<String>, KnowledgeError> {
+        match self.metadata_fields.is_empty() {
+            true => self.knowledge.fields().await,
+            false => Ok(self.metadata_fields.clone()),
+        }
     }
 }
 
 /// All knowledge bases of a worker.
 pub struct Datasets {
-    all: BTreeMap<String, Dataset>,
+    /// Services.
+    external: BTreeMap<String, Arc<Dataset>>,
+    /// What the settings say of embedded ones.
+    embedded: BTreeMap<String, DatasetConfig>,
+    shelf: Option<Arc<Shelf>>,
+    index_bytes_max: u64,
     strict: bool,
     /// Most searches of one node at a time; at least 1.
     pub searches_max: usize,
@@ -125,33 +169,74 @@ impl Datasets {
         http: &HttpConfig,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, KnowledgeSettingError> {
-        let mut all = BTreeMap::new();
-        let searches_max = config.searches_max.max(1);
-        if !config.datasets.is_empty() {
-            let http = HttpConfig { connect_seconds: config.connect_seconds, ..http.clone() };
-            let door = Door::new(&http).map_err(|error| KnowledgeSettingError {
-                key: "datasets".into(),
-                reason: error.to_string(),
-            })?;
-            let door = Arc::new(door);
-            for (id, one) in &config.datasets {
-                all.insert(id.clone(), dataset(id, one, config, &door, variable)?);
+        let (mut external, mut embedded) = (BTreeMap::new(), BTreeMap::new());
+        let http = HttpConfig { connect_seconds: config.connect_seconds, ..http.clone() };
+        let mut door = None;
+        for (id, one) in &config.datasets {
+            match one.kind {
+                DatasetKind::Embedded => {
+                    embedded.insert(id.clone(), checked(id, one)?);
+                }
+                DatasetKind::ExternalHttp => {
+                    let door = match &mut door {
+                        Some(door) => door,
+                        none => {
+                            let reason = |error: crate::http::HttpSettingError| error.to_string();
+                            let opened = Door::new(&http).map_err(reason);
+                            let opened = opened
+                                .map_err(|reason| KnowledgeSettingError { key: "datasets".into(), reason })?;
+                            none.insert(Arc::new(opened))
+                        }
+                    };
+                    external.insert(id.clone(), Arc::new(service(id, one, config, door, variable)?));
+                }
             }
         }
-        Ok(Self { all, strict: config.strict, searches_max })
+        Ok(Self {
+            external,
+            embedded,
+            shelf: None,
+            index_bytes_max: config.index_bytes_max,
+            strict: config.strict,
+            searches_max: config.searches_max.max(1),
+        })
     }
 
-    /// The datasets of these ids, in their order. Ids that are not set are passed over (Dify), and the log says so.
+    /// The same, with the store where embedded knowledge bases are; without it there are none.
+    #[must_use]
+    pub fn kept_in(self, jobs: Arc<dyn Jobs>) -> Self {
+        let shelf = Arc::new(Shelf::new(jobs, self.index_bytes_max));
+        Self { shelf: Some(shelf), ..self }
+    }
+
+    /// The store where embedded knowledge bases are.
+    pub fn store(&self) -> Option<&dyn KnowledgeBases> {
+        self.shelf.as_ref().map(|shelf| shelf.store())
+    }
+
+    /// The datasets of these ids or names, in their order, each once. Those that are nowhere are passed over (Dify), and the
+    /// log says so.
     ///
     /// # Errors
-    /// With `knowledge.strict`: the first id that is not set.
-    pub fn find(&self, ids: &[String]) -> Result<Vec<&Dataset>, KnowledgeError> {
-        let mut found = Vec::new();
+    /// With `knowledge.strict`: the first that is nowhere. The store cannot be read.
+    pub async fn find(&self, ids: &[String]) -> Result<Vec<Arc<Dataset>>, KnowledgeError> {
+        // Services are known without a look at the store.
+        let kept = match &self.shelf {
+            Some(shelf) if !ids.iter().all(|id| self.external.contains_key(id)) => {
+                shelf.store().datasets().await?
+            }
+            Some(_) | None => Vec::new(),
+        };
+        let mut found: Vec<Arc<Dataset>> = Vec::new();
         for id in ids {
             let what = || {
-                format!("dataset {id} is not set: add [knowledge.datasets.\"{id}\"] to the worker's settings")
+                format!(
+                    "dataset {id} is not set: add [knowledge.datasets.\"{id}\"] to the worker's settings, or \
+                     documents with `tidemill knowledge add`"
+                )
             };
-            match self.all.get(id) {
+            match self.one(id, &kept)? {
+                Some(dataset) if found.iter().any(|known| known.id == dataset.id) => {}
                 Some(dataset) => found.push(dataset),
                 None if self.strict => {
                     let message = format!("{}, or switch knowledge.strict off", what());
@@ -162,9 +247,107 @@ impl Datasets {
         }
         Ok(found)
     }
+
+    /// Ids come before names, settings before the store.
+    fn one(&self, id: &str, kept: &[DatasetRecord]) -> Result<Option<Arc<Dataset>>, KnowledgeError> {
+        let record = |id: &str| kept.iter().find(|record| record.id == id);
+        if let Some(external) = self.external.get(id) {
+            return Ok(Some(external.clone()));
+        }
+        if self.embedded.contains_key(id) || record(id).is_some() {
+            return self.embedded(id, record(id));
+        }
+        if let Some(external) = self.external.values().find(|it| it.name == id) {
+            return Ok(Some(external.clone()));
+        }
+        let named = self.embedded.iter().find(|(_, config)| config.name == id).map(|(named, _)| named);
+        let named = named.or_else(|| kept.iter().find(|record| record.name == id).map(|record| &record.id));
+        named.map_or(Ok(None), |id| self.embedded(id, record(id)))
+    }
+
+    /// An embedded one, as the settings and the store describe it; what searches do is said by the settings where both do.
+    fn embedded(
+        &self,
+        id: &str,
+        kept: Option<&DatasetRecord>,
+    ) -> Result<Option<Arc<Dataset>>, KnowledgeError> {
+        let (Some(shelf), config) = (&self.shelf, self.embedded.get(id)) else { return Ok(None) };
+        let mut record = match (kept, config) {
+            (Some(kept), _) => kept.clone(),
+            (None, Some(config)) => DatasetRecord {
+                id: id.into(),
+                name: id.into(),
+                indexing_technique: config.technique(),
+                embedding: config.embedding.clone(),
+                ..DatasetRecord::default()
+            },
+            (None, None) => return Ok(None),
+        };
+        if let Some(config) = config {
+            if let (Some(set), Some(kept)) = (&config.embedding, &record.embedding)
+                && set != kept
+            {
+                let message = format!(
+                    "dataset {id} was indexed with {}:{}, and [knowledge.datasets.\"{id}\"] says {}:{}: remove that \
+                     setting, or the dataset, and add its documents again",
+                    kept.provider, kept.model, set.provider, set.model
+                );
+                return Err(KnowledgeError { class: ErrorType::Value, message, retryable: false });
+            }
+            record.retrieval = config.retrieval();
+            for (said, kept) in
+                [(&config.name, &mut record.name), (&config.description, &mut record.description)]
+            {
+                if !said.is_empty() {
+                    kept.clone_from(said);
+                }
+            }
+        }
+        let indexing = match (&record.indexing_technique, &record.embedding) {
+            (Technique::HighQuality, Some(embedding)) => {
+                Indexing::HighQuality { embedding: (embedding.provider.clone(), embedding.model.clone()) }
+            }
+            (Technique::HighQuality, None) | (Technique::Economy, _) => Indexing::Economy,
+        };
+        Ok(Some(Arc::new(Dataset {
+            id: record.id.clone(),
+            name: record.name.clone(),
+            description: record.description.clone(),
+            metadata_fields: config.map(|config| config.metadata_fields.clone()).unwrap_or_default(),
+            indexing,
+            settings: SearchSettings {
+                top_k: record.retrieval.top_k,
+                score_threshold: record.retrieval.score_threshold,
+            },
+            strict: self.strict || config.is_some_and(|config| config.strict),
+            knowledge: Arc::new(Embedded::new(shelf.clone(), record)),
+        })))
+    }
 }
 
-fn dataset(
+/// What the settings say of an embedded one, if it can be used.
+fn checked(id: &str, config: &DatasetConfig) -> Result<DatasetConfig, KnowledgeSettingError> {
+    let wrong = |key: &str, reason: &str| KnowledgeSettingError {
+        key: format!("datasets.\"{id}\".{key}"),
+        reason: reason.into(),
+    };
+    let share = 0.0..=1.0;
+    if !share.contains(&config.score_threshold) {
+        return Err(wrong("score_threshold", "must be from 0 to 1"));
+    }
+    if !share.contains(&config.vector_weight) {
+        return Err(wrong("vector_weight", "must be from 0 to 1"));
+    }
+    if config.technique() == Technique::HighQuality && config.embedding.is_none() {
+        return Err(wrong(
+            "embedding",
+            "is missing: {provider, model} of the vectors, or indexing_technique = \"economy\"",
+        ));
+    }
+    Ok(config.clone())
+}
+
+fn service(
     id: &str,
     config: &DatasetConfig,
     all: &KnowledgeConfig,
@@ -172,28 +355,23 @@ fn dataset(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Dataset, KnowledgeSettingError> {
     let name = if config.name.is_empty() { id } else { &config.name };
-    let (knowledge, indexing): (Arc<dyn Knowledge>, _) = match config.kind {
-        DatasetKind::ExternalHttp => {
-            let wrong = |(key, reason): (&str, String)| KnowledgeSettingError {
-                key: format!("datasets.\"{id}\".{key}"),
-                reason,
-            };
-            let external = External::new((id, name), config, all.answer_bytes_max, door.clone(), variable);
-            (Arc::new(external.map_err(wrong)?), Indexing::External)
-        }
+    let wrong = |(key, reason): (&str, String)| KnowledgeSettingError {
+        key: format!("datasets.\"{id}\".{key}"),
+        reason,
     };
+    let external = External::new((id, name), config, all.answer_bytes_max, door.clone(), variable);
     Ok(Dataset {
         id: id.into(),
         name: name.into(),
         description: config.description.clone(),
         metadata_fields: config.metadata_fields.clone(),
-        indexing,
+        indexing: Indexing::External,
         settings: SearchSettings {
             top_k: config.top_k,
             score_threshold: config.score_threshold_enabled.then_some(config.score_threshold),
         },
         strict: config.strict || all.strict,
-        knowledge,
+        knowledge: Arc::new(external.map_err(wrong)?),
     })
 }
 

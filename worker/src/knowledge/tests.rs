@@ -80,9 +80,16 @@ pub(crate) fn datasets(all: Vec<(&str, DatasetConfig)>, strict: bool) -> Dataset
     Datasets::new(&config, &HttpConfig::default()).unwrap()
 }
 
+/// What dataset `d` finds.
+async fn ask(all: &Datasets, query: &str, filters: Option<&Filters>) -> Result<Vec<Passage>, KnowledgeError> {
+    let providers = Providers::new(&crate::providers::ProvidersConfig::default(), &|_| None).unwrap();
+    let found = all.find(&["d".into()]).await.unwrap();
+    found[0].search(Asked { query, filters, providers: &providers }).await
+}
+
 async fn search(config: DatasetConfig, filters: Option<&Filters>) -> Result<Vec<Passage>, KnowledgeError> {
     let all = datasets(vec![("d", config)], false);
-    all.find(&["d".into()]).unwrap()[0].search("why?", filters).await
+    ask(&all, "why?", filters).await
 }
 
 #[tokio::test]
@@ -161,7 +168,7 @@ async fn who_cannot_be_reached_is_named_and_large_answers_are_refused() {
         ..KnowledgeConfig::default()
     };
     let all = Datasets::new(&config, &HttpConfig::default()).unwrap();
-    let error = all.find(&["d".into()]).unwrap()[0].search("q", None).await.unwrap_err();
+    let error = ask(&all, "q", None).await.unwrap_err();
     assert!(error.message.ends_with("more than 5 bytes (knowledge.answer_bytes_max)"), "{error}");
 }
 

@@ -5,6 +5,7 @@ pub mod agent;
 pub mod code;
 pub mod document_extractor;
 pub mod http_request;
+pub mod knowledge_index;
 pub mod knowledge_retrieval;
 pub mod llm;
 pub mod parameter_extractor;
@@ -14,7 +15,7 @@ pub mod tool;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
-use crate::executor::{Attempt, Executor, NodeExecutor};
+use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
 
 /// One row a kind that can be run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[
@@ -45,7 +46,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::LoopStart, Executor::Pure),
     (NodeKind::LoopEnd, Executor::Pure),
     (NodeKind::Datasource, Executor::Pure),
-    (NodeKind::KnowledgeIndex, Executor::Pure),
+    (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
 ];
 
 struct Llm;
@@ -136,6 +137,22 @@ impl NodeExecutor for KnowledgeRetrieval {
         let Attempt { node, variables, providers, knowledge, .. } = attempt;
         let NodeData::KnowledgeRetrieval(data) = &node.data else { return mistaken(node.kind) };
         knowledge_retrieval::run(data, node, variables, providers, knowledge).await
+    }
+}
+
+struct KnowledgeIndex;
+
+#[async_trait::async_trait]
+impl NodeExecutor for KnowledgeIndex {
+    fn streamed_output(&self) -> Option<&'static str> {
+        None
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, variables, providers, knowledge, steps, name, .. } = attempt;
+        let NodeData::KnowledgeIndex(data) = &node.data else { return mistaken(node.kind) };
+        let AttemptName { run, execution, .. } = name;
+        let means = knowledge_index::Means { providers, knowledge, steps, run, execution };
+        knowledge_index::run(data, node, variables, means).await
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::nodes::tool::config::Hidden;
+use crate::wire::knowledge::{ModelName, Retrieval, SearchMethod, Technique};
 
 /// `[knowledge]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub struct KnowledgeConfig {
     pub answer_bytes_max: u64,
     /// Most datasets that one node searches at a time.
     pub searches_max: usize,
+    /// Most memory for local indexes of embedded knowledge bases, in bytes. What was not searched for longest goes first.
+    pub index_bytes_max: u64,
     /// Knowledge bases by the dataset's id.
     pub datasets: BTreeMap<String, DatasetConfig>,
 }
@@ -31,6 +34,8 @@ impl Default for KnowledgeConfig {
             answer_bytes_max: 8 << 20,
             // Workflows have a handful of datasets; more wait for their turn.
             searches_max: 8,
+            // Some hundred thousand passages with small vectors, or ten thousands with large ones.
+            index_bytes_max: 512 << 20,
             datasets: BTreeMap::new(),
         }
     }
@@ -68,6 +73,35 @@ pub struct DatasetConfig {
     pub retries_max: u32,
     /// Whether its failure fails the node.
     pub strict: bool,
+    /// Of an embedded one: how it is indexed when its first document comes; by vectors if `embedding` says whose.
+    pub indexing_technique: Option<Technique>,
+    /// Of an embedded one: the model of its vectors.
+    pub embedding: Option<ModelName>,
+    /// Of an embedded one: how it is searched; by meaning where there are vectors, else by words.
+    pub search_method: Option<SearchMethod>,
+    /// Of an embedded one: a model that ranks what was found.
+    pub reranking_model: Option<ModelName>,
+    /// Of an embedded one, in a hybrid search: the share of meaning, from 0 to 1.
+    pub vector_weight: f64,
+}
+
+impl DatasetConfig {
+    /// How it is indexed.
+    pub fn technique(&self) -> Technique {
+        let usual = if self.embedding.is_some() { Technique::HighQuality } else { Technique::Economy };
+        self.indexing_technique.unwrap_or(usual)
+    }
+
+    /// How an embedded one is searched.
+    pub fn retrieval(&self) -> Retrieval {
+        Retrieval {
+            search_method: self.search_method,
+            top_k: self.top_k,
+            score_threshold: self.score_threshold_enabled.then_some(self.score_threshold),
+            reranking_model: self.reranking_model.clone(),
+            vector_weight: self.vector_weight,
+        }
+    }
 }
 
 impl Default for DatasetConfig {
@@ -89,6 +123,11 @@ impl Default for DatasetConfig {
             read_seconds: 30,
             retries_max: 2,
             strict: false,
+            indexing_technique: None,
+            embedding: None,
+            search_method: None,
+            reranking_model: None,
+            vector_weight: Retrieval::default().vector_weight,
         }
     }
 }
@@ -100,4 +139,6 @@ pub enum DatasetKind {
     /// A service that speaks Dify's External Knowledge API.
     #[default]
     ExternalHttp,
+    /// Documents that are kept in Redis and searched by the workers themselves.
+    Embedded,
 }

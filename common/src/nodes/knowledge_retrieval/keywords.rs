@@ -30,8 +30,16 @@ pub fn scores(query: &str, texts: &[&str]) -> Vec<f64> {
 
 /// The words of a text, each once.
 pub fn keywords(text: &str) -> HashSet<String> {
-    let lower = text.to_lowercase();
     let mut found = HashSet::new();
+    each(text, |word| {
+        found.insert(word);
+    });
+    found
+}
+
+/// Hands on every word of a text, as often as it is there.
+pub fn each(text: &str, mut word_found: impl FnMut(String)) {
+    let lower = text.to_lowercase();
     for word in lower.split(|c: char| !c.is_alphanumeric()) {
         let mut rest = word;
         while let Some(first) = rest.chars().next() {
@@ -40,13 +48,12 @@ pub fn keywords(text: &str) -> HashSet<String> {
             let (run, after) = rest.split_at(end);
             rest = after;
             if kind {
-                found.extend(pairs(run))
+                pairs(run).into_iter().for_each(&mut word_found);
             } else {
-                found.insert(run.to_owned());
+                word_found(run.to_owned());
             }
         }
     }
-    found
 }
 
 /// Pairs of neighbours; a single character stands for itself.
@@ -58,8 +65,8 @@ fn pairs(run: &str) -> Vec<String> {
     }
 }
 
-/// Chinese, Japanese, Thai.
-fn is_unspaced(c: char) -> bool {
+/// Chinese, Japanese, Thai: scripts without spaces between words.
+pub fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }

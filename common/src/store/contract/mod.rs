@@ -12,6 +12,7 @@ mod dead;
 mod fixtures;
 mod inbox;
 mod jobs;
+mod knowledge;
 mod limiting;
 mod runs;
 mod steps;
@@ -188,6 +189,13 @@ cases! {
         tokens_are_set_right_by_what_a_call_took,
         places_are_free_again_when_given_back_or_forgotten,
         a_model_that_refuses_rests_and_others_go_on,
+    },
+    knowledge::{
+        a_dataset_is_there_until_it_is_dropped_with_all_it_holds,
+        a_document_is_published_whole_and_once,
+        the_newest_run_alone_publishes,
+        a_removed_document_is_not_published_by_who_was_at_it,
+        hits_add_up,
     },
     dead::{
         dead_letters_are_listed_newest_first_page_by_page,

@@ -13,8 +13,8 @@ use super::{Inner, MemoryStore, announce, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
-    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken,
-    Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
+    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 struct MemoryJobReader {
@@ -87,6 +87,10 @@ fn complete(shard: &mut Shard, queue: &str, consumer: &str, it: &Completion, now
 
 #[async_trait]
 impl Jobs for MemoryStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
     async fn namespace(&self) -> Result<Meta, StoreError> {
         Ok(self.inner.meta)
     }

@@ -12,6 +12,7 @@ mod dead;
 mod inspect;
 mod jobs;
 mod journal;
+mod knowledge;
 mod limit;
 mod pauses;
 mod queue;
@@ -70,6 +71,7 @@ struct Namespace {
     form_secret: Option<String>,
     limits: limit::Limits,
     catalog: catalog::Shelf,
+    knowledge: knowledge::Knowledge,
 }
 
 struct Reservation {

@@ -14,9 +14,10 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
     Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, ListConversations, ListDead,
-    ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved,
-    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, shard_of,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
+    TriggerState, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -75,6 +76,10 @@ impl Inner {
 
 #[async_trait]
 impl Runs for MemoryStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport { version: "memory".into(), ..ServerReport::default() })
     }

@@ -47,7 +47,12 @@ impl RedisStore {
         }
     }
 
-    pub(super) async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
+    pub(super) async fn remove_entry(
+        &self,
+        kind: CatalogKind,
+        id: &str,
+        heir: &str,
+    ) -> Result<bool, StoreError> {
         const DOING: &str = "forgetting a provider or a profile";
         let keys = self.of_entry(kind, id);
         let list = args![id, default_field(kind), heir];

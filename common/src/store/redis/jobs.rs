@@ -19,8 +19,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Accepted, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, LimitTaken,
-    Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf,
+    KnowledgeBases, LimitTaken, Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 /// Before the first pending entry.
@@ -30,6 +30,10 @@ const HELD_MAX: usize = 10_000;
 
 #[async_trait]
 impl Jobs for RedisStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
     async fn namespace(&self) -> Result<Meta, StoreError> {
         Runs::meta(self).await
     }

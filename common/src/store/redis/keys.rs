@@ -101,6 +101,19 @@ impl Keys {
     pub fn limit(&self, account: &str, kind: &str, of: &str) -> String {
         self.global(&format!("limit:{{{account}}}:{kind}:{of}"))
     }
+    /// hash: datasets of knowledge bases
+    pub fn knowledge(&self) -> String {
+        self.global("knowledge")
+    }
+    /// What a dataset holds, all of it in one slot. `version`, string: grows with each change. `documents`, hash: those that
+    /// can be searched. `indexing`, hash: those that cannot yet. `hits`, hash: how often segments were found.
+    pub fn of_dataset(&self, dataset: &str, kind: &str) -> String {
+        self.global(&format!("knowledge:{{{dataset}}}:{kind}"))
+    }
+    /// hash: `segments` or `vectors` of one version of a document, by position
+    pub fn of_generation(&self, dataset: &str, kind: &str, generation: &str) -> String {
+        self.global(&format!("knowledge:{{{dataset}}}:{kind}:{generation}"))
+    }
     /// string: written to see whether the server takes writes
     pub fn probe(&self) -> String {
         self.global("probe")

@@ -16,6 +16,7 @@ mod dead;
 mod follow;
 mod jobs;
 mod journal;
+mod knowledge;
 mod limit;
 mod line;
 mod listing;

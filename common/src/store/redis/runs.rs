@@ -15,10 +15,10 @@ use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
     Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, ListConversations, ListDead,
-    ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved,
-    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState,
-    unreadable_events,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
+    TriggerState, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -29,6 +29,10 @@ const KNOWN_GRAPHS_MAX: usize = 10_000;
 
 #[async_trait]
 impl Runs for RedisStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         super::check::check(self).await
     }

@@ -10,11 +10,13 @@ use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
+use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, ListConversations, ListDead,
-    ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved,
-    RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger, TriggerChanges, TriggerState,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
+    Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger,
+    TriggerChanges, TriggerState,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -22,12 +24,22 @@ use tokio::sync::Notify;
 
 #[derive(Default)]
 pub(crate) struct Fake {
+    knowledge: Knowledge,
     inner: Mutex<Inner>,
     news: Notify,
     /// Of all runs; tests tick it by hand.
     pub(crate) followed: Arc<Followed>,
     /// How often events were read.
     pub(crate) reads: AtomicUsize,
+}
+
+/// Knowledge bases as the store in memory keeps them.
+struct Knowledge(MemoryStore);
+
+impl Default for Knowledge {
+    fn default() -> Self {
+        Self(MemoryStore::new(Arc::new(SystemClock)))
+    }
 }
 
 #[derive(Default)]
@@ -79,6 +91,9 @@ impl Fake {
 
 #[async_trait]
 impl Runs for Fake {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        &self.knowledge.0
+    }
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport::default())
     }

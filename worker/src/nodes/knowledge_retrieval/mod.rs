@@ -17,7 +17,7 @@ use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::llm::{bill, no_bill};
-use crate::knowledge::{Dataset, Datasets};
+use crate::knowledge::{Asked, Dataset, Datasets};
 use crate::providers::{Model, Providers, Question};
 
 /// Runs the node. A failure is part of the result. Every variable that the node mentions must be at hand. Dropping the
@@ -72,7 +72,8 @@ impl Retrieval<'_> {
             return Ok(Vec::new());
         }
         self.data.check()?;
-        let found = datasets.find(&self.data.dataset_ids)?;
+        let found = datasets.find(&self.data.dataset_ids).await?;
+        let found: Vec<&Dataset> = found.iter().map(|one| &**one).collect();
         if found.is_empty() {
             return Ok(Vec::new());
         }
@@ -87,13 +88,20 @@ impl Retrieval<'_> {
         }
     }
 
+    fn asked<'f>(&'f self, filters: Option<&'f Filters>) -> Asked<'f> {
+        Asked { query: self.query, filters, providers: self.providers }
+    }
+
     async fn filters(&mut self, datasets: &[&Dataset]) -> Result<Option<Filters>, NodeFailure> {
         let given = self.data.filters.as_ref();
         match (self.data.filtering, &self.data.filter_model) {
             (Filtering::Manual, _) => Ok(given.and_then(|filters| filters.fill(self.variables))),
             (Filtering::Automatic, Some(model)) => {
-                let fields: Vec<&str> =
-                    datasets.iter().flat_map(|one| one.metadata_fields.iter().map(String::as_str)).collect();
+                let mut known = Vec::new();
+                for one in datasets {
+                    known.extend(one.fields().await?);
+                }
+                let fields: Vec<&str> = known.iter().map(String::as_str).collect();
                 // Nothing that a model could say would count.
                 if fields.is_empty() {
                     return Ok(None);
@@ -120,7 +128,7 @@ impl Retrieval<'_> {
             several => self.choose(config, several).await?,
         };
         match chosen {
-            Some(dataset) => Ok(dataset.search(self.query, filters).await?),
+            Some(dataset) => Ok(dataset.search(self.asked(filters)).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -172,8 +180,8 @@ impl Retrieval<'_> {
     ) -> Result<Vec<Passage>, NodeFailure> {
         let indexings: Vec<Indexing> = datasets.iter().map(|one| one.indexing.clone()).collect();
         let method = rank::method(config, &indexings)?;
-        let searches =
-            datasets.iter().map(|one| async move { (*one, one.search(self.query, filters).await) });
+        let asked = self.asked(filters);
+        let searches = datasets.iter().map(|one| async move { (*one, one.search(asked).await) });
         // In the order of the datasets, so that the same finds give the same result.
         let mut searches = futures_util::stream::iter(searches.collect::<Vec<_>>()).buffered(searches_max);
         let mut passages = Vec::new();

@@ -1,0 +1,245 @@
+//! `tidemill knowledge`: documents that workflows search. [`files`] reads them, [`add`] hands them in and waits, [`search`]
+//! asks as a workflow would, [`shown`] says what there is.
+
+mod add;
+mod files;
+mod search;
+mod shown;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value as Json, json};
+
+use crate::client::Client;
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::output::json as programs;
+use crate::target::{FolderArgs, TargetArgs};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a dataset
+    Create(Box<Create>),
+    /// Add documents to a dataset; one that is there already is replaced
+    Add(Box<add::Add>),
+    /// List datasets, or the documents of one
+    Ls {
+        /// The dataset, by id or name
+        dataset: Option<String>,
+        /// Show them as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show a document and its segments
+    Show {
+        /// The dataset, by id or name
+        dataset: String,
+        /// The document, by id or name
+        document: String,
+        /// At most so many segments
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1000))]
+        segments: u32,
+        /// Show it as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Search a dataset, as a knowledge-retrieval node does
+    Search {
+        /// The dataset, by id or name
+        dataset: String,
+        /// The question
+        query: String,
+        /// At most so many passages, of those that the dataset's own settings give
+        #[arg(long, value_name = "N")]
+        top_k: Option<u32>,
+        /// Show them as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Remove a document, or a whole dataset
+    Rm {
+        /// The dataset, by id or name
+        dataset: String,
+        /// The document, by id or name
+        document: Option<String>,
+        /// Remove the dataset with all that it holds
+        #[arg(long, conflicts_with = "document")]
+        all: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// Its id, which workflows name
+    dataset: String,
+    #[command(flatten)]
+    kind: Kind,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// How a dataset is indexed and searched.
+#[derive(Debug, Args)]
+struct Kind {
+    /// What it is called [default: its id]
+    #[arg(long)]
+    dataset_name: Option<String>,
+    /// What it holds, for models that choose among datasets
+    #[arg(long)]
+    description: Option<String>,
+    /// The model of its vectors; without one it is searched by words
+    #[arg(long, value_name = "PROVIDER:MODEL", value_parser = model)]
+    embedding: Option<Json>,
+    /// semantic_search, full_text_search, hybrid_search or keyword_search
+    #[arg(long, value_name = "METHOD", value_parser = method)]
+    search_method: Option<String>,
+    /// Passages that a search gives at most
+    #[arg(long, value_name = "N")]
+    dataset_top_k: Option<u32>,
+    /// Least score, from 0 to 1
+    #[arg(long, value_name = "SCORE")]
+    score_threshold: Option<f64>,
+    /// A model that ranks what was found
+    #[arg(long, value_name = "PROVIDER:MODEL", value_parser = model)]
+    reranking_model: Option<Json>,
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+impl Place {
+    fn client(&self) -> Result<Client, Error> {
+        Ok(Client::new(&self.target.resolve(&self.folder))?)
+    }
+}
+
+impl Kind {
+    /// The request that makes the dataset.
+    fn request(&self, dataset: &str) -> Json {
+        let mut retrieval = json!({});
+        for (key, value) in [
+            ("search_method", json!(self.search_method)),
+            ("top_k", json!(self.dataset_top_k)),
+            ("score_threshold", json!(self.score_threshold)),
+            ("reranking_model", json!(self.reranking_model)),
+        ] {
+            if !value.is_null() {
+                retrieval[key] = value;
+            }
+        }
+        json!({
+            "id": dataset, "name": self.dataset_name, "description": self.description,
+            "embedding": self.embedding, "retrieval": retrieval,
+        })
+    }
+}
+
+/// A model as it is written on the command line. Providers have no colon in their ids, models may.
+fn model(text: &str) -> Result<Json, String> {
+    match text.split_once(':') {
+        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
+            Ok(json!({"provider": provider, "model": model}))
+        }
+        _ => Err("write PROVIDER:MODEL".into()),
+    }
+}
+
+fn method(text: &str) -> Result<String, String> {
+    use tidemill_common::wire::knowledge::SearchMethod;
+    match SearchMethod::from_name(text) {
+        Some(method) => Ok(method.name().into()),
+        None => Err(SearchMethod::ALL.map(SearchMethod::name).join(", ")),
+    }
+}
+
+pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    match &arguments.verb {
+        Verb::Create(create) => {
+            let Create { dataset, kind, place } = &**create;
+            let made = place.client()?.make_dataset(&kind.request(dataset)).await?;
+            console.text(shown::dataset(&made))?;
+        }
+        Verb::Add(add) => return add::perform(add, console).await,
+        Verb::Ls { dataset, json, place } => {
+            let client = place.client()?;
+            let (answer, text) = match dataset {
+                None => {
+                    let all = client.knowledge().await?;
+                    let text = shown::datasets(&all);
+                    (all, text)
+                }
+                Some(dataset) => {
+                    let one = client.dataset(dataset).await?;
+                    let text = shown::documents(&one);
+                    (one, text)
+                }
+            };
+            if *json { programs::whole(&answer, console)? } else { console.text(text)? }
+        }
+        Verb::Show { dataset, document, segments, json, place } => {
+            let found = place.client()?.document(dataset, document, *segments).await?;
+            if *json { programs::whole(&found, console)? } else { console.text(shown::document(&found))? }
+        }
+        Verb::Search { dataset, query, top_k, json, place } => {
+            let found = search::ask(&place.client()?, dataset, query, *top_k).await?;
+            if *json {
+                programs::whole(&found, console)?;
+            } else if found.as_array().is_none_or(Vec::is_empty) {
+                console.note("nothing was found");
+            } else {
+                console.text(shown::passages(&found))?;
+            }
+        }
+        Verb::Rm { dataset, document, all, place } => {
+            if document.is_none() && !all {
+                let text = format!("name the document, or remove all of {dataset} with --all");
+                return Err(Error::Usage(text));
+            }
+            place.client()?.remove_knowledge(dataset, document.as_deref()).await?;
+            let what = document.as_ref().map_or("dataset", |_| "document");
+            console.note(format_args!("{what} {} is removed", document.as_ref().unwrap_or(dataset)));
+        }
+    }
+    Ok(Exit::Succeeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataset_is_described_by_what_was_said() {
+        assert_eq!(model("ollama:nomic:latest"), Ok(json!({"provider": "ollama", "model": "nomic:latest"})));
+        assert!(model("x").is_err() && model(":x").is_err() && method("guess").is_err());
+        let kind = Kind {
+            dataset_name: None,
+            description: None,
+            embedding: model("p:m").ok(),
+            search_method: method("hybrid_search").ok(),
+            dataset_top_k: Some(7),
+            score_threshold: None,
+            reranking_model: None,
+        };
+        let expected = json!({"id": "k", "name": null, "description": null,
+            "embedding": {"provider": "p", "model": "m"}, "retrieval": {"search_method": "hybrid_search", "top_k": 7}});
+        assert_eq!(kind.request("k"), expected);
+    }
+}

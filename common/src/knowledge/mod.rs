@@ -1,0 +1,11 @@
+//! Texts as a knowledge base keeps them, and everything about it that needs no store: documents cut into segments
+//! ([`split`]), what a segment is called and how it is counted ([`segment`]), and which of them a question finds by its words
+//! ([`bm25`]) or by its meaning ([`vectors`]).
+
+pub mod bm25;
+pub mod segment;
+pub mod split;
+pub mod vectors;
+
+pub use segment::{Piece, segments};
+pub use split::{SplitSettings, Unit, split};

@@ -1,0 +1,10 @@
+-- note_indexing: how far the indexing of a document is, while the run that does it is the newest for it.
+-- KEYS     1 indexing of the dataset
+-- ARGV     1 document   2 run   3 record, JSON
+-- RETURNS  "NOTED" | "OTHER" another run is newer, or the document was removed
+-- CALLER   store/redis/knowledge.rs, note_progress
+local call, K, A = redis.call, KEYS, ARGV
+local known = call('HGET', K[1], A[1])
+if not known or cjson.decode(known)['run'] ~= A[2] then return 'OTHER' end
+call('HSET', K[1], A[1], A[3])
+return 'NOTED'

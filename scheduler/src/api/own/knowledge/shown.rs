@@ -1,0 +1,101 @@
+//! Datasets and documents as answers show them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::machine::run::RunStatus;
+use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, IndexingState};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+
+/// A dataset without what it holds.
+pub(super) fn dataset(record: &DatasetRecord) -> Json {
+    json!({
+        "id": record.id,
+        "name": record.name,
+        "description": record.description,
+        "indexing_technique": record.indexing_technique.name(),
+        "embedding": record.embedding,
+        "retrieval": record.retrieval,
+        "created_at": seconds(record.created_at),
+    })
+}
+
+/// Documents with how they stand, by their names.
+pub(super) async fn documents(
+    state: &ApiState,
+    published: Vec<DocumentRecord>,
+    indexing: Vec<(String, IndexingRecord)>,
+) -> Result<Vec<Json>, ApiError> {
+    let mut all: BTreeMap<String, (Option<DocumentRecord>, Option<IndexingRecord>)> = BTreeMap::new();
+    for record in published {
+        let id = record.id.clone();
+        all.entry(id).or_default().0 = Some(record);
+    }
+    for (id, record) in indexing {
+        // One that was published since we looked is not under way.
+        let is_done = |known: &DocumentRecord| known.run == record.run;
+        let entry = all.entry(id).or_default();
+        if !entry.0.as_ref().is_some_and(is_done) {
+            entry.1 = Some(record);
+        }
+    }
+    let mut shown = Vec::with_capacity(all.len());
+    for (id, (published, indexing)) in all {
+        let indexing = match indexing {
+            Some(record) => Some(truly(state, record).await?),
+            None => None,
+        };
+        shown.push(document(&id, published.as_ref(), indexing.as_ref()));
+    }
+    shown.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    Ok(shown)
+}
+
+/// A document. `status` is that of its newest version; `searchable` says whether one can be found, perhaps an older one.
+fn document(id: &str, published: Option<&DocumentRecord>, indexing: Option<&IndexingRecord>) -> Json {
+    let name = indexing.map(|it| &it.name).or(published.map(|it| &it.name));
+    let mut shown = json!({
+        "id": id,
+        "name": name,
+        "status": indexing.map_or("completed", |it| it.state.name()),
+        "searchable": published.is_some(),
+        "segments": published.map_or(0, |it| it.segments),
+    });
+    if let Some(it) = published {
+        shown["data_source_type"] = json!(it.data_source_type);
+        shown["doc_metadata"] = json!(it.doc_metadata);
+        shown["enabled"] = json!(it.enabled);
+        shown["word_count"] = json!(it.word_count);
+        shown["embedding"] = json!(it.embedding);
+        shown["created_at"] = json!(seconds(it.created_at));
+        shown["updated_at"] = json!(seconds(it.updated_at));
+    }
+    if let Some(it) = indexing {
+        shown["indexing"] = json!({"run": it.run, "done": it.done, "total": it.total, "error": it.error, "at": seconds(it.at)});
+    }
+    shown
+}
+
+/// How it stands, also when its run ended and nobody could say so.
+async fn truly(state: &ApiState, record: IndexingRecord) -> Result<IndexingRecord, ApiError> {
+    if record.state == IndexingState::Error {
+        return Ok(record);
+    }
+    let failed = |error: String| IndexingRecord { state: IndexingState::Error, error, ..record.clone() };
+    let Ok(run) = record.run.parse() else { return Ok(record) };
+    let Some(fields) = state.store.run_fields(run).await? else {
+        return Ok(failed(format!("its run {run} is gone: add it again")));
+    };
+    let text = |key: &str| fields.get(key).map_or("", String::as_str);
+    Ok(match RunStatus::from_name(text("status")) {
+        Some(RunStatus::Failed) => failed(text("error").to_owned()),
+        Some(RunStatus::Stopped) => failed(format!("its run {run} was stopped: add it again")),
+        Some(_) | None => record,
+    })
+}
+
+fn seconds(millis: i64) -> f64 {
+    millis as f64 / 1000.0
+}

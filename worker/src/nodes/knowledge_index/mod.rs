@@ -1,0 +1,306 @@
+//! The `knowledge-index` node: chunks become segments, get their vectors where the dataset has some, and are published
+//! together.
+//!
+//! What is done is in the store at once, under the name of this execution: a worker that takes the job up finds segments and
+//! vectors as the one before has left them, and goes on behind the last batch. Another run for the same document that was
+//! ordered later wins, whichever ends first.
+
+use serde_json::json;
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
+use tidemill_common::ids::{ExecutionId, RunId};
+use tidemill_common::knowledge::{segments, vectors};
+use tidemill_common::limits::{KNOWLEDGE_NAME_BYTES_MAX, KNOWLEDGE_SEGMENT_CHARS_MAX};
+use tidemill_common::nodes::knowledge_index::{KnowledgeIndexData, Order, Work, failure};
+use tidemill_common::nodes::llm::usage::{self, Timing};
+use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::store::{Generation, KnowledgeBases, Published, StoreError};
+use tidemill_common::value::{Segment, Variables};
+use tidemill_common::wire::knowledge::{
+    DatasetRecord, DocumentRecord, IndexingRecord, IndexingState, ModelName, SegmentRecord, Technique,
+};
+
+use super::llm::no_bill;
+use crate::backoff::Backoff;
+use crate::core::now;
+use crate::knowledge::Datasets;
+use crate::providers::{Model, Providers};
+use crate::steps::{Begun, Steps, Told};
+
+/// Segments that one step gets vectors for.
+const BATCH: usize = 64;
+
+/// What the node needs of its worker.
+pub(super) struct Means<'a> {
+    pub(super) providers: &'a Providers,
+    pub(super) knowledge: &'a Datasets,
+    pub(super) steps: &'a Steps,
+    pub(super) run: RunId,
+    pub(super) execution: ExecutionId,
+}
+
+/// Runs the node. A failure is part of the result.
+pub(super) async fn run(
+    data: &KnowledgeIndexData,
+    node: &Node,
+    variables: &(dyn Variables + Send + Sync),
+    means: Means<'_>,
+) -> NodeResult {
+    let order = match data.work(variables) {
+        Work::Done(result) => return *result,
+        Work::Keep(order) => *order,
+    };
+    let Some(store) = means.knowledge.store() else {
+        return NodeResult::failed(failure("this worker has no store for knowledge bases"));
+    };
+    let inputs = order.inputs.clone();
+    let (run, generation) = (means.run.to_string(), means.execution.to_string());
+    let mut indexing =
+        Indexing { order, store, means, run, generation, dataset: String::new(), spent: no_bill() };
+    let outcome = indexing.run().await;
+    let result = NodeResult {
+        inputs,
+        metadata: usage::metadata(&indexing.spent),
+        usage: Some(indexing.spent.clone()),
+        ..NodeResult::default()
+    };
+    match outcome {
+        Ok(outputs) => NodeResult { outputs, ..result },
+        Err(failure) => {
+            tracing::warn!(node = %node.id, document = indexing.order.document, "a document is not indexed");
+            indexing.note(IndexingState::Error, 0, &failure.message).await;
+            NodeResult { failure: Some(failure), ..result }
+        }
+    }
+}
+
+struct Indexing<'a> {
+    order: Order,
+    store: &'a dyn KnowledgeBases,
+    means: Means<'a>,
+    run: String,
+    generation: String,
+    /// The dataset's id, once it is known.
+    dataset: String,
+    spent: Usage,
+}
+
+type Outputs = Vec<(String, Segment)>;
+
+impl Indexing<'_> {
+    async fn run(&mut self) -> Result<Outputs, NodeFailure> {
+        let dataset = self.find_dataset().await?;
+        self.dataset.clone_from(&dataset.id);
+        let known = patiently(|| self.store.documents(&dataset.id)).await?.documents;
+        let before = known.iter().find(|it| it.id == self.order.document);
+        if let Some(done) = before.filter(|it| it.generation == self.generation) {
+            // The worker before could publish it and say no more.
+            return Ok(self.outputs(&dataset, done));
+        }
+        let made = self.segments(&dataset)?;
+        self.begin().await?;
+        let of = Generation { dataset: &dataset.id, name: &self.generation };
+        patiently(|| self.store.put_segments(of, &made)).await?;
+        let embedding = match (dataset.indexing_technique, &dataset.embedding) {
+            (Technique::HighQuality, Some(embedding)) => Some(embedding),
+            (Technique::HighQuality, None) | (Technique::Economy, _) => None,
+        };
+        let dimension = match embedding {
+            Some(embedding) => self.embed(embedding, &made).await?,
+            None => 0,
+        };
+        let other = known.iter().find(|it| it.id != self.order.document && it.dimension != dimension);
+        if let Some(other) = other {
+            return Err(failure(format!(
+                "the vectors of this document have {dimension} numbers, those of {:?} in dataset {} have {}: \
+                 the model has changed; make another dataset, or add all of its documents again",
+                other.name, dataset.id, other.dimension
+            )));
+        }
+        let at = now().millis();
+        let record = DocumentRecord {
+            id: self.order.document.clone(),
+            name: self.order.name.clone(),
+            data_source_type: self.order.data_source_type.clone(),
+            doc_metadata: self.order.doc_metadata.clone(),
+            enabled: true,
+            generation: self.generation.clone(),
+            run: self.run.clone(),
+            segments: made.len() as u64,
+            word_count: made.iter().map(|it| it.word_count).sum(),
+            bytes: made
+                .iter()
+                .map(|it| (it.content.len() + it.answer.as_ref().map_or(0, String::len)) as u64)
+                .sum(),
+            dimension,
+            embedding: embedding.cloned(),
+            created_at: before.map_or(at, |before| before.created_at),
+            updated_at: at,
+        };
+        match patiently(|| self.store.publish_document(&dataset.id, &record, &self.run)).await? {
+            Published::Published | Published::Before => Ok(self.outputs(&dataset, &record)),
+            Published::NotNewest => Err(superseded()),
+            Published::Gone => Err(failure("its segments were put too long ago and are gone: add it again")),
+        }
+    }
+
+    async fn find_dataset(&self) -> Result<DatasetRecord, NodeFailure> {
+        let wanted = &self.order.dataset;
+        let all = patiently(|| self.store.datasets()).await?;
+        let by = |test: &dyn Fn(&DatasetRecord) -> bool| all.iter().find(|it| test(it)).cloned();
+        by(&|it| it.id == *wanted).or_else(|| by(&|it| it.name == *wanted)).ok_or_else(|| {
+            failure(format!(
+                "there is no knowledge base {wanted:?} here: make it with `tidemill knowledge create`"
+            ))
+        })
+    }
+
+    fn segments(&self, dataset: &DatasetRecord) -> Result<Vec<SegmentRecord>, NodeFailure> {
+        for (what, text) in [("id", &self.order.document), ("name", &self.order.name)] {
+            if text.len() > KNOWLEDGE_NAME_BYTES_MAX {
+                let max = KNOWLEDGE_NAME_BYTES_MAX;
+                return Err(failure(format!("the {what} of the document has more than {max} bytes")));
+            }
+        }
+        let long =
+            self.order.pieces.iter().find(|it| it.content.chars().count() > KNOWLEDGE_SEGMENT_CHARS_MAX);
+        match long {
+            Some(_) => Err(failure(format!(
+                "a chunk has more than {KNOWLEDGE_SEGMENT_CHARS_MAX} characters, more than models take: split it"
+            ))),
+            None => Ok(segments(&dataset.id, &self.order.document, &self.order.pieces)),
+        }
+    }
+
+    /// From here on no run that was ordered before publishes this document.
+    async fn begin(&self) -> Result<(), NodeFailure> {
+        let record = self.record(IndexingState::Indexing, 0, "");
+        if self.order.noted_run.as_ref() == Some(&self.run) {
+            return self.check(&record).await;
+        }
+        // A pipeline's, or one that is tried once more in another run: it counts from when it gets here, once.
+        match self.means.steps.begin("begin").await {
+            Begun::Known(_) => self.check(&record).await,
+            Begun::Try(the_try) => {
+                patiently(|| self.store.begin_indexing(&self.dataset, &self.order.document, &record)).await?;
+                self.means.steps.record("begin", the_try.number, &json!({}), Told::default()).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn check(&self, record: &IndexingRecord) -> Result<(), NodeFailure> {
+        let noted =
+            patiently(|| self.store.note_indexing(&self.dataset, &self.order.document, record)).await?;
+        if noted { Ok(()) } else { Err(superseded()) }
+    }
+
+    /// Gets and keeps the vectors of segments; answers how many numbers one has.
+    async fn embed(&mut self, embedding: &ModelName, made: &[SegmentRecord]) -> Result<u32, NodeFailure> {
+        let model = self.means.providers.model(&embedding.provider, &embedding.model)?;
+        let mut dimension = None;
+        for (number, batch) in made.chunks(BATCH).enumerate() {
+            let step = format!("embed:{number}");
+            let (of_batch, spent) = match self.means.steps.begin(&step).await {
+                Begun::Known(known) => {
+                    let usage = known.get("usage").and_then(|it| it.as_object().cloned()).unwrap_or_default();
+                    let dimension = known.get("dimension").and_then(serde_json::Value::as_u64).unwrap_or(0);
+                    (usize::try_from(dimension).unwrap_or(0), Usage::from_record(usage))
+                }
+                Begun::Try(the_try) => {
+                    let (dimension, spent) = self.embed_batch(&model, &step, batch).await?;
+                    let charge = (spent.clone(), (embedding.provider.clone(), embedding.model.clone()));
+                    let told = Told { events: Vec::new(), charge: Some(charge) };
+                    let result = json!({"usage": spent.record, "dimension": dimension});
+                    self.means.steps.record(&step, the_try.number, &result, told).await;
+                    (dimension, spent)
+                }
+            };
+            self.spent = usage::sum(&self.spent, &spent);
+            if of_batch == 0 || dimension.is_some_and(|known| known != of_batch) {
+                return Err(failure(format!("{} gave vectors of different sizes, or none", embedding.model)));
+            }
+            dimension = Some(of_batch);
+            let done = (number * BATCH + batch.len()) as u64;
+            self.check(&self.record(IndexingState::Indexing, done, "")).await?;
+        }
+        u32::try_from(dimension.unwrap_or(0)).map_err(|_| failure("the vectors are too long"))
+    }
+
+    async fn embed_batch(
+        &self,
+        model: &Model,
+        step: &str,
+        batch: &[SegmentRecord],
+    ) -> Result<(usize, Usage), NodeFailure> {
+        let texts: Vec<String> = batch.iter().map(|segment| segment.content.clone()).collect();
+        let (made, tokens) = model.within(self.means.steps, step).embed(&texts).await?;
+        let dimension = made.first().map_or(0, Vec::len);
+        if made.len() != texts.len() || made.iter().any(|vector| vector.len() != dimension) {
+            return Ok((0, no_bill()));
+        }
+        let made: Vec<(u64, Vec<f32>)> = batch
+            .iter()
+            .zip(made)
+            .map(|(segment, vector)| (segment.position, vectors::unit(vector)))
+            .collect();
+        let of = Generation { dataset: &self.dataset, name: &self.generation };
+        patiently(|| self.store.put_vectors(of, &made)).await?;
+        Ok((dimension, usage::bill(tokens, model.pricing.as_ref(), Timing::default())))
+    }
+
+    fn record(&self, state: IndexingState, done: u64, error: &str) -> IndexingRecord {
+        IndexingRecord {
+            name: self.order.name.clone(),
+            run: self.run.clone(),
+            state,
+            done,
+            total: self.order.pieces.len() as u64,
+            error: error.into(),
+            at: now().millis(),
+        }
+    }
+
+    /// Says how it stands, as well as can be.
+    async fn note(&self, state: IndexingState, done: u64, error: &str) {
+        let record = self.record(state, done, error);
+        if let Err(error) = self.store.note_indexing(&self.dataset, &self.order.document, &record).await {
+            tracing::debug!(%error, "how a document stands is not noted");
+        }
+    }
+
+    /// Dify's.
+    fn outputs(&self, dataset: &DatasetRecord, document: &DocumentRecord) -> Outputs {
+        let values = [
+            ("dataset_id", json!(dataset.id)),
+            ("dataset_name", json!(dataset.name)),
+            ("batch", json!(self.order.batch)),
+            ("document_id", json!(document.id)),
+            ("document_name", json!(document.name)),
+            ("created_at", json!(document.created_at / 1000)),
+            ("display_status", json!("completed")),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_owned(), Segment::infer(value))).collect()
+    }
+}
+
+fn superseded() -> NodeFailure {
+    failure("another version of this document was added meanwhile, or it was removed; this one is not kept")
+}
+
+/// Asks until the store answers.
+async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
+    ask: impl Fn() -> F,
+) -> Result<T, NodeFailure> {
+    let mut backoff = Backoff::default();
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if error.is_passing() => {
+                tracing::warn!(%error, "the store of knowledge bases does not answer");
+                backoff.wait().await;
+            }
+            Err(error) => return Err(failure(error.to_string())),
+        }
+    }
+}
