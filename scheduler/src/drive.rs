@@ -18,7 +18,7 @@ use tidemill_common::store::{
 };
 use tidemill_common::wire;
 use tidemill_common::wire::state::AtRest;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::batch::{self, Batch, Gone, Input};
 use crate::cache::{self, Graphs, LoadError, RunCache};
@@ -64,6 +64,8 @@ pub struct Drive {
     pub retention: Retention,
     /// Where their files lie.
     pub files: Arc<dyn Files>,
+    /// Told when a commit has ordered runs.
+    pub ordered: Arc<Notify>,
 }
 
 /// The doors of the store that a shard's loop goes through.
@@ -419,6 +421,9 @@ impl<'a> Wheel<'a> {
         for write in &commit.writes {
             for (due, _) in &write.timers_set {
                 self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
+            }
+            if write.calls.is_some() {
+                self.drive.ordered.notify_one();
             }
             if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
                 metrics::counter!(names::RUNS_ENDED.name, "status" => to.name()).increment(1);

@@ -8,6 +8,7 @@ pub mod api;
 pub mod app;
 pub mod batch;
 pub mod cache;
+pub mod calls;
 pub mod drive;
 pub mod lease;
 pub mod metrics;

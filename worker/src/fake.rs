@@ -11,7 +11,7 @@ use tidemill_common::config::Config;
 use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::{
-    Accepted, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
+    Accepted, Called, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
     StepBegin, StepKept, StoreError, TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub(crate) retired: bool,
     /// Results of steps by their fields.
     pub(crate) journal: HashMap<String, String>,
+    /// What is known of called runs.
+    pub(crate) called: HashMap<RunId, Called>,
 }
 
 pub(crate) struct FakeJobs {
@@ -361,6 +363,9 @@ impl Jobs for FakeJobs {
         let known = state.journal.get(&of.field(step)).cloned();
         let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false };
         Ok(known.map_or_else(begin, StepBegin::Known))
+    }
+    async fn called(&self, _: RunId, run: RunId) -> Result<Called, StoreError> {
+        Ok(self.state().called.get(&run).cloned().unwrap_or(Called::Unknown))
     }
     async fn record_step(
         &self,

@@ -57,6 +57,8 @@ impl Story {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            caller: None,
+            call_depth: 0,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

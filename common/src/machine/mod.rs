@@ -17,6 +17,7 @@ pub mod run;
 
 mod backoff;
 mod breakpoints;
+mod calls;
 mod containers;
 mod drive;
 mod edges;
@@ -94,6 +95,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::Resume => on_resume::step(&mut cx),
         Fact::Update(it) => on_update::step(&mut cx, it),
         Fact::Answer(it) => on_answer::step(&mut cx, &it),
+        Fact::CallEnded(it) => calls::ended(&mut cx, &it),
         Fact::Import(it) => on_import::step(&mut cx, *it),
     }
     cx.close_entry();

@@ -35,5 +35,6 @@ fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
         node.charged = node.charged.plus(&spent);
     });
     let (provider, model) = &charge.model;
-    ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, (provider, model));
+    let by = charge.run.map_or(ledger::By::Model(provider, model), ledger::By::Run);
+    ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, by);
 }

@@ -199,10 +199,21 @@ pub struct NodeState {
     pub charged: Spent,
     /// What its job waits for in nobody's hands, while it does.
     pub parked: Option<Arc<str>>,
+    /// The run that its present attempt has called.
+    pub call: Option<Box<OpenCall>>,
     /// Of a container: how far its frames are, while any are open or to come.
     pub body: Option<Box<BodyState>>,
     /// Of a container: what happened in those of its frames that are closed.
     pub inside: Tally,
+}
+
+/// A run that a node has called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenCall {
+    /// Which.
+    pub run: RunId,
+    /// It is over, and the node's job is to read what came of it.
+    pub ended: bool,
 }
 
 impl NodeState {
@@ -386,12 +397,27 @@ pub struct RunHead {
     pub leaves_turn: bool,
     /// The conversation it belongs to, if any: its conversation variables are stored there.
     pub conversation_id: Option<String>,
+    /// The node of another run that has called it, if one has.
+    pub caller: Option<Box<Caller>>,
+    /// How many workflows deep it is called by others.
+    pub call_depth: u64,
     /// Commands that wait for a node.
     pub commands: Vec<Breakpoint>,
     /// Its options.
     pub options: RunOptions,
     /// When it was submitted.
     pub created_at: Timestamp,
+}
+
+/// Who has called a run and waits for its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The run, on the same shard.
+    pub run: RunId,
+    /// The frame of the node.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeId,
 }
 
 /// A run.
@@ -515,6 +541,11 @@ impl RunState {
     /// Tokens of all model calls so far.
     pub fn tokens(&self) -> u64 {
         self.sums.tokens
+    }
+
+    /// What its model calls have cost so far.
+    pub fn spent(&self) -> Spent {
+        self.frames.get(&FramePath::root()).map(|root| root.tally().spent).unwrap_or_default()
     }
 
     /// Jobs that are queued or with a worker.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
-use super::{Step, breakpoints, containers, edges, end_of_run, ledger, response, retry, timeouts, variables};
+use super::{Step, breakpoints, calls, containers, edges, end_of_run, ledger, response, retry, timeouts, variables};
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;
@@ -137,6 +137,7 @@ fn close(
     let about = cx.about(frame, node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     timeouts::over(cx, frame, node, attempt);
+    calls::over(cx, frame, node);
     ledger::note_attempt(cx, frame, node, &record);
     let mut started_at = finished_at;
     let is_container = cx.run.graph.node(node).kind.spec().execution == ExecutionType::Container;

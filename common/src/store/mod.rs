@@ -4,6 +4,7 @@
 //! works. [`redis`] is the one that is used; [`memory`] is for simulation. Both pass [`contract`]. Each method says what
 //! holds when it returns.
 
+mod call;
 #[cfg(feature = "runtime")]
 pub mod contract;
 mod conversation;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use call::{Called, Refusal, WaitingCall};
 pub use conversation::{Entered, Entering};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
@@ -136,6 +138,8 @@ pub struct NewRun {
     pub created_at: Timestamp,
     /// The time of a schedule that it belongs to; its shard is the schedule's.
     pub schedule: Option<FromSchedule>,
+    /// The order that it is made of, when another run calls it.
+    pub called: Option<WaitingCall>,
     /// Files were kept for it already: whoever removes it finds them.
     pub has_files: bool,
 }
@@ -147,7 +151,7 @@ pub enum Created {
     Created,
     /// It was there before: the same submission, repeated.
     Exists,
-    /// The time of its schedule was dealt with by another; nothing was done.
+    /// The time of its schedule was dealt with by another, or nobody wants the called run any more; nothing was done.
     Passed,
     /// The shard's inbox is over its bound; nothing was done.
     Busy,
@@ -323,6 +327,14 @@ pub trait Runs: Send + Sync {
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError>;
     /// There is nothing to settle of a run.
     async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError>;
+    /// Called runs of these shards that are to be made, some of each, the oldest order first.
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError>;
+    /// The order of a called run, JSON; none when it was never ordered.
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError>;
+    /// Some of the runs that a run has called, each with its order, and how many there are.
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError>;
+    /// Gives up an order that waits, and tells its caller; false when it waits no more.
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError>;
     /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
     /// At most `count` entries of a run's events behind an entry, oldest first.
@@ -690,6 +702,8 @@ pub trait Jobs: Send + Sync {
         result: &str,
         fact: (&'static str, &str),
     ) -> Result<StepKept, StoreError>;
+    /// What is known of a run that this one may have called.
+    async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError>;
     /// Gives a call to a model its turn, in all of its buckets or in none. May be repeated.
     async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError>;
     /// Tells what came of a call that had its turn; answers how often it was refused so far, this time included.

@@ -151,6 +151,8 @@ mod tests {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            caller: None,
+            call_depth: 0,
             conversation_id: Some("c".into()),
             commands: vec![Breakpoint { after: "s".into(), command: stop }],
             options: RunOptions {

@@ -106,6 +106,7 @@ impl Submitter {
             blobs,
             created_at,
             schedule: None,
+            called: None,
             has_files: false,
         };
         let is_new = match self.store.create_run(&new).await? {

@@ -23,10 +23,10 @@ use tidemill_common::crash::{self, Place};
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::graph::{Graph, NodeIx};
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::machine::run::{RunHead, RunStatus};
+use tidemill_common::machine::run::{Caller, RunHead, RunStatus};
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::store::{
-    App, Created, FromSchedule, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run,
+    App, Created, FromSchedule, Meta, NewRun, Reserved, Runs, StoreError, WaitingCall, scheduled_run,
 };
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
@@ -102,8 +102,8 @@ pub enum SubmitError {
     /// A node that no run can begin at.
     #[error("root {0:?} is no node of the workflow that a run can begin at")]
     Root(String),
-    /// The time of a schedule that another scheduler has dealt with.
-    #[error("the schedule has moved on")]
+    /// The time of a schedule, or a called run, that another scheduler has dealt with.
+    #[error("another scheduler has dealt with it")]
     Passed,
     /// An id that no conversation can have.
     #[error("conversation_id must have at most 64 characters: letters, digits, and - _ .")]
@@ -204,8 +204,19 @@ pub struct Submission {
     pub run: Option<RunId>,
     /// The time of a schedule that it belongs to, from which its id follows.
     pub schedule: Option<FromSchedule>,
+    /// The node of another run that calls it, and the order that it is made of; its id is the order's.
+    pub called: Option<CalledBy>,
     /// Files were kept for it already, under `run`.
     pub has_files: bool,
+}
+
+/// See [`Submission::called`].
+#[derive(Debug, Clone)]
+pub struct CalledBy {
+    /// The order.
+    pub call: WaitingCall,
+    /// The node that waits for its end.
+    pub caller: Caller,
 }
 
 impl Submission {
@@ -229,6 +240,7 @@ impl Submission {
             root: None,
             run: None,
             schedule: None,
+            called: None,
             has_files: false,
         }
     }
@@ -292,7 +304,8 @@ impl Submitter {
             return Err(SubmitError::CallDepth(depth_max));
         }
 
-        let mut run = match (&submission.schedule, submission.run) {
+        let named = submission.called.as_ref().map(|by| by.call.run).or(submission.run);
+        let mut run = match (&submission.schedule, named) {
             (Some(from), _) => scheduled_run(&from.trigger, from.at, *self.meta().await?),
             (None, Some(run)) => run,
             (None, None) => RunId::generate(self.place(submission.conversation_id.as_deref()).await?),
@@ -361,6 +374,8 @@ impl Submitter {
                 None => None,
             },
             conversation_id,
+            caller: submission.called.as_ref().map(|by| Box::new(by.caller.clone())),
+            call_depth: submission.call_depth,
             commands: commands::breakpoints(submission.commands, graph, &mut apart).await?,
             options,
             created_at,
@@ -375,6 +390,7 @@ impl Submitter {
             blobs: apart.into_blobs(),
             created_at,
             schedule: submission.schedule,
+            called: submission.called.map(|by| by.call),
             has_files: submission.has_files,
         };
         let is_new = match self.store.create_run(&new).await? {

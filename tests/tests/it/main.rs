@@ -2,6 +2,7 @@
 
 mod api_refusals;
 mod api_runs;
+mod called;
 mod chats;
 mod containers;
 mod control;

@@ -19,6 +19,7 @@ mod worker;
 mod answers;
 mod bounds;
 mod breakpoints;
+mod calls;
 mod failures;
 mod holders;
 mod invariants;

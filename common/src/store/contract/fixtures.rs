@@ -49,7 +49,8 @@ pub(super) fn new_run(n: u8) -> NewRun {
         blobs: Vec::new(),
         created_at: created_at(n),
         schedule: None,
-        has_files: false,
+        called: None,
+            has_files: false,
     }
 }
 
@@ -80,6 +81,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         seq: 0,
         status: None,
         ended_at: None,
+        calls: None,
         jobs: Vec::new(),
         taken_back: Vec::new(),
         timers_set: Vec::new(),

@@ -3,6 +3,7 @@
 //! The cases assert what the traits promise and no more, so that they hold for memory and for Redis, for a clock
 //! that is moved and for one that must be waited for ([`Control`]).
 
+mod calling;
 mod claims;
 mod commits;
 mod controlling;
@@ -167,6 +168,11 @@ cases! {
         a_step_is_recorded_once_with_its_fact,
         tries_of_a_step_are_counted_where_the_job_goes_on,
         only_the_holder_of_a_job_records_its_steps,
+    },
+    calling::{
+        an_order_becomes_one_run_and_its_end_is_told,
+        what_is_dropped_is_never_made_or_stopped,
+        a_refused_order_says_why,
     },
     limiting::{
         a_call_takes_its_turn_in_all_buckets_or_in_none,

@@ -1,5 +1,6 @@
 //! A commit: everything is checked before anything is written, since nothing would undo it.
 
+use super::calls;
 use super::queue::Job;
 use super::shard::{Blob, Shard};
 use crate::clock::Timestamp;
@@ -43,6 +44,9 @@ pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<E
     for write in &commit.writes {
         write_run(shard, commit.number, write);
         write_around(shard, write, now);
+        if let Some(calls) = &write.calls {
+            calls::write(shard, write.run, calls, commit.number, now);
+        }
         cancelled.extend(write.taken_back.iter().map(|job| job.execution));
     }
     for member in &commit.timers_cleared {

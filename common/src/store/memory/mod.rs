@@ -5,6 +5,7 @@
 //! counts and idle times; both pass [`super::contract`]. One lock guards all of it: a method is one script. What
 //! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
 
+mod calls;
 mod commit;
 mod conversations;
 mod dead;

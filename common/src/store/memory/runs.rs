@@ -8,14 +8,14 @@ use async_trait::async_trait;
 
 use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
-use super::{Inner, MemoryStore, Reservation, conversations, dead, pauses};
+use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, shard_of,
+    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -25,8 +25,12 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
     if new.schedule.as_ref().is_some_and(|from| !shard.is_due(&from.trigger, from.due)) {
         return Created::Passed;
     }
+    if new.called.as_ref().is_some_and(|call| !calls::waits(shard, call)) {
+        return Created::Passed;
+    }
     if shard.runs.contains_key(&new.id) {
         shard.moved_by(new.schedule.as_ref());
+        calls::taken(shard, new.called.as_ref());
         return Created::Exists;
     }
     if shard.inbox.len() as u64 >= inbox_max {
@@ -51,6 +55,7 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
         shard.files.insert(new.id);
     }
     shard.moved_by(new.schedule.as_ref());
+    calls::taken(shard, new.called.as_ref());
     shard.add_fact(now, new.id.to_string(), new.kind, &new.start);
     Created::Created
 }
@@ -168,6 +173,32 @@ impl Runs for MemoryStore {
 
     async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError> {
         Ok(conversations::settle(self.inner.lock().shard(run.shard()), run, conversation, turn))
+    }
+
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        let mut space = self.inner.lock();
+        Ok(shards.iter().flat_map(|shard| calls::waiting(space.shard(*shard))).collect())
+    }
+
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
+        let mut space = self.inner.lock();
+        let of = space.shard(caller.shard()).runs.get(&caller);
+        Ok(of.and_then(|caller| caller.calls.get(&run)).cloned())
+    }
+
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        let mut space = self.inner.lock();
+        let of = space.shard(caller.shard()).runs.get(&caller).map(|caller| caller.calls.clone());
+        let calls: Vec<_> = of.into_iter().flatten().collect();
+        let count = calls.len() as u64;
+        Ok((calls, count))
+    }
+
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        let is_refused = calls::refuse(self.inner.lock().shard(call.caller.shard()), call, why, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(is_refused)
     }
 
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {

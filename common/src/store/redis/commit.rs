@@ -147,6 +147,9 @@ impl RedisOwner {
         for (due, member) in &write.timers_set {
             pipe.cmd("ZADD").arg(keys.timers(shard)).arg(due.millis()).arg(member);
         }
+        if let Some(calls) = &write.calls {
+            super::calls::write(pipe, keys, run, calls, number);
+        }
         if write.go_on {
             pipe.cmd("XADD").arg(keys.inbox(shard)).arg("*");
             pipe.arg("kind").arg("continue").arg("run").arg(run.to_string()).arg("fact").arg("{}");

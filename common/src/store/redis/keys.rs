@@ -186,6 +186,10 @@ impl Keys {
     pub fn turns(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:turns"))
     }
+    /// zset: called runs that are to be made, `<run> <caller>`, by the commit that ordered them
+    pub fn calling(&self, shard: ShardId) -> String {
+        self.shard(shard, "calling")
+    }
     /// set: runs that are over and whose turns are to be settled
     pub fn unsettled(&self, shard: ShardId) -> String {
         self.shard(shard, "unsettled")
@@ -224,6 +228,10 @@ impl Keys {
     /// hash: what its model calls cost, one by one
     pub fn ledger(&self, run: RunId) -> String {
         self.of_run(run, ":ledger")
+    }
+    /// hash: runs that it has called, and what was ordered; goes by itself
+    pub fn calls(&self, run: RunId) -> String {
+        self.of_run(run, ":calls")
     }
     /// the keys that every run may have
     pub fn all_of(&self, run: RunId) -> [String; 8] {

@@ -7,6 +7,7 @@ pub mod keys;
 pub mod scripts;
 
 mod blobs;
+mod calls;
 mod check;
 mod commit;
 mod connection;

@@ -15,8 +15,8 @@ use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, unreadable_events,
+    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -174,6 +174,22 @@ impl Runs for RedisStore {
 
     async fn settle_turn(&self, run: RunId, conversation: &str, turn: &str) -> Result<bool, StoreError> {
         self.settle(run, conversation, turn).await
+    }
+
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        self.some_calls(shards).await
+    }
+
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
+        self.order_of(caller, run).await
+    }
+
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        self.some_calls_of(caller).await
+    }
+
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError> {
+        self.refuse(call, why).await
     }
 
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
@@ -362,14 +378,21 @@ impl RedisStore {
             keys.graph(shard, hash),
             keys.graphs(shard),
             keys.blobs(new.id),
-            keys.schedules(shard),
+            if new.called.is_some() { keys.calling(shard) } else { keys.schedules(shard) },
             keys.files(shard),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
-        let schedule = new.schedule.as_ref();
-        let due = schedule.map(|from| from.due.millis().to_string()).unwrap_or_default();
-        let next = schedule.and_then(|from| from.next).map(|next| next.millis().to_string());
+        let (member, score, next) = match (&new.schedule, &new.called) {
+            (Some(from), _) => {
+                let next = from.next.map(|next| next.millis().to_string());
+                (from.trigger.clone(), from.due.millis().to_string(), next.unwrap_or_default())
+            }
+            (None, Some(call)) => {
+                (WaitingCall::member(call.run, call.caller), call.since.to_string(), String::new())
+            }
+            (None, None) => Default::default(),
+        };
         let document: &str = if graph_known { "" } else { document };
         let mut list = Vec::from(args![
             self.limits.inbox_max,
@@ -382,9 +405,9 @@ impl RedisStore {
             self.limits.queue_max,
             new.queues.len(),
             new.fields.len(),
-            schedule.map_or("", |from| from.trigger.as_str()),
-            due,
-            next.unwrap_or_default(),
+            member,
+            score,
+            next,
             if new.has_files { "1" } else { "" },
         ]);
         for (field, value) in &new.fields {

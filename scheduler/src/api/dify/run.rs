@@ -67,6 +67,7 @@ pub async fn run(
         root: None,
         run: None,
         schedule: None,
+        called: None,
         has_files: false,
     };
     let submitted = match state.submitter.submit(submission).await {

@@ -45,6 +45,7 @@ pub async fn submit(
         root: take_text(&mut map, "root")?,
         run: None,
         schedule: None,
+        called: None,
         has_files: false,
     };
     nothing_left(&map)?;

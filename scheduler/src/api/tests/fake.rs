@@ -12,8 +12,8 @@ use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, Trigger, TriggerChanges, TriggerState,
+    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, Trigger, TriggerChanges, TriggerState, WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -51,6 +51,7 @@ pub(crate) struct Inner {
     entered: HashMap<String, Vec<(String, String, RunId)>>,
     pub(crate) turns: HashMap<String, Vec<String>>,
     pub(crate) unsettled: BTreeSet<RunId>,
+    pub(crate) calls: BTreeMap<RunId, Vec<(RunId, String)>>,
 }
 
 impl Fake {
@@ -140,6 +141,20 @@ impl Runs for Fake {
     async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
         self.lock().unsettled.remove(&run);
         Ok(())
+    }
+    async fn waiting_calls(&self, _: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn call_order(&self, _: RunId, _: RunId) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        let calls = self.lock().calls.get(&caller).cloned().unwrap_or_default();
+        let count = calls.len() as u64;
+        Ok((calls, count))
+    }
+    async fn refuse_call(&self, _: &WaitingCall, _: &Refusal) -> Result<bool, StoreError> {
+        Ok(false)
     }
     async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
         Ok(self.lock().fields.get(&run).cloned())

@@ -33,6 +33,7 @@ scripts! {
     move_schedule note_trigger begin_step record_step
     take_limit give_limit
     enter_conversation settle_turn
+    called refuse_call
 }
 
 #[cfg(test)]
