@@ -210,6 +210,7 @@ impl Engine {
             leaves_turn: false,
             caller: None,
             call_depth: 0,
+            key: None,
             conversation_id: None,
             commands: Vec::new(),
             options: self.job.options.clone(),

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
 use crate::api::{self, ApiState};
+use crate::budgets::Meter;
 use crate::cache::Graphs;
 use crate::calls::Calls;
 use crate::lease::Lease;
@@ -97,6 +98,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         pulse: pulse.clone(),
         lease: lease.clone(),
         ordered: ordered.clone(),
+        meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
         findings: Findings::default(),
     };
     let shards_stop = stopped.clone();
@@ -116,6 +118,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     tokio::spawn(schedules.run(stopped.clone()));
     let calls = Calls::new(state.store.clone(), state.submitter.clone(), ordered);
     tokio::spawn(calls.run(lease.clone(), stopped.clone()));
+    tokio::spawn(state.submitter.budgets.clone().run(lease.clone(), stopped.clone()));
     let turns = Turns::new(state.store.clone(), state.graphs.clone(), state.config.clone());
     tokio::spawn(turns.run(lease.clone(), stopped.clone()));
     let app = api::router(state);

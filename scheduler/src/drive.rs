@@ -20,6 +20,7 @@ use tidemill_common::wire;
 use tidemill_common::wire::state::AtRest;
 use tokio::sync::{Notify, watch};
 
+use crate::budgets::Meter;
 use crate::batch::{self, Batch, Gone, Input};
 use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::metrics as names;
@@ -64,6 +65,8 @@ pub struct Drive {
     pub retention: Retention,
     /// Where their files lie.
     pub files: Arc<dyn Files>,
+    /// Counts model calls.
+    pub meter: Arc<Meter>,
     /// Told when a commit has ordered runs.
     pub ordered: Arc<Notify>,
 }
@@ -421,6 +424,9 @@ impl<'a> Wheel<'a> {
         for write in &commit.writes {
             for (due, _) in &write.timers_set {
                 self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
+            }
+            if let Some(spent) = &write.spent {
+                self.drive.meter.count(spent);
             }
             if write.calls.is_some() {
                 self.drive.ordered.notify_one();

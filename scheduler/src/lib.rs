@@ -7,6 +7,7 @@
 pub mod api;
 pub mod app;
 pub mod batch;
+pub mod budgets;
 pub mod cache;
 pub mod calls;
 pub mod drive;

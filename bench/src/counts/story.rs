@@ -59,6 +59,7 @@ impl Story {
             leaves_turn: false,
             caller: None,
             call_depth: 0,
+            key: None,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

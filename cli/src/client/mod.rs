@@ -69,6 +69,11 @@ impl Client {
         self.json(self.get("/api/v1/apps")).await
     }
 
+    /// All keys: `{"data": […]}`.
+    pub(crate) async fn keys(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/keys")).await
+    }
+
     /// All triggers: `{"data": […]}`.
     pub(crate) async fn triggers(&self) -> Result<Json, ClientError> {
         self.json(self.get("/api/v1/triggers")).await

@@ -10,6 +10,7 @@ mod dev;
 mod doctor;
 mod export;
 mod import;
+mod keys;
 mod mock_llm;
 mod pairs;
 mod ps;
@@ -74,6 +75,8 @@ enum Verb {
     Import(import::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
+    /// List what API keys have spent on models
+    Keys(keys::Arguments),
     /// List what begins runs: webhooks and schedules
     Triggers(triggers::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -124,6 +127,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
+        Verb::Keys(arguments) => keys::perform(&arguments, console).await,
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }

@@ -10,6 +10,7 @@ use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::nodes::{PauseRequest, Phase, Usage};
 use crate::value::{JsonMap, Selector, Stored};
 
+use super::body::Price;
 use super::fact::{NamedValues, Timer};
 use super::pause::Pause;
 use super::run::RunStatus;
@@ -345,6 +346,25 @@ pub struct JobOrder {
     pub phase: Option<Phase>,
 }
 
+/// A model call that was paid for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spending {
+    /// When it was counted.
+    pub at: Timestamp,
+    /// The provider as the workflow names it.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// Tokens in.
+    pub prompt_tokens: u64,
+    /// Tokens out.
+    pub completion_tokens: u64,
+    /// All tokens.
+    pub total_tokens: u64,
+    /// Its price, when one is known.
+    pub price: Option<Price>,
+}
+
 /// A run to call: ordered by a node, made by whoever has the apps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOrder {
@@ -429,6 +449,8 @@ pub struct Changes {
     pub control: bool,
     /// What model calls cost: fields of the ledger.
     pub ledger: Vec<(String, String)>,
+    /// The model calls among those: what called runs have spent is counted with them.
+    pub spent: Vec<Spending>,
     /// Conversation variables that were written: to be kept beyond the run.
     pub conversation: BTreeMap<String, Stored>,
     /// Streams that moved.
@@ -500,6 +522,7 @@ impl Changes {
         self.pauses.extend(later.pauses);
         self.control |= later.control;
         self.ledger.extend(later.ledger);
+        self.spent.extend(later.spent);
         self.conversation.extend(later.conversation);
         self.streams.extend(later.streams);
         self.response |= later.response;

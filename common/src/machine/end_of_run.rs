@@ -92,14 +92,19 @@ pub(super) fn fail(cx: &mut Step<'_>, error: &str) {
     cx.close_entry();
 }
 
-/// Fails the run because the engine met a defect in one of its steps.
-pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
+/// As [`fail`], also of a run that has not begun.
+pub(super) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
         cx.run.started_at = Some(cx.at.now);
         cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
-    fail(cx, &format!("{}: {reason}", crate::failure::EngineErrorType::Engine));
+    fail(cx, error);
+}
+
+/// Fails the run because the engine met a defect in one of its steps.
+pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
+    fail_anywhere(cx, &format!("{}: {reason}", crate::failure::EngineErrorType::Engine));
 }
 
 /// Stops the run at once; what still runs is taken back.

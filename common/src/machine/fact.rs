@@ -46,6 +46,8 @@ pub enum Fact {
     Update(UpdateVariables),
     /// Somebody has answered what a node waits for.
     Answer(Answer),
+    /// Whoever pays for the run has spent too much: it ends, for this reason.
+    OverBudget(Arc<str>),
     /// A run that this one has called is over, or will never be.
     CallEnded(CallEnded),
     /// The run goes on where another one stood when it was exported.

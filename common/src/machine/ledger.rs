@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use super::Step;
-use super::changes::Record;
+use super::body::Spent;
+use super::changes::{Record, Spending};
 use crate::graph::NodeIx;
 use crate::ids::{FramePath, RunId};
 use crate::nodes::{NodeKind, Usage};
@@ -47,6 +48,15 @@ pub(super) fn note(
         By::Model(provider, model) => {
             entry["provider"] = provider.into();
             entry["model"] = model.into();
+            cx.out.spent.push(Spending {
+                at: cx.at.now,
+                provider: provider.into(),
+                model: model.into(),
+                prompt_tokens: usage.prompt_tokens,
+                completion_tokens: usage.completion_tokens,
+                total_tokens: usage.total_tokens,
+                price: Spent::of(Some(usage)).price,
+            });
         }
         By::Run(run) => entry["run"] = json!(run),
         By::Others => {}

@@ -4,12 +4,20 @@
 use super::body::Spent;
 use super::changes::{EventKind, StepEvent};
 use super::fact::{Charge, JobRef, JobStepped};
-use super::{Step, ledger, on_job_started, response};
+use super::{Step, budget, ledger, on_job_started, response};
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     if let Some(charge) = &it.charge {
         count(cx, &it.job, charge);
     }
+    let is_charged = it.charge.is_some();
+    tell(cx, it);
+    if is_charged {
+        budget::check(cx);
+    }
+}
+
+fn tell(cx: &mut Step<'_>, it: JobStepped) {
     if !on_job_started::is_current(cx, &it.job) {
         return;
     }

@@ -13,6 +13,7 @@ use crate::value::Stored;
 
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
 use super::breakpoint::Breakpoint;
+use super::budget::Budget;
 use super::compat::{ConversationWrites, NestedAnswers};
 use super::control::Control;
 use super::fact::NamedValues;
@@ -354,6 +355,8 @@ pub struct RunOptions {
     pub container_rounds_max: u64,
     /// Longest time that forms of this run may wait, in seconds; 0 for no bound (`human_input_timeout_s`).
     pub human_input_timeout_s: u64,
+    /// What it may spend on models (`budget_tokens`, `budget_price`).
+    pub budget: Option<Box<Budget>>,
 }
 
 impl Default for RunOptions {
@@ -370,6 +373,7 @@ impl Default for RunOptions {
             loop_next_after_last: false,
             container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
+            budget: None,
         }
     }
 }
@@ -401,6 +405,8 @@ pub struct RunHead {
     pub caller: Option<Box<Caller>>,
     /// How many workflows deep it is called by others.
     pub call_depth: u64,
+    /// The API key that pays for it, by its id; a called run has its caller's.
+    pub key: Option<String>,
     /// Commands that wait for a node.
     pub commands: Vec<Breakpoint>,
     /// Its options.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
-use super::{Step, breakpoints, calls, containers, edges, end_of_run, ledger, response, retry, timeouts, variables};
+use super::{Step, breakpoints, budget, calls, containers, edges, end_of_run, ledger, response, retry, timeouts, variables};
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;
@@ -41,6 +41,7 @@ pub(super) fn succeeded(
 
 /// What comes when all of an end is told: commands that waited for it, and the frame, if this was the last in it.
 fn after(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    budget::check(cx);
     if !cx.run.status.is_over() {
         breakpoints::ended(cx, node);
     }
@@ -78,6 +79,7 @@ pub(super) fn failed(
         _ if retry::is_due(cx, frame, node, &record.error_type) => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
             retry::again(cx, frame, node, &end);
+            budget::check(cx);
             return;
         }
         None => {

@@ -16,6 +16,7 @@ mod limit;
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
+mod spent;
 mod step;
 mod trigger;
 
@@ -30,6 +31,7 @@ pub use conversation::{Entered, Entering};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
+pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
@@ -384,6 +386,14 @@ pub trait Runs: Send + Sync {
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError>;
     /// The app that a key opens.
     async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError>;
+    /// The keys that were given out: id and app.
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError>;
+    /// What a key has spent, over all shards; on one day (UTC, `2026-01-31`) when that is asked.
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError>;
+    /// The budgets of keys: id, and JSON.
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError>;
+    /// Gives a key a budget, or takes it away.
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError>;
     /// Ids of all apps.
     async fn apps(&self) -> Result<Vec<String>, StoreError>;
     /// What was given up on, newest first, over all shards.

@@ -11,14 +11,14 @@ use super::open;
 use super::state::AtRest;
 use super::state::{
     RESPONSE_FIELD, container_field, held_json, node_field, node_json, read_caller, response_json, stream_field,
-    stream_json, variable_field, variable_json,
+    stream_json, variable_field, variable_json, write_budget,
 };
 use super::text::{ObjectText, named_text, stored_text};
 use super::value::{OutputsJson, StoredJson};
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, TimerChange};
+use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange};
 use crate::machine::fact::Timer;
 use crate::machine::run::{Caller, RunState, RunStatus};
 use crate::value::{BlobRef, Stored};
@@ -73,6 +73,15 @@ pub struct CallsWrite {
     pub ended: Option<(RunId, String)>,
 }
 
+/// What a run's commit counts of model calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpentWrite {
+    /// The API key that pays, by its id; none for whoever has the admin key.
+    pub key: Option<String>,
+    /// The calls.
+    pub calls: Vec<Spending>,
+}
+
 /// All that a commit writes for one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunWrite {
@@ -94,6 +103,8 @@ pub struct RunWrite {
     pub pauses: Vec<(String, String)>,
     /// Fields of the ledger: what model calls cost, one by one.
     pub ledger: Vec<(String, String)>,
+    /// The model calls that were paid for, and the key that pays.
+    pub spent: Option<Box<SpentWrite>>,
     /// It may have a ledger.
     pub has_ledger: bool,
     /// It is over, and what was said in it is to become a turn of its conversation.
@@ -171,6 +182,7 @@ impl RunWrite {
                 .map(|pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string()))
                 .collect(),
             ledger: changes.ledger,
+            spent: spent(run, changes.spent),
             has_ledger: run.tokens() > 0,
             leaves_turn: run.head.leaves_turn && run.status.is_over(),
             conversation,
@@ -238,6 +250,7 @@ impl RunWrite {
             collected: Vec::new(),
             pauses: Vec::new(),
             ledger: Vec::new(),
+            spent: None,
             has_ledger: true,
             leaves_turn: false,
             conversation: None,
@@ -272,6 +285,10 @@ impl RunWrite {
         let orders: usize = orders.map(|(_, order)| order.len() + 128).sum();
         state + collected + pauses + events + jobs + blobs + orders + 128
     }
+}
+
+fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
+    (!calls.is_empty()).then(|| Box::new(SpentWrite { key: run.head.key.clone(), calls }))
 }
 
 /// Who has called a run, as far as its hash can be read.
@@ -314,6 +331,14 @@ fn order_json(run: &RunState, order: &CallOrder) -> String {
     }
     object.number("depth", run.head.call_depth + 1);
     object.text("user", &run.head.user);
+    if let Some(key) = &run.head.key {
+        object.text("key", key);
+    }
+    if let Some(budget) = &run.head.options.budget {
+        let mut left = crate::value::JsonMap::new();
+        write_budget(&mut left, &budget.left(&run.spent()));
+        object.value("budget", &left);
+    }
     object.value("given", &StoredJson(&order.given));
     object.end()
 }

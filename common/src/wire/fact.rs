@@ -11,6 +11,7 @@
 //! | `resume` | API | nothing |
 //! | `update` | API | `updates`: `[{"selector":["node","name"],"value":…}]` |
 //! | `answer` | API | `pause`, `action`, `inputs` |
+//! | `over_budget` | the owner, for the key that pays | the reason |
 //! | `call_ended` | the owner, or whoever makes called runs | `node`, `frame`, and the `called` run that is over |
 //! | `import` | API | a run to go on with, see [`super::snapshot`] |
 //!
@@ -69,14 +70,16 @@ pub mod kind {
     pub const UPDATE: &str = "update";
     /// A pause was answered.
     pub const ANSWER: &str = "answer";
+    /// Whoever pays for the run has spent too much.
+    pub const OVER_BUDGET: &str = "over_budget";
     /// A called run is over.
     pub const CALL_ENDED: &str = "call_ended";
     /// A run goes on where another one stood.
     pub const IMPORT: &str = "import";
     /// All of them.
-    pub const ALL: [&str; 15] = [
+    pub const ALL: [&str; 16] = [
         START, STARTED, CHUNK, STEP, PARKED, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER,
-        CALL_ENDED, IMPORT,
+        CALL_ENDED, OVER_BUDGET, IMPORT,
     ];
 }
 
@@ -339,6 +342,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
         kind::RESUME => Fact::Resume,
+        kind::OVER_BUDGET => Fact::OverBudget(reason(map, "whoever pays for it has spent too much")),
         kind::UPDATE => Fact::Update(UpdateVariables {
             updates: updates_from_json(map.take_json("updates"))?,
             key: text(map, "key"),

@@ -7,6 +7,7 @@
 //! | run | `turn` | `true` when what is said becomes a turn of its conversation |
 //! | run | `history` | the turns of the conversation before it |
 //! | run | `conversation_id` | the conversation it belongs to |
+//! | run | `key` | the id of the API key that pays for it |
 //! | run | `caller`, `call_depth` | the node that has called it, as JSON, and how many workflows deep that is |
 //! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
 //! | run | `error`, `steps`, `tokens`, `price`, `currency`, `exceptions` | written at the end |
@@ -31,6 +32,7 @@ use crate::graph::DEFAULT_QUEUE;
 use crate::graph::{Graph, GraphHash, NodeIx};
 use crate::ids::{FramePath, NodeId, RunId};
 use crate::machine::body::Spent;
+use crate::machine::budget::{self, Budget, SetBy};
 use crate::machine::changes::Held;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
@@ -88,7 +90,31 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.container_rounds_max != default.container_rounds_max {
         map.insert("container_rounds_max".into(), options.container_rounds_max.into());
     }
+    if let Some(budget) = &options.budget {
+        write_budget(&mut map, budget);
+    }
     map
+}
+
+pub(super) fn write_budget(map: &mut JsonMap, budget: &Budget) {
+    if let Some((tokens, by)) = &budget.tokens {
+        map.insert("budget_tokens".into(), (*tokens).into());
+        map.insert("budget_tokens_by".into(), by.name().into());
+    }
+    if let Some((price, by)) = &budget.price {
+        map.insert("budget_price".into(), budget::price_text(price).into());
+        map.insert("budget_price_by".into(), by.name().into());
+    }
+}
+
+/// What a run may spend, as its options or the order of a call say it.
+pub fn read_budget(map: &JsonMap) -> Option<Box<Budget>> {
+    let words = |key: &str| map.get(key).and_then(Json::as_str);
+    let by = |key: &str| words(key).and_then(SetBy::from_name).unwrap_or(SetBy::Request);
+    let tokens = map.get("budget_tokens").and_then(Json::as_u64);
+    let tokens = tokens.map(|tokens| (tokens, by("budget_tokens_by")));
+    let price = words("budget_price").and_then(budget::price).map(|price| (price, by("budget_price_by")));
+    (tokens.is_some() || price.is_some()).then(|| Box::new(Budget { tokens, price }))
 }
 
 /// Options from JSON; what is absent or of a wrong shape is at its default.
@@ -118,6 +144,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         loop_next_after_last: truth("loop_next_after_last").unwrap_or(default.loop_next_after_last),
         container_rounds_max: number("container_rounds_max").unwrap_or(default.container_rounds_max),
         human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
+        budget: read_budget(map),
     }
 }
 
@@ -155,6 +182,9 @@ pub fn head_to_json(head: &RunHead) -> Json {
     if head.call_depth > 0 {
         map.insert("call_depth".into(), head.call_depth.into());
     }
+    if let Some(key) = &head.key {
+        map.insert("key".into(), key.as_str().into());
+    }
     if !head.commands.is_empty() {
         map.insert("commands".into(), breakpoints_json(&head.commands));
     }
@@ -191,6 +221,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         conversation_id: text(&map, "conversation_id"),
         caller: map.get("caller").map(read_caller).transpose()?,
         call_depth: map.get("call_depth").and_then(Json::as_u64).unwrap_or(0),
+        key: text(&map, "key"),
         commands: breakpoints_from_json(map.remove("commands"))?,
         options,
     })
@@ -233,6 +264,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     if head.call_depth > 0 {
         fields.push(("call_depth", head.call_depth.to_string()));
     }
+    if let Some(key) = &head.key {
+        fields.push(("key", key.clone()));
+    }
     if !head.commands.is_empty() {
         fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
@@ -269,6 +303,7 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         conversation_id: fields.get("conversation_id").cloned(),
         caller: json("caller")?.as_ref().map(read_caller).transpose()?,
         call_depth: fields.get("call_depth").and_then(|text| text.parse().ok()).unwrap_or(0),
+        key: fields.get("key").cloned(),
         commands: breakpoints_from_json(json("commands")?)?,
         options: match json("options")? {
             Some(Json::Object(map)) => options_from_json(&map),

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{any, get, post};
+use axum::routing::{any, get, post, put};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
 use tidemill_common::store::Runs;
@@ -98,6 +98,8 @@ pub fn router(state: ApiState) -> Router {
         .route("/dead", get(own::dead::list))
         .route("/dead/{id}", get(own::dead::show).delete(own::dead::forget))
         .route("/dead/{id}/retry", post(own::dead::retry))
+        .route("/keys", get(own::keys::list))
+        .route("/keys/{id}/budget", put(own::keys::set_budget).delete(own::keys::drop_budget))
         .route("/triggers", get(own::triggers::list))
         .route("/runs", post(own::submit::submit).get(own::runs::list))
         .route("/runs/import", post(own::snapshot::import))

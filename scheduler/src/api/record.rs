@@ -42,6 +42,8 @@ pub struct RunRecord {
     pub tokens: Option<u64>,
     /// What its model calls cost, in plain notation, and of what; once it is over and where a price is known.
     pub price: Option<(String, String)>,
+    /// The API key that pays for it, by its id.
+    pub key: Option<String>,
     /// The node of another run that has called it.
     pub caller: Option<Box<Caller>>,
     /// Failed attempts; once it is over.
@@ -85,6 +87,7 @@ impl RunRecord {
             error: text("error"),
             steps: number("steps"),
             tokens: number("tokens"),
+            key: text("key"),
             price: text("price").zip(text("currency")),
             caller: fields
                 .get("caller")

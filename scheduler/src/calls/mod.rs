@@ -130,7 +130,8 @@ impl Calls {
             files: given.files,
             call_depth: order.depth,
             user: order.user,
-            called: Some(CalledBy { call: call.clone(), caller }),
+            key: order.key,
+            called: Some(CalledBy { call: call.clone(), caller, budget: order.budget }),
             ..Submission::of(WorkflowSource::App(Arc::new(app)), SystemValues::Standard, given.inputs)
         };
         match self.submitter.submit(submission).await {

@@ -2,9 +2,11 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::{FramePath, RunId, ShardId};
+use tidemill_common::machine::budget::Budget;
 use tidemill_common::machine::run::Caller;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::{JsonMap, Stored};
+use tidemill_common::wire::state::read_budget;
 use tidemill_common::wire::value::stored_from_json;
 
 /// See the module.
@@ -18,6 +20,10 @@ pub(super) struct Order {
     frame: FramePath,
     node: String,
     given: Option<Stored>,
+    /// What the caller has left to spend.
+    pub(super) budget: Option<Box<Budget>>,
+    /// The API key that pays, by its id.
+    pub(super) key: Option<String>,
 }
 
 /// What the run is given.
@@ -37,6 +43,8 @@ impl Order {
             app: words("app").to_string(),
             depth: map.get("depth").and_then(Json::as_u64).unwrap_or(1),
             user: words("user").to_string(),
+            budget: map.get("budget").and_then(Json::as_object).and_then(read_budget),
+            key: map.get("key").and_then(Json::as_str).map(str::to_string),
             frame: FramePath::from(words("frame")),
             node: words("node").to_string(),
             given,

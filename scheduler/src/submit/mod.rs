@@ -21,8 +21,10 @@ use serde_json::Value as Json;
 use tidemill_common::config::{Config, nearest};
 use tidemill_common::crash::{self, Place};
 use tidemill_common::dsl::Diagnostic;
+use tidemill_common::failure::EngineErrorType;
 use tidemill_common::graph::{Graph, NodeIx};
 use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::machine::budget::Budget;
 use tidemill_common::machine::run::{Caller, RunHead, RunStatus};
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::store::{
@@ -34,6 +36,7 @@ use tokio::sync::OnceCell;
 
 use self::apart::Apart;
 use self::clock::StoreClock;
+use crate::budgets::Budgets;
 use crate::api::graphs::{GraphError, Graphs, Known};
 use crate::turns::{SettleError, Turns};
 
@@ -127,6 +130,9 @@ pub enum SubmitError {
         /// The bound.
         max: usize,
     },
+    /// The key that pays has spent all it may.
+    #[error("{class}: {0}", class = EngineErrorType::BudgetExceeded)]
+    OverBudget(String),
     /// The idempotency key belongs to another request.
     #[error("this Idempotency-Key was used before, with another request")]
     KeyTaken,
@@ -192,6 +198,8 @@ pub struct Submission {
     pub commands: Vec<Json>,
     /// How many workflows deep it is called by others.
     pub call_depth: u64,
+    /// The API key that pays for it, by its id.
+    pub key: Option<String>,
     /// Who asks.
     pub user: String,
     /// Run options.
@@ -217,6 +225,8 @@ pub struct CalledBy {
     pub call: WaitingCall,
     /// The node that waits for its end.
     pub caller: Caller,
+    /// What the caller has left to spend.
+    pub budget: Option<Box<Budget>>,
 }
 
 impl Submission {
@@ -234,6 +244,7 @@ impl Submission {
             memory: Vec::new(),
             commands: Vec::new(),
             call_depth: 0,
+            key: None,
             user: String::new(),
             options: JsonMap::new(),
             idempotency: None,
@@ -272,13 +283,16 @@ pub struct Submitter {
     meta: OnceCell<Meta>,
     clock: StoreClock,
     turns: Turns,
+    /// What keys may spend.
+    pub budgets: Budgets,
 }
 
 impl Submitter {
     /// For this store, under these settings.
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, graphs: Arc<Graphs>) -> Self {
         let turns = Turns::new(store.clone(), graphs.clone(), config.clone());
-        Self { store, config, graphs, meta: OnceCell::new(), clock: StoreClock::default(), turns }
+        let budgets = Budgets::new(store.clone());
+        Self { budgets, store, config, graphs, meta: OnceCell::new(), clock: StoreClock::default(), turns }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns well, the run will
@@ -291,7 +305,11 @@ impl Submitter {
         let (known, warnings) = self.workflow(&submission.workflow).await?;
         let graph = &known.graph;
         let user = user(&submission.user)?;
-        let options = options::resolve(&self.config, &known.options, &submission.options)?;
+        let mut options = options::resolve(&self.config, &known.options, &submission.options)?;
+        if let Some(left) = submission.called.as_ref().and_then(|by| by.budget.clone()) {
+            let own = options.budget.take().map(|own| *own).unwrap_or_default();
+            options.budget = Some(Box::new(own.tighter(*left)));
+        }
         let root = root(graph, submission.root.as_deref())?;
         let inputs = inputs::of_run(graph, root, &submission)?;
         let files = files::of_request(&graph.features, &submission.files)?;
@@ -299,6 +317,9 @@ impl Submitter {
         inputs::of_conversation(graph, &submission.conversation)?;
         let history = memory::history(&submission.memory)?;
         commands::read_breakpoints(submission.commands.clone(), graph)?;
+        if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
+            return Err(SubmitError::OverBudget(reason));
+        }
         let depth_max = self.config.run.call_depth_max;
         if submission.call_depth > depth_max {
             return Err(SubmitError::CallDepth(depth_max));
@@ -376,6 +397,7 @@ impl Submitter {
             conversation_id,
             caller: submission.called.as_ref().map(|by| Box::new(by.caller.clone())),
             call_depth: submission.call_depth,
+            key: submission.key,
             commands: commands::breakpoints(submission.commands, graph, &mut apart).await?,
             options,
             created_at,

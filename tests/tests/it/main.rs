@@ -13,6 +13,7 @@ mod pauses;
 mod redis_page;
 mod secrets;
 mod snapshots;
+mod spending;
 mod store_contract;
 mod triggers;
 

@@ -19,6 +19,7 @@ mod worker;
 mod answers;
 mod bounds;
 mod breakpoints;
+mod budgets;
 mod calls;
 mod failures;
 mod holders;

@@ -106,6 +106,7 @@ impl Play {
             leaves_turn: false,
             caller: None,
             call_depth: 0,
+            key: None,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),

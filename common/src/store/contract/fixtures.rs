@@ -72,6 +72,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         collected: Vec::new(),
         pauses: Vec::new(),
         ledger: Vec::new(),
+        spent: None,
         has_ledger: false,
         leaves_turn: false,
         conversation: None,

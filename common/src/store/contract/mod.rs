@@ -14,6 +14,7 @@ mod inbox;
 mod jobs;
 mod limiting;
 mod runs;
+mod spending;
 mod steps;
 mod sweeping;
 mod taking_over;
@@ -168,6 +169,10 @@ cases! {
         a_step_is_recorded_once_with_its_fact,
         tries_of_a_step_are_counted_where_the_job_goes_on,
         only_the_holder_of_a_job_records_its_steps,
+    },
+    spending::{
+        what_keys_spend_is_added_up,
+        a_budget_of_a_key_is_set_and_taken_away,
     },
     calling::{
         an_order_becomes_one_run_and_its_end_is_told,

@@ -6,7 +6,7 @@ use super::shard::{Blob, Shard};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::limits;
-use crate::store::{Commit, CommitError, StoreError};
+use crate::store::{Commit, CommitError, KeySpent, StoreError, day_of};
 use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite};
 use crate::wire::fact::kind;
 
@@ -44,6 +44,13 @@ pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<E
     for write in &commit.writes {
         write_run(shard, commit.number, write);
         write_around(shard, write, now);
+        if let Some(spent) = &write.spent
+            && let (Some(key), Some(last)) = (&spent.key, spent.calls.last())
+        {
+            for day in [None, Some(day_of(last.at))] {
+                shard.spent.entry((key.clone(), day)).or_default().merge(&KeySpent::of(spent));
+            }
+        }
         if let Some(calls) = &write.calls {
             calls::write(shard, write.run, calls, commit.number, now);
         }

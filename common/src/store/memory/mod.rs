@@ -65,6 +65,8 @@ struct Namespace {
     workers: BTreeMap<String, Timestamp>,
     apps: BTreeMap<String, App>,
     keys: BTreeMap<String, String>,
+    key_ids: BTreeMap<String, String>,
+    budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::Kept>,
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,

@@ -14,8 +14,8 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
+    KeySpent, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, TriggerChanges, TriggerState, WaitingCall, key_id, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -175,6 +175,30 @@ impl Runs for MemoryStore {
         Ok(conversations::settle(self.inner.lock().shard(run.shard()), run, conversation, turn))
     }
 
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.inner.lock().key_ids.clone().into_iter().collect())
+    }
+
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+        let of = (key.to_string(), day.map(str::to_string));
+        let mut sum = KeySpent::default();
+        self.inner.lock().shards.values().filter_map(|shard| shard.spent.get(&of)).for_each(|part| sum.merge(part));
+        Ok(sum)
+    }
+
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.inner.lock().budgets.clone().into_iter().collect())
+    }
+
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError> {
+        let budgets = &mut self.inner.lock().budgets;
+        match budget {
+            Some(budget) => budgets.insert(key.to_string(), budget.to_string()),
+            None => budgets.remove(key),
+        };
+        Ok(())
+    }
+
     async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
         let mut space = self.inner.lock();
         Ok(shards.iter().flat_map(|shard| calls::waiting(space.shard(*shard))).collect())
@@ -250,6 +274,7 @@ impl Runs for MemoryStore {
         space.apps.insert(app.id.clone(), app.clone());
         if let Some(hash) = key_hash {
             space.keys.insert(hash.to_string(), app.id.clone());
+            space.key_ids.insert(key_id(hash), app.id.clone());
         }
         Ok(())
     }

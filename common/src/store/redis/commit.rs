@@ -166,6 +166,9 @@ impl RedisOwner {
         write_fields(pipe, &self.keys.collected(write.run), &write.collected);
         set_fields(pipe, &self.keys.pauses(write.run), &write.pauses);
         set_fields(pipe, &self.keys.ledger(write.run), &write.ledger);
+        if let Some(spent) = &write.spent {
+            super::spent::write(pipe, &self.keys, self.claim.shard, spent);
+        }
         if let Some(kept) = &write.conversation {
             self.write_conversation(pipe, kept);
         }

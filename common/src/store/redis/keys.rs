@@ -69,6 +69,14 @@ impl Keys {
     pub fn api_key(&self, hash: &str) -> String {
         self.global(&format!("key:{hash}"))
     }
+    /// hash: keys that were given out, by their ids, and their apps
+    pub fn api_keys(&self) -> String {
+        self.global("keys")
+    }
+    /// hash: what keys may spend, by their ids, as JSON
+    pub fn key_budgets(&self) -> String {
+        self.global("budgets")
+    }
     /// hash: a trigger
     pub fn trigger(&self, id: &str) -> String {
         self.global(&format!("trigger:{id}"))
@@ -185,6 +193,10 @@ impl Keys {
     /// list: turns of a conversation, oldest first
     pub fn turns(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:turns"))
+    }
+    /// hash: what a key has spent on this shard
+    pub fn spent(&self, shard: ShardId, key: &str) -> String {
+        self.shard(shard, &format!("spent:{key}"))
     }
     /// zset: called runs that are to be made, `<run> <caller>`, by the commit that ordered them
     pub fn calling(&self, shard: ShardId) -> String {

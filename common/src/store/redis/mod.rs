@@ -22,6 +22,7 @@ mod pubsub;
 mod replies;
 mod runs;
 mod shards;
+mod spent;
 mod triggers;
 
 use std::collections::{HashMap, HashSet};

@@ -15,8 +15,8 @@ use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
+    KeySpent, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
+    StoreError, TriggerChanges, TriggerState, WaitingCall, key_id, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -176,6 +176,22 @@ impl Runs for RedisStore {
         self.settle(run, conversation, turn).await
     }
 
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.hash_of(self.keys.api_keys()).await
+    }
+
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+        self.all_spent(key, day).await
+    }
+
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.hash_of(self.keys.key_budgets()).await
+    }
+
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError> {
+        self.put_budget(key, budget).await
+    }
+
     async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
         self.some_calls(shards).await
     }
@@ -266,6 +282,7 @@ impl Runs for RedisStore {
         pipe.cmd("SADD").arg(self.keys.apps()).arg(&app.id).ignore();
         if let Some(hash) = key_hash {
             pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(&app.id).ignore();
+            pipe.cmd("HSET").arg(self.keys.api_keys()).arg(key_id(hash)).arg(&app.id).ignore();
         }
         self.change_triggers(triggers, meta, &mut pipe);
         self.connector.ask_all("registering an app", &pipe).await

@@ -15,7 +15,7 @@ use super::run::{Mode, mode, refused, wait_for_end};
 use super::stream::{Stream, Wanted};
 use super::{check_chat, facts, find, renderer, stop, totals_so_far, user_of};
 use crate::api::ApiState;
-use crate::api::auth::CallingApp;
+use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::events::After;
 use crate::api::own::submit::idempotency;
@@ -34,6 +34,7 @@ const PAGE: usize = 512;
 pub async fn send(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
+    Extension(CallingKey(key)): Extension<CallingKey>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -51,6 +52,7 @@ pub async fn send(
         conversation_id: Some(conversation),
         query,
         user,
+        key: Some(key),
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, JsonMap::new())
     };

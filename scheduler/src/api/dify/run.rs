@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::stream::{Stream, Wanted};
 use super::{check_mode, facts, find, renderer, totals_so_far, user_of};
 use crate::api::ApiState;
-use crate::api::auth::CallingApp;
+use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::events::{After, Follower, News, PING_EVERY, closing};
 use crate::api::own::submit::idempotency;
@@ -41,6 +41,7 @@ pub(super) enum Mode {
 pub async fn run(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
+    Extension(CallingKey(key_id)): Extension<CallingKey>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -61,6 +62,7 @@ pub async fn run(
         memory: Vec::new(),
         commands: Vec::new(),
         call_depth: 0,
+        key: Some(key_id),
         user,
         options: serde_json::Map::new(),
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,

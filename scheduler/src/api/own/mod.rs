@@ -4,6 +4,7 @@ pub mod apps;
 pub mod commands;
 pub mod dead;
 pub mod events;
+pub mod keys;
 pub mod pauses;
 pub mod runs;
 pub mod snapshot;

@@ -142,6 +142,7 @@ fn summary(run: &RunRecord) -> JsonMap {
         "total_price": run.price.as_ref().map(|(price, _)| price),
         "currency": run.price.as_ref().map(|(_, currency)| currency),
         "exceptions_count": run.exceptions,
+        "key": run.key,
         "caller": run.caller.as_ref().map(|caller| {
             json!({"run": caller.run, "node": caller.node, "frame": caller.frame})
         }),

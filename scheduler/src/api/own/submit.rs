@@ -39,6 +39,7 @@ pub async fn submit(
         query: take_text(&mut map, "query")?.unwrap_or_default(),
         memory: take_list(&mut map, "memory")?,
         commands: take_list(&mut map, "commands")?,
+        key: None,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options: take_object(&mut map, "options")?.unwrap_or_default(),
         idempotency: idempotency(&headers, "admin", &body)?,

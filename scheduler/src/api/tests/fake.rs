@@ -12,7 +12,7 @@ use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
+    KeySpent, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
     StoreError, Trigger, TriggerChanges, TriggerState, WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
@@ -140,6 +140,18 @@ impl Runs for Fake {
     }
     async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
         self.lock().unsettled.remove(&run);
+        Ok(())
+    }
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn key_spent(&self, _: &str, _: Option<&str>) -> Result<KeySpent, StoreError> {
+        Ok(KeySpent::default())
+    }
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn put_key_budget(&self, _: &str, _: Option<&str>) -> Result<(), StoreError> {
         Ok(())
     }
     async fn waiting_calls(&self, _: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
