@@ -78,7 +78,7 @@ async fn an_app_answers_as_a_tool_and_both_runs_name_each_other() {
         let told = client.follow(&run, None).await.to_the_end().await;
         let order: Vec<_> = told.of_kind("workflow_called").collect();
         assert_eq!(order.len(), 1);
-        assert_eq!(order[0].data["data"]["called_run_id"], calls[0]["run"], "{:?}", order[0].data);
+        assert_eq!(order[0].data["called_run_id"], calls[0]["run"], "{:?}", order[0].data);
         let began = client.follow(calls[0]["run"].as_str().unwrap(), None).await.to_the_end().await;
         assert_eq!(began.of_kind("graph_run_started").next().unwrap().data["caller_run_id"], json!(run));
     }

@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     entered: HashMap<String, Vec<(String, String, RunId)>>,
     pub(crate) turns: HashMap<String, Vec<String>>,
     pub(crate) unsettled: BTreeSet<RunId>,
-    pub(crate) calls: BTreeMap<RunId, Vec<(RunId, String)>>,
+    pub(crate) calls: std::collections::BTreeMap<RunId, Vec<(RunId, String)>>,
 }
 
 impl Fake {
