@@ -20,8 +20,8 @@ use tidemill_common::wire;
 use tidemill_common::wire::state::AtRest;
 use tokio::sync::{Notify, watch};
 
-use crate::budgets::Meter;
 use crate::batch::{self, Batch, Gone, Input};
+use crate::budgets::Meter;
 use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::metrics as names;
 use crate::pulse::Pulse;

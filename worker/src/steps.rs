@@ -179,14 +179,22 @@ impl Steps {
     ///
     /// # Errors
     /// What is given cannot be stored.
-    pub async fn call(&self, step: &str, number: u32, app: &str, given: Json) -> Result<(RunId, CallEnd), String> {
+    pub async fn call(
+        &self,
+        step: &str,
+        number: u32,
+        app: &str,
+        given: Json,
+    ) -> Result<(RunId, CallEnd), String> {
         let run = self.of.run.called_by(&self.of.execution, step, number);
         let known = self.until_answered(|| self.jobs().called(self.of.run, run)).await;
         let (given, blobs) = match known {
             Called::Refused(reason) => return Ok((run, CallEnd::Refused(reason))),
             Called::Ended(fields) => return Ok((run, CallEnd::Ended(fields))),
             Called::Gone => {
-                let reason = format!("the called run {run} was removed before its result was read (scheduler.retention_seconds)");
+                let reason = format!(
+                    "the called run {run} was removed before its result was read (scheduler.retention_seconds)"
+                );
                 return Ok((run, CallEnd::Refused(reason)));
             }
             Called::Waits => (None, Vec::new()),

@@ -60,7 +60,10 @@ fn render(run: &Json) -> String {
         ("app", named(&run.app)),
         ("version", named(&run.version)),
         ("user", named(&run.user)),
-        ("called by", run.caller.as_ref().map(|by| format!("{} of run {}", by.place(), by.run)).unwrap_or_default()),
+        (
+            "called by",
+            run.caller.as_ref().map(|by| format!("{} of run {}", by.place(), by.run)).unwrap_or_default(),
+        ),
         ("created", run.created_at.map(text::moment).unwrap_or_default()),
         ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
         ("steps", number(run.total_steps)),
@@ -79,9 +82,13 @@ fn render(run: &Json) -> String {
     }
     if !run.calls.is_empty() {
         let named = |value: &Option<String>| value.clone().unwrap_or_default();
-        let row = |call: &CallView| vec![call.place(), named(&call.app), call.run.clone(), named(&call.error)];
+        let row =
+            |call: &CallView| vec![call.place(), named(&call.app), call.run.clone(), named(&call.error)];
         shown.push('\n');
-        shown.push_str(&table::render(&["CALLS", "APP", "RUN", "ERROR"], &run.calls.iter().map(row).collect::<Vec<_>>()));
+        shown.push_str(&table::render(
+            &["CALLS", "APP", "RUN", "ERROR"],
+            &run.calls.iter().map(row).collect::<Vec<_>>(),
+        ));
         let more = run.calls_count.saturating_sub(run.calls.len() as u64);
         if more > 0 {
             shown.push_str(&format!("and {more} more\n"));
@@ -225,7 +232,8 @@ it#1/t  x        r3   app not found
 and 1 more
 ";
         assert_eq!(render(&caller), expected);
-        let called = json!({"id": "r2", "status": "failed", "caller": {"run": "r1", "node": "t", "frame": "it#1"}});
+        let called =
+            json!({"id": "r2", "status": "failed", "caller": {"run": "r1", "node": "t", "frame": "it#1"}});
         assert_eq!(render(&called), "run        r2\nstatus     failed\ncalled by  it#1/t of run r1\n");
     }
 

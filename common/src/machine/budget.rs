@@ -55,7 +55,9 @@ impl Budget {
             && tokens > max
         {
             let by = by.name();
-            return Some(format!("{tokens} tokens are spent, and the run may spend {max} (budget_tokens, set by the {by})"));
+            return Some(format!(
+                "{tokens} tokens are spent, and the run may spend {max} (budget_tokens, set by the {by})"
+            ));
         }
         let (max, by) = self.price.as_ref()?;
         let paid = spent().price.filter(|paid| paid.currency == max.currency)?;
@@ -160,7 +162,10 @@ mod tests {
         let budget = Budget { tokens: Some((10, SetBy::Request)), price: None };
         assert_eq!(budget.left(&spent(4, "1 EUR")).tokens, Some((6, SetBy::Caller)));
         assert_eq!(budget.left(&spent(40, "1 EUR")).tokens, Some((1, SetBy::Caller)));
-        let own = Budget { tokens: Some((3, SetBy::Workflow)), price: price("1 EUR").map(|p| (p, SetBy::Workflow)) };
+        let own = Budget {
+            tokens: Some((3, SetBy::Workflow)),
+            price: price("1 EUR").map(|p| (p, SetBy::Workflow)),
+        };
         let both = own.tighter(budget.left(&spent(4, "")));
         assert_eq!((both.tokens, both.price.unwrap().1), (Some((3, SetBy::Workflow)), SetBy::Workflow));
     }

@@ -46,7 +46,9 @@ fn pause(cx: &mut Step<'_>) {
     {
         // The node that called it is a tool's, and a tool answers.
         let node = cx.run.graph.node(pause.node).id.clone();
-        let error = format!("node {node} waits for an answer, and a workflow that is called as a tool cannot wait for one");
+        let error = format!(
+            "node {node} waits for an answer, and a workflow that is called as a tool cannot wait for one"
+        );
         return fail(cx, &error);
     }
     cx.close_entry();

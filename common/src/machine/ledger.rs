@@ -26,14 +26,7 @@ pub(super) enum By<'a> {
 }
 
 /// Notes a call: `key` is the step and its try, `llm:2/1`.
-pub(super) fn note(
-    cx: &mut Step<'_>,
-    frame: &FramePath,
-    node: NodeIx,
-    key: &str,
-    usage: &Usage,
-    by: By<'_>,
-) {
+pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str, usage: &Usage, by: By<'_>) {
     let execution = cx.execution(frame, node);
     let mut entry = json!({
         "at": cx.at.now.micros(),

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
-use super::{Step, breakpoints, budget, calls, containers, edges, end_of_run, ledger, response, retry, timeouts, variables};
+use super::{
+    Step, breakpoints, budget, calls, containers, edges, end_of_run, ledger, response, retry, timeouts,
+    variables,
+};
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;

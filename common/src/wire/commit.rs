@@ -10,8 +10,8 @@ use super::job;
 use super::open;
 use super::state::AtRest;
 use super::state::{
-    RESPONSE_FIELD, container_field, held_json, node_field, node_json, read_caller, response_json, stream_field,
-    stream_json, variable_field, variable_json, write_budget,
+    RESPONSE_FIELD, container_field, held_json, node_field, node_json, read_caller, response_json,
+    stream_field, stream_json, variable_field, variable_json, write_budget,
 };
 use super::text::{ObjectText, named_text, stored_text};
 use super::value::{OutputsJson, StoredJson};
@@ -311,9 +311,8 @@ fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>> {
     let mut write = caller.map(|caller| to_caller(run.id, caller)).unwrap_or_default();
     if let Some(calls) = &changes.calls {
         // What was ordered and dropped within one commit never was.
-        let never_was = |of: &RunId| {
-            calls.dropped.contains(of) && calls.ordered.iter().any(|order| order.run == *of)
-        };
+        let never_was =
+            |of: &RunId| calls.dropped.contains(of) && calls.ordered.iter().any(|order| order.run == *of);
         let ordered = calls.ordered.iter().filter(|order| !never_was(&order.run));
         write.ordered = ordered.map(|order| (order.run, order_json(run, order))).collect();
         write.dropped = calls.dropped.iter().filter(|of| !never_was(of)).copied().collect();

@@ -33,8 +33,8 @@ use crate::ids::{Delivery, EntryId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
 use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::{
-    Answer, Call, CallEnded, Charge, JobChunk, JobDone, JobParked, JobRef, JobStarted, JobStepped, PauseCommand, Stop,
-    UpdateVariables,
+    Answer, Call, CallEnded, Charge, JobChunk, JobDone, JobParked, JobRef, JobStarted, JobStepped,
+    PauseCommand, Stop, UpdateVariables,
 };
 use crate::machine::run::{Caller, RunHead};
 use crate::nodes::Usage;
@@ -78,8 +78,22 @@ pub mod kind {
     pub const IMPORT: &str = "import";
     /// All of them.
     pub const ALL: [&str; 16] = [
-        START, STARTED, CHUNK, STEP, PARKED, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER,
-        CALL_ENDED, OVER_BUDGET, IMPORT,
+        START,
+        STARTED,
+        CHUNK,
+        STEP,
+        PARKED,
+        DONE,
+        FAILED,
+        CONTINUE,
+        STOP,
+        PAUSE,
+        RESUME,
+        UPDATE,
+        ANSWER,
+        CALL_ENDED,
+        OVER_BUDGET,
+        IMPORT,
     ];
 }
 
@@ -387,7 +401,8 @@ fn time(map: &Fields<'_>, key: &str) -> Result<Timestamp, WireError> {
 
 fn charge_json(charge: &Charge) -> Json {
     let (provider, model) = &charge.model;
-    let mut value = json!({"key": charge.key, "provider": provider, "model": model, "usage": charge.usage.record});
+    let mut value =
+        json!({"key": charge.key, "provider": provider, "model": model, "usage": charge.usage.record});
     if let Some(run) = charge.run {
         value["run"] = json!(run);
     }

@@ -73,15 +73,20 @@ impl KeyBudget {
         {
             let tokens = spent.get("tokens");
             if let Some(max) = max.filter(|max| tokens >= *max) {
-                return Some(format!("key {key} has spent {tokens} tokens of {max} ({name}, set for the key)"));
+                return Some(format!(
+                    "key {key} has spent {tokens} tokens of {max} ({name}, set for the key)"
+                ));
             }
         }
-        for (name, max, spent) in [("price", &self.price, all), ("price_per_day", &self.price_per_day, today)] {
+        for (name, max, spent) in [("price", &self.price, all), ("price_per_day", &self.price_per_day, today)]
+        {
             let Some(max) = max else { continue };
             let paid = spent.paid(&max.currency);
             if !budget::is_more(max.amount, paid) {
                 let (paid, max, of) = (paid.fixed(), max.amount.fixed(), &max.currency);
-                return Some(format!("key {key} has spent {paid} {of} of {max} {of} ({name}, set for the key)"));
+                return Some(format!(
+                    "key {key} has spent {paid} {of} of {max} {of} ({name}, set for the key)"
+                ));
             }
         }
         None
@@ -101,14 +106,24 @@ mod tests {
 
     #[test]
     fn a_key_that_has_spent_all_it_may_says_which_bound_it_met() {
-        let budget = KeyBudget::read(r#"{"tokens":10,"tokens_per_day":5,"price":"1 EUR","price_per_day":"0.5 EUR"}"#).unwrap();
+        let budget =
+            KeyBudget::read(r#"{"tokens":10,"tokens_per_day":5,"price":"1 EUR","price_per_day":"0.5 EUR"}"#)
+                .unwrap();
         let crossed = |all: KeySpent, today: KeySpent| budget.crossed("k", &all, &today);
         assert_eq!(crossed(spent(9, 9_999_999), spent(4, 4_999_999)), None);
         for (all, today, said) in [
             (spent(10, 0), spent(0, 0), "key k has spent 10 tokens of 10 (tokens, set for the key)"),
             (spent(6, 0), spent(6, 0), "key k has spent 6 tokens of 5 (tokens_per_day, set for the key)"),
-            (spent(0, 10_000_000), spent(0, 0), "key k has spent 1.0000000 EUR of 1 EUR (price, set for the key)"),
-            (spent(0, 0), spent(0, 5_000_000), "key k has spent 0.5000000 EUR of 0.5 EUR (price_per_day, set for the key)"),
+            (
+                spent(0, 10_000_000),
+                spent(0, 0),
+                "key k has spent 1.0000000 EUR of 1 EUR (price, set for the key)",
+            ),
+            (
+                spent(0, 0),
+                spent(0, 5_000_000),
+                "key k has spent 0.5000000 EUR of 0.5 EUR (price_per_day, set for the key)",
+            ),
         ] {
             assert_eq!(crossed(all, today).as_deref(), Some(said));
         }

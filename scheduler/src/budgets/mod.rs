@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::{CommandKey, ListRuns, RunCommand, Runs, StoreError, day_of};
-use tidemill_common::clock::Timestamp;
 use tidemill_common::wire::fact;
 use tokio::sync::watch::Receiver;
 
@@ -88,8 +88,10 @@ impl Budgets {
             for (key, text) in budgets {
                 match KeyBudget::read(&text) {
                     Ok(budget) => {
-                        let (all, today) =
-                            (self.store.key_spent(&key, None).await?, self.store.key_spent(&key, Some(&day)).await?);
+                        let (all, today) = (
+                            self.store.key_spent(&key, None).await?,
+                            self.store.key_spent(&key, Some(&day)).await?,
+                        );
                         exceeded.extend(budget.crossed(&key, &all, &today).map(|reason| (key, reason)));
                     }
                     Err(reason) => tracing::error!(key, reason, "the budget of a key cannot be read"),
@@ -112,7 +114,8 @@ impl Budgets {
                 let is_full = runs.len() >= PAGE;
                 for run in runs {
                     let Some(fields) = self.store.run_fields(run).await? else { continue };
-                    before = fields.get("created_at").and_then(|at| at.parse().ok()).map(Timestamp::from_micros);
+                    before =
+                        fields.get("created_at").and_then(|at| at.parse().ok()).map(Timestamp::from_micros);
                     if !shards.contains(&run.shard()) {
                         continue;
                     }

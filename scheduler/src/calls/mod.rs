@@ -47,7 +47,9 @@ impl From<SubmitError> for Trouble {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Store(error) => error.into(),
-            SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone => Self::Passing(error.to_string()),
+            SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone => {
+                Self::Passing(error.to_string())
+            }
             other => Self::Never(other.to_string()),
         }
     }

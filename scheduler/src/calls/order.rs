@@ -35,9 +35,10 @@ pub(super) struct Given {
 
 impl Order {
     pub(super) fn read(text: &str) -> Result<Self, String> {
-        let mut map: JsonMap =
-            serde_json::from_str(text).map_err(|error| format!("the order of the call cannot be read: {error}"))?;
-        let given = map.remove("given").map(stored_from_json).transpose().map_err(|error| error.to_string())?;
+        let mut map: JsonMap = serde_json::from_str(text)
+            .map_err(|error| format!("the order of the call cannot be read: {error}"))?;
+        let given =
+            map.remove("given").map(stored_from_json).transpose().map_err(|error| error.to_string())?;
         let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
         Ok(Self {
             app: words("app").to_string(),

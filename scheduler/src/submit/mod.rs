@@ -36,8 +36,8 @@ use tokio::sync::OnceCell;
 
 use self::apart::Apart;
 use self::clock::StoreClock;
-use crate::budgets::Budgets;
 use crate::api::graphs::{GraphError, Graphs, Known};
+use crate::budgets::Budgets;
 use crate::turns::{SettleError, Turns};
 
 pub use import::Retry;

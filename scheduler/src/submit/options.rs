@@ -77,11 +77,13 @@ fn set_budget(
     (origin, by): (&'static str, SetBy),
 ) -> Result<(), SubmitError> {
     let mut budget = options.budget.take().map(|budget| *budget).unwrap_or_default();
-    let wrong = |key: &'static str, expected: &str| SubmitError::Option { key, origin, expected: expected.into() };
+    let wrong =
+        |key: &'static str, expected: &str| SubmitError::Option { key, origin, expected: expected.into() };
     match given.get("budget_tokens") {
         None | Some(Json::Null) => {}
         Some(value) => {
-            let tokens = value.as_u64().ok_or_else(|| wrong("budget_tokens", "a whole number; 0: no bound"))?;
+            let tokens =
+                value.as_u64().ok_or_else(|| wrong("budget_tokens", "a whole number; 0: no bound"))?;
             budget.tokens = (tokens > 0).then_some((tokens, by));
         }
     }
@@ -198,7 +200,8 @@ mod tests {
         let mut config = Config::default();
         config.run.budget_tokens = 10;
         config.run.budget_price = "1 EUR".into();
-        let budget = |workflow: Json, request: Json| resolve(&config, &map(workflow), &map(request)).unwrap().budget;
+        let budget =
+            |workflow: Json, request: Json| resolve(&config, &map(workflow), &map(request)).unwrap().budget;
         let settled = budget(json!({"budget_tokens": 5}), json!({"budget_price": "0.5 USD"})).unwrap();
         assert_eq!(settled.tokens, Some((5, SetBy::Workflow)));
         assert_eq!(settled.price.unwrap(), (budget::price("0.5 USD").unwrap(), SetBy::Request));

@@ -4,8 +4,8 @@
 use futures_util::{StreamExt, stream};
 use serde_json::{Value as Json, json};
 use tidemill_common::crash::Program;
-use tidemill_tests::cluster::{ADMIN_KEY, Cluster};
 use tidemill_tests::client::Client;
+use tidemill_tests::cluster::{ADMIN_KEY, Cluster};
 use tidemill_tests::patient::{Followed, Patient};
 use tidemill_tests::redis::free_port;
 use tidemill_tests::wait::{LONG, until};
@@ -51,12 +51,28 @@ fn files() -> [String; 3] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_becomes_one_run_wherever_a_process_dies() {
-    let worker = ["worker.step_begun:1", "worker.step_begun:2", "worker.hand_in_begun:1", "worker.hand_in_begun:2",
-        "worker.hand_in_done:1", "worker.hand_in_done:2", "worker.hand_in_done:3", "worker.step_made:1", "worker.step_kept:1",
-        "worker.step_kept:2"];
-    let scheduler = ["scheduler.commit_computed:2", "scheduler.commit_sent:2", "scheduler.commit_answered:2",
-        "scheduler.commit_sent:4", "scheduler.commit_answered:4", "scheduler.commit_answered:6",
-        "scheduler.run_created:2", "scheduler.run_created:3"];
+    let worker = [
+        "worker.step_begun:1",
+        "worker.step_begun:2",
+        "worker.hand_in_begun:1",
+        "worker.hand_in_begun:2",
+        "worker.hand_in_done:1",
+        "worker.hand_in_done:2",
+        "worker.hand_in_done:3",
+        "worker.step_made:1",
+        "worker.step_kept:1",
+        "worker.step_kept:2",
+    ];
+    let scheduler = [
+        "scheduler.commit_computed:2",
+        "scheduler.commit_sent:2",
+        "scheduler.commit_answered:2",
+        "scheduler.commit_sent:4",
+        "scheduler.commit_answered:4",
+        "scheduler.commit_answered:6",
+        "scheduler.run_created:2",
+        "scheduler.run_created:3",
+    ];
     let cases = worker.map(|at| (Program::Worker, at)).into_iter();
     let cases = cases.chain(scheduler.map(|at| (Program::Scheduler, at)));
     let fired = stream::iter(cases).map(|(program, at)| async move { goes_on(program, at).await });
@@ -111,7 +127,11 @@ async fn goes_on(program: Program, at: &str) -> Result<(), String> {
     let runs = until("all runs to be over", LONG, async || {
         let runs = client.get("/api/v1/runs").await.body["data"].clone();
         let is_over = |run: &Json| run["status"] == "succeeded";
-        if runs.as_array().is_some_and(|runs| runs.iter().all(is_over)) { Ok(runs) } else { Err(runs.to_string()) }
+        if runs.as_array().is_some_and(|runs| runs.iter().all(is_over)) {
+            Ok(runs)
+        } else {
+            Err(runs.to_string())
+        }
     })
     .await;
     match runs.as_array().map(Vec::len) {

@@ -8,12 +8,19 @@ use tidemill_tests::wait::{LONG, until};
 use super::system;
 
 /// A workflow file with these nodes between start and end, which gives out all of `outputs`.
-pub(super) fn file(name: &str, inputs: &[&str], nodes: &[(&str, Json)], outputs: &[(&str, [&str; 2])]) -> String {
-    let input = |name: &&str| json!({"variable": name, "label": name, "type": "text-input", "required": false});
+pub(super) fn file(
+    name: &str,
+    inputs: &[&str],
+    nodes: &[(&str, Json)],
+    outputs: &[(&str, [&str; 2])],
+) -> String {
+    let input =
+        |name: &&str| json!({"variable": name, "label": name, "type": "text-input", "required": false});
     let variables: Vec<Json> = inputs.iter().map(input).collect();
     let outputs: Vec<Json> =
         outputs.iter().map(|(name, from)| json!({"variable": name, "value_selector": from})).collect();
-    let mut all = vec![json!({"id": "start", "data": {"type": "start", "title": "S", "variables": variables}})];
+    let mut all =
+        vec![json!({"id": "start", "data": {"type": "start", "title": "S", "variables": variables}})];
     all.extend(nodes.iter().map(|(id, data)| json!({"id": id, "data": data})));
     all.push(json!({"id": "end", "data": {"type": "end", "title": "E", "outputs": outputs}}));
     let ids: Vec<String> = all.iter().map(|node| node["id"].as_str().unwrap().to_string()).collect();
@@ -52,7 +59,8 @@ async fn submit(client: &Client, text: &str) -> String {
 
 fn caller(app: &str) -> String {
     let node = tool(app, "name", "dear {{#start.name#}}");
-    let outputs = [("text", ["t", "text"]), ("json", ["t", "json"]), ("hi", ["t", "hi"]), ("files", ["t", "files"])];
+    let outputs =
+        [("text", ["t", "text"]), ("json", ["t", "json"]), ("hi", ["t", "hi"]), ("files", ["t", "files"])];
     file("Caller", &["name"], &[("t", node)], &outputs)
 }
 
@@ -67,12 +75,16 @@ async fn an_app_answers_as_a_tool_and_both_runs_name_each_other() {
         let ended = client.ended(&run).await;
         assert_eq!(ended["status"], "succeeded", "{ended:#}");
         let said = r#"{"hi": "Hi dear Ada"}"#;
-        let expected = json!({"text": said, "json": [{"hi": "Hi dear Ada"}], "hi": "Hi dear Ada", "files": []});
+        let expected =
+            json!({"text": said, "json": [{"hi": "Hi dear Ada"}], "hi": "Hi dear Ada", "files": []});
         assert_eq!(ended["outputs"], expected, "{ended:#}");
         let calls = ended["calls"].as_array().unwrap();
         assert_eq!((calls.len(), &ended["calls_count"], &calls[0]["node"]), (1, &json!(1), &json!("t")));
         let called = client.run(calls[0]["run"].as_str().unwrap()).await;
-        assert_eq!((&called["status"], &called["app"], &called["user"]), (&json!("succeeded"), &json!(app), &json!("tester")));
+        assert_eq!(
+            (&called["status"], &called["app"], &called["user"]),
+            (&json!("succeeded"), &json!(app), &json!("tester"))
+        );
         assert_eq!(called["caller"], json!({"run": run, "node": "t", "frame": ""}), "{called:#}");
         assert_eq!(called["shard"], ended["shard"]);
         let told = client.follow(&run, None).await.to_the_end().await;
@@ -86,7 +98,8 @@ async fn an_app_answers_as_a_tool_and_both_runs_name_each_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_wrong_in_a_called_app_is_the_tools_error() {
-    let system = system(&[("run.call_depth_max", "2")], &llm::rules(json!([{"match": {}, "reply": "x"}])).await).await;
+    let system =
+        system(&[("run.call_depth_max", "2")], &llm::rules(json!([{"match": {}, "reply": "x"}])).await).await;
     let client = &system.client;
     let form = json!({"type": "human-input", "title": "F", "required_variables": ["conversation.x"], "pause_reason": "x"});
     register(client, &file("Waits", &["name"], &[("w", form)], &[])).await;
@@ -98,12 +111,17 @@ async fn what_goes_wrong_in_a_called_app_is_the_tools_error() {
         ("nobody", "ToolRuntimeInvocationError", "app not found"),
         ("Waits", "ToolRuntimeInvocationError", "Failed to invoke tool the tool: node w waits for an answer"),
         ("Breaks", "ToolRuntimeInvocationError", "Failed to invoke tool the tool: "),
-        ("Deeper", "ToolRuntimeInvocationError", "Failed to invoke tool the tool: Failed to invoke tool the tool: Max workflow call depth 2 reached."),
+        (
+            "Deeper",
+            "ToolRuntimeInvocationError",
+            "Failed to invoke tool the tool: Failed to invoke tool the tool: Max workflow call depth 2 reached.",
+        ),
     ] {
         let mut node = tool(app, "name", "x");
         node["error_strategy"] = "fail-branch".into();
         let outputs = [("error", ["t", "error_message"]), ("class", ["t", "error_type"])];
-        let mut text: Json = serde_json::from_str(&file("Caller", &["name"], &[("t", node)], &outputs)).unwrap();
+        let mut text: Json =
+            serde_json::from_str(&file("Caller", &["name"], &[("t", node)], &outputs)).unwrap();
         text["workflow"]["graph"]["edges"][1]["sourceHandle"] = "fail-branch".into();
         let ended = client.ended(&submit(client, &text.to_string()).await).await;
         assert_eq!(ended["outputs"]["class"], class, "{app}: {ended:#}");
@@ -136,7 +154,9 @@ async fn what_a_called_app_cost_counts_for_its_caller_and_a_stop_reaches_it() {
     assert_eq!(node["parked"], format!("run {called} of Asks"), "{node:#}");
     let stop = json!({"command": "stop"});
     assert_eq!(client.post(&format!("/api/v1/runs/{second}/commands"), &stop).await.status, 202);
-    for (run, error) in [(&second, "Aborted: User requested abort"), (&called, "Aborted: the node that called it")] {
+    for (run, error) in
+        [(&second, "Aborted: User requested abort"), (&called, "Aborted: the node that called it")]
+    {
         let ended = client.ended(run).await;
         assert_eq!(ended["status"], "stopped", "{ended:#}");
         assert!(ended["error"].as_str().unwrap().starts_with(error), "{ended:#}");
@@ -144,7 +164,10 @@ async fn what_a_called_app_cost_counts_for_its_caller_and_a_stop_reaches_it() {
     let ended = client.ended(&first).await;
     let inner = client.run(ended["calls"][0]["run"].as_str().unwrap()).await;
     assert!(inner["total_tokens"].as_u64().unwrap() > 0, "{inner:#}");
-    assert_eq!((&ended["outputs"]["hi"], &ended["total_tokens"]), (&json!("one two"), &inner["total_tokens"]));
+    assert_eq!(
+        (&ended["outputs"]["hi"], &ended["total_tokens"]),
+        (&json!("one two"), &inner["total_tokens"])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +202,8 @@ async fn a_large_argument_and_a_large_output_travel_between_the_runs() {
     let mut text: Json = serde_json::from_str(&caller("Echo")).unwrap();
     text["workflow"]["graph"]["nodes"][0]["data"]["variables"][0]["type"] = "paragraph".into();
     let long = "ä".repeat(60_000);
-    let run = client.submit(&json!({"workflow": text.to_string(), "inputs": {"name": long}, "user": "u"})).await;
+    let run =
+        client.submit(&json!({"workflow": text.to_string(), "inputs": {"name": long}, "user": "u"})).await;
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{}", ended["error"]);
     assert_eq!(ended["outputs"]["hi"], format!("dear {long}"));

@@ -15,7 +15,8 @@ fn asks_twice() -> Flow {
 }
 
 async fn model() -> tidemill::mock_llm::Running {
-    llm::rules(json!([{"match": {}, "reply": "well", "usage": {"prompt_tokens": 8, "completion_tokens": 2}}])).await
+    llm::rules(json!([{"match": {}, "reply": "well", "usage": {"prompt_tokens": 8, "completion_tokens": 2}}]))
+        .await
 }
 
 async fn keys(client: &Client) -> Vec<Json> {
@@ -48,12 +49,22 @@ async fn what_a_key_spends_is_told_and_bounded() {
     let answer = app.post("/v1/workflows/run", &asked()).await;
     assert_eq!(answer.body["data"]["status"], "succeeded", "{}", answer.text);
     let [key] = <[Json; 1]>::try_from(keys(client).await).expect("one key");
-    assert_eq!((&key["app"], &key["spent"]["calls"], &key["spent"]["tokens"]), (&json!(app_id), &json!(2), &json!(20)), "{key:#}");
+    assert_eq!(
+        (&key["app"], &key["spent"]["calls"], &key["spent"]["tokens"]),
+        (&json!(app_id), &json!(2), &json!(20)),
+        "{key:#}"
+    );
     assert_eq!(key["today"]["prompt_tokens"], 16, "{key:#}");
     let id = key["id"].as_str().unwrap();
     let metrics = client.get("/metrics").await.text;
-    let labels = [r#"provider="langgenius/openai/openai""#, r#"model="mock""#, r#"kind="prompt""#, &format!(r#"key="{id}""#)];
-    let spent: Vec<&str> = metrics.lines().filter(|line| line.starts_with("tidemill_model_tokens_total")).collect();
+    let labels = [
+        r#"provider="langgenius/openai/openai""#,
+        r#"model="mock""#,
+        r#"kind="prompt""#,
+        &format!(r#"key="{id}""#),
+    ];
+    let spent: Vec<&str> =
+        metrics.lines().filter(|line| line.starts_with("tidemill_model_tokens_total")).collect();
     let told = |line: &&&str| labels.iter().all(|label| line.contains(label)) && line.ends_with(" 16");
     assert!(spent.iter().any(|line| told(&line)), "{labels:?} in {spent:#?}");
 
@@ -70,7 +81,11 @@ async fn what_a_key_spends_is_told_and_bounded() {
     })
     .await;
     assert_eq!(refused.body["code"], "budget_exceeded", "{}", refused.text);
-    assert!(refused.body["message"].as_str().unwrap().contains(&format!("key {id} has spent")), "{}", refused.text);
+    assert!(
+        refused.body["message"].as_str().unwrap().contains(&format!("key {id} has spent")),
+        "{}",
+        refused.text
+    );
     assert!(keys(client).await[0]["exceeded"].is_string());
     let request = client.request(Method::DELETE, &path);
     assert_eq!(client.send(request).await.status, 204);
@@ -92,12 +107,15 @@ async fn runs_of_a_key_that_has_spent_too_much_end_while_they_wait() {
     );
     let (_, app) = client.register(&waits).await;
     let answer = app.post("/v1/workflows/run", &asked()).await;
-    let run = answer.body["workflow_run_id"].as_str().unwrap_or_else(|| panic!("{}", answer.text)).to_string();
+    let run =
+        answer.body["workflow_run_id"].as_str().unwrap_or_else(|| panic!("{}", answer.text)).to_string();
     let id = keys(client).await[0]["id"].as_str().unwrap().to_string();
     let request = client.request(Method::PUT, &format!("/api/v1/keys/{id}/budget"));
-    let request = request.header("content-type", "application/json").body(json!({"tokens_per_day": 5}).to_string());
+    let request =
+        request.header("content-type", "application/json").body(json!({"tokens_per_day": 5}).to_string());
     assert_eq!(client.send(request).await.status, 200);
     let ended = client.ended(&run).await;
-    let error = format!("BudgetExceededError: key {id} has spent 10 tokens of 5 (tokens_per_day, set for the key)");
+    let error =
+        format!("BudgetExceededError: key {id} has spent 10 tokens of 5 (tokens_per_day, set for the key)");
     assert_eq!((&ended["status"], &ended["error"]), (&json!("failed"), &json!(error)), "{ended:#}");
 }

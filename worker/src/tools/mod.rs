@@ -219,7 +219,9 @@ fn nobody_has(name: &ToolName<'_>) -> String {
             format!("no MCP server is set for provider {id}: add [tools.mcp.\"{id}\"], or {service}")
         }
         ProviderKind::Workflow => {
-            format!("workflow {id} cannot be called as a tool by this worker: set tools.workflows, or {service}")
+            format!(
+                "workflow {id} cannot be called as a tool by this worker: set tools.workflows, or {service}"
+            )
         }
         ProviderKind::Plugin | ProviderKind::Builtin | ProviderKind::App | ProviderKind::DatasetRetrieval => {
             format!("provider {id} is not part of this program: {service}")

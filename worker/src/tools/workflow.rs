@@ -109,14 +109,17 @@ fn usage(fields: &HashMap<String, String>) -> Usage {
 
 /// The run's outputs, with what lies apart.
 async fn opened(fields: &HashMap<String, String>, steps: &Steps) -> Result<JsonMap, ToolError> {
-    let unreadable = |reason: String| ToolError::new(Stage::Read, format!("the outputs of the called run cannot be read: {reason}"));
+    let unreadable = |reason: String| {
+        ToolError::new(Stage::Read, format!("the outputs of the called run cannot be read: {reason}"))
+    };
     let stored: JsonMap = match fields.get("outputs") {
         Some(text) => serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?,
         None => JsonMap::new(),
     };
     let mut outputs = JsonMap::new();
     for (name, value) in stored {
-        let parts = value.get(MARK).filter(|mark| **mark == "joined").and_then(|_| value.get("parts")?.as_array());
+        let parts =
+            value.get(MARK).filter(|mark| **mark == "joined").and_then(|_| value.get("parts")?.as_array());
         let value = match parts {
             Some(parts) => {
                 let mut text = String::new();
@@ -155,7 +158,9 @@ async fn take_over(value: &mut Json, call: &ToolCall<'_>) -> Result<(), ToolErro
         return Ok(());
     }
     let Some(reference) = text("reference").map(str::to_owned) else { return Ok(()) };
-    let failed = |reason: String| ToolError::new(Stage::Read, format!("a file of the called run cannot be kept: {reason}"));
+    let failed = |reason: String| {
+        ToolError::new(Stage::Read, format!("a file of the called run cannot be kept: {reason}"))
+    };
     let bytes = call.files.read(&reference, call.http.bounds.file_bytes_max).await;
     let kept = call.files.keep(call.run, bytes.map_err(|error| failed(error.to_string()))?).await;
     value["reference"] = json!(kept.map_err(|error| failed(error.to_string()))?);
@@ -193,7 +198,8 @@ mod tests {
     fn outputs_are_told_as_files_variables_a_text_and_an_object() {
         let file = json!({FILE_IDENTITY_KEY: FILE_IDENTITY, "filename": "a.txt"});
         let outputs = json!({"name": "Ünal", "text": "hidden", "docs": [file, 1], "n": 2});
-        let variable = |name: &str, value: Json| Message::Variable { name: name.into(), value, stream: false };
+        let variable =
+            |name: &str, value: Json| Message::Variable { name: name.into(), value, stream: false };
         assert_eq!(
             said(outputs.clone()),
             [

@@ -14,7 +14,8 @@ use crate::wire::fact::{Report, parse, stop_body};
 const TWO: &str = "start s\nllm m\nllm n\nend e m.text\ns > m > e\ns > n > e";
 
 fn usage(tokens: u64, price: &str) -> Usage {
-    let record = json!({"prompt_tokens": tokens, "total_tokens": tokens, "total_price": price, "currency": "EUR"});
+    let record =
+        json!({"prompt_tokens": tokens, "total_tokens": tokens, "total_price": price, "currency": "EUR"});
     Usage::from_record(record.as_object().cloned().unwrap())
 }
 
@@ -66,7 +67,8 @@ fn an_attempt_that_tells_no_steps_is_held_against_the_bound_at_its_end() {
 
 #[test]
 fn money_is_held_against_a_bound_of_its_currency_alone() {
-    let bound = |text: &str| Budget { tokens: None, price: price(text).map(|price| (price, SetBy::Workflow)) };
+    let bound =
+        |text: &str| Budget { tokens: None, price: price(text).map(|price| (price, SetBy::Workflow)) };
     let mut other = play(bound("0.1 USD"));
     other.start();
     charge(&mut other, "m", 1, "5");
@@ -75,12 +77,17 @@ fn money_is_held_against_a_bound_of_its_currency_alone() {
     own.start();
     charge(&mut own, "m", 1, "0.2");
     let error = own.run.error.clone().unwrap();
-    assert!(error.contains("0.2 EUR are spent, and the run may spend 0.1 EUR (budget_price, set by the workflow)"), "{error}");
+    assert!(
+        error
+            .contains("0.2 EUR are spent, and the run may spend 0.1 EUR (budget_price, set by the workflow)"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_run_whose_key_has_spent_too_much_ends_wherever_it_stands() {
-    let over = |play: &Play| parse("over_budget", &stop_body("key k has spent all"), &play.run.graph).unwrap();
+    let over =
+        |play: &Play| parse("over_budget", &stop_body("key k has spent all"), &play.run.graph).unwrap();
     let mut scheduled = Play::of(TWO);
     let fact = over(&scheduled);
     scheduled.feed(vec![fact]);

@@ -58,7 +58,8 @@ fn a_call_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() 
     parks(&mut play, run, false);
     play.tells(&["m starts", "m workflow_called"]);
     let order: Json = serde_json::from_str(&play.calls[0].ordered[0].1).unwrap();
-    let expected = json!({"app": "greeter", "node": "m", "depth": 3, "user": "u", "given": {"inputs": {"q": 1}}});
+    let expected =
+        json!({"app": "greeter", "node": "m", "depth": 3, "user": "u", "given": {"inputs": {"q": 1}}});
     assert_eq!((order, play.calls[0].ordered[0].0), (expected, run));
     assert_eq!((play.node("m").status, play.waiting().len()), (NodeStatus::Retrying, 0));
     ends(&mut play, RunId::new(7, 7, ShardId(3)));
@@ -66,7 +67,11 @@ fn a_call_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() 
     ends(&mut play, run);
     let second = play.job_of("m");
     assert_eq!((second.execution, second.attempt), (first.execution, 1));
-    assert!(second.delivered >= 1 && !play.timers.keys().any(|timer| timer.contains("retry")), "{:?}", play.timers);
+    assert!(
+        second.delivered >= 1 && !play.timers.keys().any(|timer| timer.contains("retry")),
+        "{:?}",
+        play.timers
+    );
     ends(&mut play, run);
     assert_eq!(play.waiting().len(), 1, "said again it means nothing");
     play.done("m", "yes");
@@ -152,7 +157,8 @@ fn a_caller_that_is_paused_takes_the_end_up_when_it_goes_on() {
 
 #[test]
 fn a_called_run_tells_its_caller_that_it_is_over() {
-    let caller = || Caller { run: RunId::new(5, 5, ShardId(3)), frame: FramePath::from("it#3"), node: "t".into() };
+    let caller =
+        || Caller { run: RunId::new(5, 5, ShardId(3)), frame: FramePath::from("it#3"), node: "t".into() };
     let mut play = Play::submitted(draw(ONE), Vec::new(), |head| head.caller = Some(Box::new(caller())));
     play.restless = true;
     play.start().skim();

@@ -26,8 +26,12 @@ fn usage(tokens: u64, price: &str) -> Usage {
 
 fn step(play: &Play, key: &str, cost: Option<(u64, &str)>) -> Report {
     let model = || ("openai".to_string(), "gpt".to_string());
-    let charge =
-        cost.map(|(tokens, price)| Charge { key: key.into(), usage: usage(tokens, price), model: model(), run: None });
+    let charge = cost.map(|(tokens, price)| Charge {
+        key: key.into(),
+        usage: usage(tokens, price),
+        model: model(),
+        run: None,
+    });
     let log = JsonMap::from_iter([("label".to_string(), json!(key))]);
     Report::Step { started_at: play.now, events: vec![(StepEvent::AgentLog, log)], charge }
 }

@@ -62,7 +62,8 @@ pub(super) async fn what_is_dropped_is_never_made_or_stopped(s: Subject) -> Outc
     let store = s.store();
     owning.write(vec![calls(&[2, 3], &[])]).await?;
     let waits = store.waiting_calls(&[SHARD]).await?;
-    let [two, three] = <[WaitingCall; 2]>::try_from(waits).map_err(|_| Broken::Promise("two orders wait".into()))?;
+    let [two, three] =
+        <[WaitingCall; 2]>::try_from(waits).map_err(|_| Broken::Promise("two orders wait".into()))?;
     same("the first is made", store.create_run(&made(2, &two)).await?, Created::Created)?;
     owning.write(vec![calls(&[], &[2, 3])]).await?;
     same("the other is not", store.create_run(&made(3, &three)).await?, Created::Passed)?;

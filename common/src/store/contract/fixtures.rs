@@ -50,7 +50,7 @@ pub(super) fn new_run(n: u8) -> NewRun {
         created_at: created_at(n),
         schedule: None,
         called: None,
-            has_files: false,
+        has_files: false,
     }
 }
 

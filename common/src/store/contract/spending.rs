@@ -8,7 +8,10 @@ use crate::store::day_of;
 use crate::wire::commit::{RunWrite, SpentWrite};
 
 fn spends(n: u8, key: &str, tokens: u64, price: &str) -> RunWrite {
-    let price = Some(Price { amount: price.parse().unwrap_or(crate::nodes::llm::decimal::Decimal::UNPRICED), currency: "EUR".into() });
+    let price = Some(Price {
+        amount: price.parse().unwrap_or(crate::nodes::llm::decimal::Decimal::UNPRICED),
+        currency: "EUR".into(),
+    });
     let call = Spending {
         at: created_at(n),
         provider: "p".into(),

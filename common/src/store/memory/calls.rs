@@ -38,7 +38,11 @@ pub(super) fn taken(shard: &mut Shard, call: Option<&WaitingCall>) {
 }
 
 pub(super) fn waiting(shard: &Shard) -> Vec<WaitingCall> {
-    shard.calling.iter().map(|(since, run, caller)| WaitingCall { run: *run, caller: *caller, since: *since }).collect()
+    shard
+        .calling
+        .iter()
+        .map(|(since, run, caller)| WaitingCall { run: *run, caller: *caller, since: *since })
+        .collect()
 }
 
 pub(super) fn refuse(shard: &mut Shard, call: &WaitingCall, why: &Refusal, now: Timestamp) -> bool {

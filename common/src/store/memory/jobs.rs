@@ -13,8 +13,8 @@ use super::{Inner, MemoryStore, announce, calls, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
-    Accepted, Called, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
-    StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Called, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, LimitTaken,
+    Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 struct MemoryJobReader {

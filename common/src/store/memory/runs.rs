@@ -14,8 +14,8 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    KeySpent, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, WaitingCall, key_id, shard_of,
+    KeySpent, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs,
+    Sent, ServerReport, StoreError, TriggerChanges, TriggerState, WaitingCall, key_id, shard_of,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -182,7 +182,12 @@ impl Runs for MemoryStore {
     async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
         let of = (key.to_string(), day.map(str::to_string));
         let mut sum = KeySpent::default();
-        self.inner.lock().shards.values().filter_map(|shard| shard.spent.get(&of)).for_each(|part| sum.merge(part));
+        self.inner
+            .lock()
+            .shards
+            .values()
+            .filter_map(|shard| shard.spent.get(&of))
+            .for_each(|part| sum.merge(part));
         Ok(sum)
     }
 

@@ -59,7 +59,10 @@ impl RedisStore {
         self.connector.ask("reading the order of a called run", &command).await
     }
 
-    pub(super) async fn some_calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+    pub(super) async fn some_calls_of(
+        &self,
+        caller: RunId,
+    ) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
         let key = self.keys.calls(caller);
         let mut pipe = redis::pipe();
         pipe.cmd("HLEN").arg(&key);

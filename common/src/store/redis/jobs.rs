@@ -18,8 +18,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Accepted, Called, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, LimitTaken, Meta,
-    Runs, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Called, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, LimitTaken,
+    Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 /// Before the first pending entry.

@@ -15,8 +15,8 @@ use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
     Answered, App, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, Fired, Following,
-    KeySpent, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport,
-    StoreError, TriggerChanges, TriggerState, WaitingCall, key_id, unreadable_events,
+    KeySpent, ListDead, ListRuns, Meta, NewRun, PauseAnswer, PutBack, Refusal, Reserved, RunCommand, Runs,
+    Sent, ServerReport, StoreError, TriggerChanges, TriggerState, WaitingCall, key_id, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;

@@ -57,7 +57,10 @@ pub async fn set_budget(
 ///
 /// # Errors
 /// 404 for an unknown key.
-pub async fn drop_budget(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
+pub async fn drop_budget(
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+) -> Result<StatusCode, ApiError> {
     known(&state, &id).await?;
     state.store.put_key_budget(&id, None).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -69,7 +72,8 @@ async fn known(state: &ApiState, id: &str) -> Result<(), ApiError> {
 }
 
 fn shown(spent: &KeySpent) -> Json {
-    let prices: JsonMap = spent.prices().map(|(currency, price)| (currency.to_string(), price.into())).collect();
+    let prices: JsonMap =
+        spent.prices().map(|(currency, price)| (currency.to_string(), price.into())).collect();
     let [calls, prompt, completion, tokens] =
         ["calls", "prompt_tokens", "completion_tokens", "tokens"].map(|name| spent.get(name));
     json!({"calls": calls, "prompt_tokens": prompt, "completion_tokens": completion, "tokens": tokens, "price": prices})

@@ -13,9 +13,9 @@ use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::nodes::llm::usage;
-use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, parameters};
+use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Lookup, SegmentType, Variables};
 
 use crate::executor::PieceSink;
@@ -83,7 +83,8 @@ pub async fn run(
     };
     tracing::debug!(node = %node.id, provider = %data.provider_id, tool = %data.tool_name, "calling a tool");
     if data.provider_type == ProviderKind::Workflow && holds_secret(data, variables, &arguments) {
-        let message = "a secret cannot be handed to another workflow; give that one an environment variable of its own";
+        let message =
+            "a secret cannot be handed to another workflow; give that one an environment variable of its own";
         return failed(result, ToolError::new(Stage::Invoke, message));
     }
     match call(&tool, &arguments, declared, node, means).await {
@@ -112,7 +113,9 @@ fn holds_secret(data: &ToolData, variables: &dyn Variables, arguments: &JsonMap)
     let mut mentioned = Vec::new();
     data.mentions(&mut mentioned);
     let secrets = mentioned.iter().filter_map(|(node, name)| match variables.variable(node, name) {
-        Lookup::Found(segment) if segment.ty == SegmentType::Secret => segment.value.as_str().map(str::to_owned),
+        Lookup::Found(segment) if segment.ty == SegmentType::Secret => {
+            segment.value.as_str().map(str::to_owned)
+        }
         _ => None,
     });
     let secrets: Vec<String> = secrets.filter(|text| !text.is_empty()).collect();

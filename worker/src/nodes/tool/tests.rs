@@ -379,7 +379,16 @@ fn knows(jobs: &FakeJobs, fields: &[(&str, &str)]) {
 async fn a_called_workflow_answers_with_its_outputs_and_its_cost() {
     let jobs = FakeJobs::new();
     let outputs = r#"{"hi":"Ünal","text":"x"}"#;
-    knows(&jobs, &[("status", "succeeded"), ("outputs", outputs), ("tokens", "7"), ("price", "0.5"), ("currency", "EUR")]);
+    knows(
+        &jobs,
+        &[
+            ("status", "succeeded"),
+            ("outputs", outputs),
+            ("tokens", "7"),
+            ("price", "0.5"),
+            ("currency", "EUR"),
+        ],
+    );
     let ran = call_workflow(&jobs, json!({})).await;
     let shown = r#"{"hi": "Ünal", "text": "x"}"#;
     assert_eq!((ran.output("hi"), ran.output("text")), (json!("Ünal"), json!(shown)));
@@ -420,7 +429,8 @@ async fn a_call_is_put_down_with_its_order_and_ordered_once() {
         let done = tokio::time::timeout(Duration::from_millis(200), working).await;
         assert!(done.is_err(), "the job is nobody's then");
         let state = jobs.state();
-        let (kind, parked) = state.batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();
+        let (kind, parked) =
+            state.batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();
         let parked: Json = serde_json::from_str(&parked).unwrap();
         assert_eq!((kind, &parked["call"]["run"]), ("parked", &json!(called_run())));
         let given = json!({"inputs": {"city": "Bergen"}, "files": ["Bergen"]});
