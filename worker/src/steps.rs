@@ -212,6 +212,12 @@ impl Steps {
         std::future::pending().await
     }
 
+    /// Whether this try of a step has called a run.
+    pub(crate) async fn has_called(&self, step: &str, number: u32) -> bool {
+        let run = self.of.run.called_by(&self.of.execution, step, number);
+        self.until_answered(|| self.jobs().called(self.of.run, run)).await != Called::Unknown
+    }
+
     /// The text of a blob of the shard; none when it is gone.
     pub(crate) async fn blob(&self, id: &BlobId) -> Option<String> {
         self.until_answered(|| self.jobs().load_blob(self.of.shard, id)).await
@@ -219,7 +225,7 @@ impl Steps {
 
     fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {
         if possible_duplicate {
-            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "a call may be made twice");
+            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "a try goes on that was begun before; its call may be made twice");
         }
         let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
         Try { number, possible_duplicate, idempotency_key }

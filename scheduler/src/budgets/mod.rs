@@ -111,7 +111,7 @@ impl Budgets {
             loop {
                 let query = ListRuns { status: Some(status), before, limit: PAGE };
                 let runs = self.store.list_runs(&query).await?;
-                let is_full = runs.len() >= PAGE;
+                let (is_full, asked) = (runs.len() >= PAGE, before);
                 for run in runs {
                     let Some(fields) = self.store.run_fields(run).await? else { continue };
                     before =
@@ -123,7 +123,8 @@ impl Budgets {
                         self.end(run, &reason).await?;
                     }
                 }
-                if !is_full {
+                // A page of runs that were all removed meanwhile leads nowhere.
+                if !is_full || before == asked {
                     break;
                 }
             }

@@ -245,7 +245,8 @@ impl<'a> Rounds<'a> {
         };
         let (began, clock) = (now(), Instant::now());
         // A workflow's end was waited for in nobody's hands: that it began was told before.
-        let is_told = the_try.possible_duplicate && self.tools[at].given.kind == ProviderKind::Workflow;
+        let is_workflow = self.tools[at].given.kind == ProviderKind::Workflow;
+        let is_told = is_workflow && self.means.steps.has_called(&step, the_try.number).await;
         if !is_told {
             self.means.steps.tell(vec![(StepEvent::ToolCallStarted, self.told_call(call, &arguments))]);
         }
