@@ -208,3 +208,47 @@ async fn a_large_argument_and_a_large_output_travel_between_the_runs() {
     assert_eq!(ended["status"], "succeeded", "{}", ended["error"]);
     assert_eq!(ended["outputs"]["hi"], format!("dear {long}"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_calls_an_app_and_is_told_of_it_once() {
+    let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
+    let call = json!([{"name": "greet", "arguments": {"name": "Ada"}}]);
+    let model = llm::rules(json!([
+        {"match": {"messages": 2, "has_tools": true}, "reply": "", "usage": usage, "tool_calls": call},
+        {"match": {"messages": 4}, "reply": "Done.", "usage": usage},
+        {"match": {}, "reply": "inner", "usage": usage},
+    ]))
+    .await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    let ask = json!({"type": "llm", "title": "L", "model": {"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}},
+        "prompt_template": [{"role": "user", "text": "{{#start.name#}}"}], "context": {"enabled": false}});
+    register(client, &file("Greeter", &["name"], &[("l", ask)], &[("hi", ["l", "text"])])).await;
+    let constant = |value: Json| json!({"type": "constant", "value": value});
+    let tool = json!({
+        "enabled": true, "type": "workflow", "provider_name": "Greeter", "tool_name": "greet", "settings": {},
+        "parameters": {"name": {"auto": 1, "value": null}}, "extra": {"description": "Greets"},
+    });
+    let agent = json!({
+        "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
+        "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
+        "agent_parameters": {
+            "model": constant(json!({"provider": "openai", "model": "m", "mode": "chat", "completion_params": {}})),
+            "tools": constant(json!([tool])), "instruction": constant(json!("Be brief.")),
+            "query": constant(json!("greet Ada")), "maximum_iterations": constant(json!(5)),
+        },
+    });
+    let text = file("Caller", &["name"], &[("a", agent)], &[("text", ["a", "text"])]);
+    let run = submit(client, &text).await;
+    let ended = client.ended(&run).await;
+    assert_eq!((&ended["status"], &ended["calls_count"]), (&json!("succeeded"), &json!(1)), "{ended:#}");
+    assert!(ended["outputs"]["text"].as_str().unwrap().ends_with("Done."), "{ended:#}");
+    // Two rounds of the agent, and the call of the model in the run that it has called.
+    assert_eq!(ended["total_tokens"], 30, "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    for kind in ["tool_call_started", "workflow_called", "tool_call_completed"] {
+        assert_eq!(told.count(kind, "a"), 1, "{kind}: {told:#?}");
+    }
+    let completed = told.of_kind("tool_call_completed").next().unwrap();
+    assert!(completed.data.to_string().contains("inner"), "{completed:#?}");
+}
