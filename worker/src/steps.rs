@@ -135,7 +135,7 @@ impl Steps {
                 Spender::Model(provider, model) => ((provider, model), None),
                 Spender::Run(run) => (Default::default(), Some(run)),
             };
-            Charge { key: format!("{step}/{number}"), usage, model, run }
+            Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
         });
         let report = Report::Step { started_at: self.hand.started_at, events, charge };
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));

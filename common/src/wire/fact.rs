@@ -138,7 +138,7 @@ pub enum Report {
         /// What it tells.
         events: Vec<(StepEvent, JsonMap)>,
         /// What it cost.
-        charge: Option<Charge>,
+        charge: Option<Box<Charge>>,
     },
     /// It waits for a time to come; nobody holds it any more.
     Parked {

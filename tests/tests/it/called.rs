@@ -23,7 +23,8 @@ pub(super) fn file(
         vec![json!({"id": "start", "data": {"type": "start", "title": "S", "variables": variables}})];
     all.extend(nodes.iter().map(|(id, data)| json!({"id": id, "data": data})));
     all.push(json!({"id": "end", "data": {"type": "end", "title": "E", "outputs": outputs}}));
-    let ids: Vec<String> = all.iter().map(|node| node["id"].as_str().unwrap().to_string()).collect();
+    let ids: Vec<String> =
+        all.iter().map(|node| node["id"].as_str().expect("nodes have ids").to_string()).collect();
     let edges: Vec<Json> = ids.windows(2).map(|two| json!({"source": two[0], "target": two[1]})).collect();
     json!({
         "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": name},
@@ -50,7 +51,7 @@ fn template(text: &str) -> Json {
 async fn register(client: &Client, text: &str) -> String {
     let answer = client.post("/api/v1/apps", &json!({"workflow": text})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
-    answer.body["id"].as_str().unwrap().to_string()
+    answer.body["id"].as_str().expect("an app has an id").to_string()
 }
 
 async fn submit(client: &Client, text: &str) -> String {

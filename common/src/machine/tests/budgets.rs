@@ -30,7 +30,7 @@ fn tokens(max: u64) -> Budget {
 fn charge(play: &mut Play, node: &str, tokens: u64, price: &str) {
     let model = ("p".to_string(), "m".to_string());
     let charge = Some(Charge { key: "llm:1/1".into(), usage: usage(tokens, price), model, run: None });
-    let step = Report::Step { started_at: play.now, events: vec![], charge };
+    let step = Report::Step { started_at: play.now, events: vec![], charge: charge.map(Box::new) };
     let fact = play.fact(&play.job_of(node), 1, &step);
     play.feed(vec![fact]);
 }

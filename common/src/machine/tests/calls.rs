@@ -189,7 +189,7 @@ fn what_a_called_run_cost_is_counted_once_and_noted_under_its_id() {
     let record = json!({"total_tokens": 9, "total_price": "0.5", "currency": "EUR"});
     let usage = Usage::from_record(record.as_object().cloned().unwrap());
     let charge = Charge { key: "call/1".into(), usage, model: Default::default(), run: Some(run) };
-    let step = Report::Step { started_at: play.now, events: vec![], charge: Some(charge) };
+    let step = Report::Step { started_at: play.now, events: vec![], charge: Some(Box::new(charge)) };
     let fact = play.fact(&order, 1, &step);
     play.feed(vec![fact]);
     let (key, entry) = play.kept.ledger.first_key_value().unwrap();

@@ -33,7 +33,11 @@ fn step(play: &Play, key: &str, cost: Option<(u64, &str)>) -> Report {
         run: None,
     });
     let log = JsonMap::from_iter([("label".to_string(), json!(key))]);
-    Report::Step { started_at: play.now, events: vec![(StepEvent::AgentLog, log)], charge }
+    Report::Step {
+        started_at: play.now,
+        events: vec![(StepEvent::AgentLog, log)],
+        charge: charge.map(Box::new),
+    }
 }
 
 fn parked(play: &Play, wait_ms: u64) -> Report {
