@@ -208,6 +208,9 @@ impl Engine {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            caller: None,
+            call_depth: 0,
+            key: None,
             conversation_id: None,
             commands: Vec::new(),
             options: self.job.options.clone(),
@@ -223,6 +226,7 @@ impl Engine {
             blobs,
             created_at: head.created_at,
             schedule: None,
+            called: None,
             has_files: false,
         })
     }

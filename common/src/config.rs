@@ -175,6 +175,8 @@ pub struct SchedulerConfig {
     pub grace_seconds: u64,
     /// How often the shards are looked through for lost jobs, in seconds.
     pub repair_seconds: u64,
+    /// Combinations of provider, model and API key that `/metrics` tells apart; all others are `other`.
+    pub spending_series_max: usize,
 }
 impl Default for SchedulerConfig {
     fn default() -> Self {
@@ -190,6 +192,7 @@ impl Default for SchedulerConfig {
             queue_max: limits::QUEUE_MAX,
             retention_seconds: limits::RETENTION_SECONDS,
             retention_bytes: -1,
+            spending_series_max: limits::SPENDING_SERIES_MAX,
             conversation_retention_seconds: limits::CONVERSATION_SECONDS,
             run_events_max: limits::RUN_EVENTS_MAX,
             request_bytes_max: 15 * 1024 * 1024,
@@ -384,6 +387,10 @@ pub struct RunConfig {
     pub container_rounds_max: u64,
     /// Deepest nesting of workflows that call workflows (Dify: `WORKFLOW_CALL_MAX_DEPTH`).
     pub call_depth_max: u64,
+    /// Tokens that a run may spend on models; 0 for no bound.
+    pub budget_tokens: u64,
+    /// Money that a run may spend on models, `"0.50 EUR"`; empty for no bound.
+    pub budget_price: String,
     /// Largest single value, in bytes.
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
@@ -400,6 +407,8 @@ impl Default for RunConfig {
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
             container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
             call_depth_max: limits::CALL_DEPTH_MAX,
+            budget_tokens: 0,
+            budget_price: String::new(),
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
         }

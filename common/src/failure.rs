@@ -54,11 +54,13 @@ pub enum EngineErrorType {
     QueueTimeout,
     /// An attempt ran longer than its node allows.
     Timeout,
+    /// The run has spent more than it may.
+    BudgetExceeded,
 }
 
 impl EngineErrorType {
     /// Every class, for the pages that explain them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::WorkerLost,
         Self::Engine,
         Self::WorkerPanic,
@@ -66,6 +68,7 @@ impl EngineErrorType {
         Self::BlobMissing,
         Self::QueueTimeout,
         Self::Timeout,
+        Self::BudgetExceeded,
     ];
 
     /// The name that events and records carry.
@@ -78,6 +81,7 @@ impl EngineErrorType {
             Self::BlobMissing => "BlobMissingError",
             Self::QueueTimeout => "QueueTimeoutError",
             Self::Timeout => "TimeoutError",
+            Self::BudgetExceeded => "BudgetExceededError",
         }
     }
 }

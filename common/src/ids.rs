@@ -69,6 +69,17 @@ impl RunId {
         Self::new(now, Uuid::new_v4().as_u128(), shard)
     }
 
+    /// The run that a step of one of this run's executions calls, in its how-manieth try: on this run's shard, and the
+    /// same however often the step is begun.
+    #[must_use]
+    pub fn called_by(&self, execution: &ExecutionId, step: &str, number: u32) -> Self {
+        let name = name_based(&execution.0, format!("call/{step}/{number}").as_bytes());
+        // It is as old as the caller for whoever reads the time in it: no clock may be asked here.
+        let millis = self.0.as_bytes()[..6].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
+        // The last bits of a name-based id would be overwritten by the shard; the bits before them suffice.
+        Self::new(millis, name.as_u128(), self.shard())
+    }
+
     /// The shard the run lives on, read from the id alone.
     pub fn shard(&self) -> ShardId {
         let bytes = self.0.as_bytes();

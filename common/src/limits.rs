@@ -106,6 +106,12 @@ pub const FEEDBACK_CHARS_MAX: usize = 4096;
 pub const HISTORY_TURNS_MAX: usize = 500;
 /// Ended runs younger than this are not removed for want of memory, in seconds: somebody may be about to read the result.
 pub const EVICTION_AGE_SECONDS: u64 = 60;
+/// A job that waits for a called run is told of its end, and looks for itself after this time in any case, in milliseconds.
+pub const CALL_LOOK_MS: u64 = 300_000;
+/// Combinations of provider, model and API key on `/metrics` (`scheduler.spending_series_max`).
+pub const SPENDING_SERIES_MAX: usize = 500;
+/// How long it is kept what a key has spent on a day, in seconds.
+pub const KEY_DAYS_SECONDS: u64 = 92 * 24 * 3600;
 /// How long a journal of steps is kept after its last entry, in seconds: longer than any job can be in hand or parked.
 pub const JOURNAL_SECONDS: u64 = 30 * 24 * 3600;
 /// Longest time that a model rests at a stretch, whatever its provider asks for, and longest wait for a turn at a model, in

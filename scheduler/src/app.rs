@@ -16,10 +16,12 @@ use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::telemetry;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::api::{self, ApiState};
+use crate::budgets::Meter;
 use crate::cache::Graphs;
+use crate::calls::Calls;
 use crate::lease::Lease;
 use crate::pulse::Pulse;
 use crate::repair::Findings;
@@ -86,6 +88,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let lease =
         Arc::new(Lease::new(id.clone(), config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms));
     let key = Some(config.scheduler.secret_key.as_str()).filter(|k| !k.is_empty());
+    let ordered = Arc::new(Notify::new());
     let keeper = ShardKeeper {
         id: id.clone(),
         store: RedisStore::from_config(config)?,
@@ -94,6 +97,8 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         graphs: Arc::new(Graphs::new(key.map(SealingKey::from_passphrase))),
         pulse: pulse.clone(),
         lease: lease.clone(),
+        ordered: ordered.clone(),
+        meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
         findings: Findings::default(),
     };
     let shards_stop = stopped.clone();
@@ -111,6 +116,9 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     );
     // It ends with the process: whatever it is at is done whole or not at all.
     tokio::spawn(schedules.run(stopped.clone()));
+    let calls = Calls::new(state.store.clone(), state.submitter.clone(), ordered);
+    tokio::spawn(calls.run(lease.clone(), stopped.clone()));
+    tokio::spawn(state.submitter.budgets.clone().run(lease.clone(), stopped.clone()));
     let turns = Turns::new(state.store.clone(), state.graphs.clone(), state.config.clone());
     tokio::spawn(turns.run(lease.clone(), stopped.clone()));
     let app = api::router(state);

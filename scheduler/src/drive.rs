@@ -18,9 +18,10 @@ use tidemill_common::store::{
 };
 use tidemill_common::wire;
 use tidemill_common::wire::state::AtRest;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::batch::{self, Batch, Gone, Input};
+use crate::budgets::Meter;
 use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::metrics as names;
 use crate::pulse::Pulse;
@@ -64,6 +65,10 @@ pub struct Drive {
     pub retention: Retention,
     /// Where their files lie.
     pub files: Arc<dyn Files>,
+    /// Counts model calls.
+    pub meter: Arc<Meter>,
+    /// Told when a commit has ordered runs.
+    pub ordered: Arc<Notify>,
 }
 
 /// The doors of the store that a shard's loop goes through.
@@ -419,6 +424,12 @@ impl<'a> Wheel<'a> {
         for write in &commit.writes {
             for (due, _) in &write.timers_set {
                 self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
+            }
+            if let Some(spent) = &write.spent {
+                self.drive.meter.count(spent);
+            }
+            if write.calls.is_some() {
+                self.drive.ordered.notify_one();
             }
             if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
                 metrics::counter!(names::RUNS_ENDED.name, "status" => to.name()).increment(1);

@@ -7,7 +7,9 @@
 pub mod api;
 pub mod app;
 pub mod batch;
+pub mod budgets;
 pub mod cache;
+pub mod calls;
 pub mod drive;
 pub mod lease;
 pub mod metrics;

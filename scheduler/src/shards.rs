@@ -11,8 +11,9 @@ use tidemill_common::crash::{self, Place};
 use tidemill_common::files::Files;
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::{Shards, StoreError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
+use crate::budgets::Meter;
 use crate::cache::Graphs;
 use crate::drive::{Drive, End, ShardStore};
 use crate::lease::Lease;
@@ -42,6 +43,10 @@ pub struct ShardKeeper {
     pub pulse: Arc<Pulse>,
     /// Leases, renewed by a thread of their own.
     pub lease: Arc<Lease>,
+    /// Counts model calls.
+    pub meter: Arc<Meter>,
+    /// Told when a commit has ordered runs.
+    pub ordered: Arc<Notify>,
     /// What is known of lost jobs, from one loop of a shard to the next.
     pub findings: Findings,
 }
@@ -145,6 +150,8 @@ impl ShardKeeper {
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
             found: self.findings.of(shard),
             files: self.files.clone(),
+            ordered: self.ordered.clone(),
+            meter: self.meter.clone(),
             retention: Retention {
                 age: Duration::from_secs(self.config.retention_seconds),
                 bytes: self.config.retention_bytes,

@@ -13,7 +13,7 @@ use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
+    Accepted, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
     KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) catalog_silent: bool,
     /// Results of steps by their fields.
     pub(crate) journal: HashMap<String, String>,
+    /// What is known of called runs.
+    pub(crate) called: HashMap<RunId, Called>,
 }
 
 pub(crate) struct FakeJobs {
@@ -374,6 +376,9 @@ impl Jobs for FakeJobs {
         let known = state.journal.get(&of.field(step)).cloned();
         let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false };
         Ok(known.map_or_else(begin, StepBegin::Known))
+    }
+    async fn called(&self, _: RunId, run: RunId) -> Result<Called, StoreError> {
+        Ok(self.state().called.get(&run).cloned().unwrap_or(Called::Unknown))
     }
     async fn record_step(
         &self,

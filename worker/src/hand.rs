@@ -6,6 +6,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{BlobId, Delivery, RunId};
 use tidemill_common::machine::changes::Record;
+use tidemill_common::machine::fact::Call;
 use tidemill_common::store::{Completion, Dead};
 use tidemill_common::value::Selector;
 use tidemill_common::wire::fact::{JobName, Report};
@@ -61,18 +62,28 @@ impl Hand {
 
     /// Puts the job down until its time has come; nobody holds it then.
     pub(crate) fn park(&self, wait_ms: u64, reason: String) {
-        let report = Report::Parked { started_at: self.started_at, wait_ms, reason };
+        self.put_down(wait_ms, reason, None, Vec::new());
+    }
+
+    /// Puts the job down until a run that it calls is over. `blobs` are those that the call refers to; they are stored.
+    pub(crate) fn park_for(&self, call: Call, wait_ms: u64, blobs: Vec<(BlobId, String)>) {
+        let reason = format!("run {} of {}", call.run, call.app);
+        self.put_down(wait_ms, reason, Some(Box::new(call)), blobs);
+    }
+
+    fn put_down(&self, wait_ms: u64, reason: String, call: Option<Box<Call>>, blobs: Vec<(BlobId, String)>) {
+        let report = Report::Parked { started_at: self.started_at, wait_ms, reason, call };
         let completion = Completion {
             entry: self.place.entry,
             number: self.number,
             run: self.run,
             kind: report.kind(),
             body: report.to_json(&self.name),
-            blobs: Vec::new(),
+            blobs: blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect(),
             dead: None,
         };
         self.core.held.ended(&self.place);
-        let finished = Finished { queue: self.place.queue.clone(), completion, blobs: Vec::new() };
+        let finished = Finished { queue: self.place.queue.clone(), completion, blobs };
         self.core.lanes.of(self.place.shard).hand_in(finished);
         self.core.held.stop(&self.place, self.number);
     }

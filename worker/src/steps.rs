@@ -4,22 +4,29 @@
 //! A job without steps pays nothing for this. A job that was taken away meanwhile learns it at its next step and ends
 //! there: none of these calls return then, the job's task is stopped.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 use tidemill_common::crash::{self, Place};
-use tidemill_common::ids::ExecutionId;
+use tidemill_common::ids::{BlobId, ExecutionId, RunId};
+use tidemill_common::limits::{self, CALL_LOOK_MS};
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::machine::fact::Charge;
+use tidemill_common::machine::fact::{Call, Charge};
+use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::Usage;
-use tidemill_common::store::{Jobs, JournalOf, StepBegin, StepKept, StoreError};
-use tidemill_common::value::JsonMap;
+use tidemill_common::store::{Called, Jobs, JournalOf, StepBegin, StepKept, StoreError};
+use tidemill_common::value::{BlobRef, JsonMap, Segment, Stored, blob_text};
 use tidemill_common::wire::fact::Report;
 
 use crate::backoff::Backoff;
 use crate::hand::Hand;
 use crate::metrics;
 use crate::providers::Pace;
+use crate::spill;
+
+/// What a called run is given lies apart from this size on, in bytes of JSON.
+const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
 
 /// How often the journal is asked that answers with nonsense.
 const NONSENSE_MAX: u32 = 3;
@@ -49,8 +56,26 @@ pub struct Try {
 pub struct Told {
     /// Events, in order.
     pub events: Vec<(StepEvent, JsonMap)>,
-    /// What it cost, and which model was asked: the provider as the workflow names it, the model's name.
-    pub charge: Option<(Usage, (String, String))>,
+    /// What it cost, and who spent it.
+    pub charge: Option<(Usage, Spender)>,
+}
+
+/// Who spent what a step cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spender {
+    /// A model: the provider as the workflow names it, the model's name.
+    Model(String, String),
+    /// A run that was called.
+    Run(RunId),
+}
+
+/// What came of a run that was called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallEnd {
+    /// It could not be made, for this reason.
+    Refused(String),
+    /// It is over: the fields of its hash.
+    Ended(HashMap<String, String>),
 }
 
 /// The steps of one job. A node is given this with its attempt.
@@ -105,7 +130,13 @@ impl Steps {
     /// `number` is that of the try that succeeded.
     pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
         let Told { events, charge } = told;
-        let charge = charge.map(|(usage, model)| Charge { key: format!("{step}/{number}"), usage, model });
+        let charge = charge.map(|(usage, by)| {
+            let (model, run) = match by {
+                Spender::Model(provider, model) => ((provider, model), None),
+                Spender::Run(run) => (Default::default(), Some(run)),
+            };
+            Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
+        });
         let report = Report::Step { started_at: self.hand.started_at, events, charge };
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = result.to_string();
@@ -143,9 +174,58 @@ impl Steps {
         std::future::pending().await
     }
 
+    /// What came of the run that this try of a step calls. The first time it is ordered, and while it is not over the job is
+    /// put down, to be handed out again when it is: this does not return then.
+    ///
+    /// # Errors
+    /// What is given cannot be stored.
+    pub async fn call(
+        &self,
+        step: &str,
+        number: u32,
+        app: &str,
+        given: Json,
+    ) -> Result<(RunId, CallEnd), String> {
+        let run = self.of.run.called_by(&self.of.execution, step, number);
+        let known = self.until_answered(|| self.jobs().called(self.of.run, run)).await;
+        let (given, blobs) = match known {
+            Called::Refused(reason) => return Ok((run, CallEnd::Refused(reason))),
+            Called::Ended(fields) => return Ok((run, CallEnd::Ended(fields))),
+            Called::Gone => {
+                let reason = format!(
+                    "the called run {run} was removed before its result was read (scheduler.retention_seconds)"
+                );
+                return Ok((run, CallEnd::Refused(reason)));
+            }
+            Called::Waits => (None, Vec::new()),
+            Called::Unknown => {
+                let (given, blobs) = set_apart(given);
+                let stored = spill::store(self.jobs(), self.of.shard, &blobs).await;
+                stored.map_err(|error| format!("what the workflow is given cannot be stored: {error}"))?;
+                (Some(given), blobs)
+            }
+        };
+        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, called = %run, app, "waits for a called run");
+        metrics::PARKED.count();
+        let call = Call { run, app: app.to_owned(), given };
+        self.hand.park_for(call, CALL_LOOK_MS, blobs);
+        std::future::pending().await
+    }
+
+    /// Whether this try of a step has called a run.
+    pub(crate) async fn has_called(&self, step: &str, number: u32) -> bool {
+        let run = self.of.run.called_by(&self.of.execution, step, number);
+        self.until_answered(|| self.jobs().called(self.of.run, run)).await != Called::Unknown
+    }
+
+    /// The text of a blob of the shard; none when it is gone.
+    pub(crate) async fn blob(&self, id: &BlobId) -> Option<String> {
+        self.until_answered(|| self.jobs().load_blob(self.of.shard, id)).await
+    }
+
     fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {
         if possible_duplicate {
-            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "a call may be made twice");
+            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "a try goes on that was begun before; its call may be made twice");
         }
         let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
         Try { number, possible_duplicate, idempotency_key }
@@ -188,6 +268,17 @@ impl Steps {
         self.hand.core.held.lose(&self.hand.place, self.hand.number);
         std::future::pending().await
     }
+}
+
+/// What a run is given, as an order carries it, and the blob that it refers to when it is large.
+fn set_apart(given: Json) -> (Stored, Vec<(BlobId, String)>) {
+    let segment = Segment::infer(given);
+    if json_size(&segment.value) <= GIVEN_INLINE_BYTES_MAX {
+        return (Stored::Inline(segment), Vec::new());
+    }
+    let (id, text) = (BlobId::generate(), blob_text(&segment.value));
+    let blob = BlobRef::to(id.clone(), &segment, &text);
+    (Stored::Blob(blob), vec![(id, text)])
 }
 
 #[async_trait::async_trait]

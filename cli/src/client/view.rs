@@ -27,6 +27,30 @@ pub(crate) struct RunView {
     pub(crate) exceptions_count: Option<u64>,
     pub(crate) nodes: Vec<NodeView>,
     pub(crate) pauses: Vec<PauseView>,
+    pub(crate) caller: Option<CallView>,
+    pub(crate) calls: Vec<CallView>,
+    pub(crate) calls_count: u64,
+}
+
+/// The other run of a call: the one that calls, or one that is called.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CallView {
+    pub(crate) run: String,
+    pub(crate) node: String,
+    pub(crate) frame: Option<String>,
+    pub(crate) app: Option<String>,
+    pub(crate) error: Option<String>,
+}
+
+impl CallView {
+    /// The node that calls, and where it lies.
+    pub(crate) fn place(&self) -> String {
+        match self.frame.as_deref() {
+            None | Some("") => self.node.clone(),
+            Some(frame) => format!("{frame}/{}", self.node),
+        }
+    }
 }
 
 /// A node of a run.

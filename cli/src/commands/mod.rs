@@ -12,6 +12,7 @@ mod doctor;
 mod export;
 mod import;
 mod knowledge;
+mod keys;
 mod mock_llm;
 mod pairs;
 mod profiles;
@@ -79,6 +80,8 @@ enum Verb {
     Import(import::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
+    /// List what API keys have spent on models
+    Keys(keys::Arguments),
     /// List what begins runs: webhooks and schedules
     Triggers(triggers::Arguments),
     /// Keep, list and test providers: where models are, and with which key
@@ -135,6 +138,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,
         Verb::Apps(arguments) => apps::perform(&arguments, console).await,
+        Verb::Keys(arguments) => keys::perform(&arguments, console).await,
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
         Verb::Providers(arguments) => providers::perform(&arguments, console).await,
         Verb::Profiles(arguments) => profiles::perform(&arguments, console).await,

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value as Json;
 
 use crate::client::Client;
-use crate::client::view::{NodeView, PauseView, RunView};
+use crate::client::view::{CallView, NodeView, PauseView, RunView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::form;
@@ -60,6 +60,10 @@ fn render(run: &Json) -> String {
         ("app", named(&run.app)),
         ("version", named(&run.version)),
         ("user", named(&run.user)),
+        (
+            "called by",
+            run.caller.as_ref().map(|by| format!("{} of run {}", by.place(), by.run)).unwrap_or_default(),
+        ),
         ("created", run.created_at.map(text::moment).unwrap_or_default()),
         ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
         ("steps", number(run.total_steps)),
@@ -75,6 +79,20 @@ fn render(run: &Json) -> String {
             &["NODE", "TYPE", "TITLE", "STATUS", "TRY", "TIME", "JOB", "ERROR"],
             &rows,
         ));
+    }
+    if !run.calls.is_empty() {
+        let named = |value: &Option<String>| value.clone().unwrap_or_default();
+        let row =
+            |call: &CallView| vec![call.place(), named(&call.app), call.run.clone(), named(&call.error)];
+        shown.push('\n');
+        shown.push_str(&table::render(
+            &["CALLS", "APP", "RUN", "ERROR"],
+            &run.calls.iter().map(row).collect::<Vec<_>>(),
+        ));
+        let more = run.calls_count.saturating_sub(run.calls.len() as u64);
+        if more > 0 {
+            shown.push_str(&format!("and {more} more\n"));
+        }
     }
     if !run.pauses.is_empty() {
         let rows: Vec<_> = run.pauses.iter().map(pause_row).collect();
@@ -196,6 +214,27 @@ q      3               answered  -                        -      no
 tidemill answer r1 p --action yes --input note=…
 ";
         assert_eq!(render(&run), expected);
+    }
+
+    #[test]
+    fn a_call_is_shown_from_both_its_ends() {
+        let caller = json!({"id": "r1", "status": "running", "calls_count": 3, "calls": [
+            {"run": "r2", "app": "greeter", "node": "t", "frame": "", "error": null},
+            {"run": "r3", "app": "x", "node": "t", "frame": "it#1", "error": "app not found"},
+        ]});
+        let expected = "\
+run     r1
+status  running
+
+CALLS   APP      RUN  ERROR
+t       greeter  r2   -
+it#1/t  x        r3   app not found
+and 1 more
+";
+        assert_eq!(render(&caller), expected);
+        let called =
+            json!({"id": "r2", "status": "failed", "caller": {"run": "r1", "node": "t", "frame": "it#1"}});
+        assert_eq!(render(&called), "run        r2\nstatus     failed\ncalled by  it#1/t of run r1\n");
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::graph::{EdgeIx, NodeIx};
-use crate::ids::{BlobId, EntryId, ExecutionId, FramePath};
+use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::nodes::{PauseRequest, Phase, Usage};
 use crate::value::{JsonMap, Selector, Stored};
 
+use super::body::Price;
 use super::fact::{NamedValues, Timer};
 use super::pause::Pause;
 use super::run::RunStatus;
@@ -103,6 +104,8 @@ pub enum EventKind {
     GraphRunStarted {
         /// It went on.
         resumed: bool,
+        /// The run that called it, when it begins.
+        caller: Option<RunId>,
     },
     /// The run waits; nothing of it is under way.
     GraphRunPaused {
@@ -272,17 +275,20 @@ pub enum StepEvent {
     ReasoningChunk,
     /// The passages that a model was given (Dify).
     RetrieverResource,
+    /// A workflow is called.
+    WorkflowCalled,
 }
 
 impl StepEvent {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::AgentLog,
         Self::ToolCallStarted,
         Self::ToolCallCompleted,
         Self::ToolCallFailed,
         Self::ReasoningChunk,
         Self::RetrieverResource,
+        Self::WorkflowCalled,
     ];
     /// The type of the event that it becomes.
     pub const fn name(self) -> &'static str {
@@ -293,6 +299,7 @@ impl StepEvent {
             Self::ToolCallFailed => "tool_call_failed",
             Self::ReasoningChunk => "node_run_reasoning_chunk",
             Self::RetrieverResource => "node_run_retriever_resource",
+            Self::WorkflowCalled => "workflow_called",
         }
     }
     /// The one of a name.
@@ -337,6 +344,49 @@ pub struct JobOrder {
     pub streams: bool,
     /// Of a container: the part of it that is to be evaluated.
     pub phase: Option<Phase>,
+}
+
+/// A model call that was paid for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spending {
+    /// When it was counted.
+    pub at: Timestamp,
+    /// The provider as the workflow names it.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// Tokens in.
+    pub prompt_tokens: u64,
+    /// Tokens out.
+    pub completion_tokens: u64,
+    /// All tokens.
+    pub total_tokens: u64,
+    /// Its price, when one is known.
+    pub price: Option<Price>,
+}
+
+/// A run to call: ordered by a node, made by whoever has the apps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallOrder {
+    /// The run that is to be made.
+    pub run: RunId,
+    /// The app, by its id or its name.
+    pub app: String,
+    /// The frame of the node that calls.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeIx,
+    /// What it is given.
+    pub given: Stored,
+}
+
+/// What a step orders of the runs that this one calls.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Calls {
+    /// Runs to be made.
+    pub ordered: Vec<CallOrder>,
+    /// Runs that nobody waits for any more: they are stopped, or never made.
+    pub dropped: Vec<RunId>,
 }
 
 /// A job that nobody is to run, or go on running.
@@ -399,6 +449,8 @@ pub struct Changes {
     pub control: bool,
     /// What model calls cost: fields of the ledger.
     pub ledger: Vec<(String, String)>,
+    /// The model calls among those: what called runs have spent is counted with them.
+    pub spent: Vec<Spending>,
     /// Conversation variables that were written: to be kept beyond the run.
     pub conversation: BTreeMap<String, Stored>,
     /// Streams that moved.
@@ -417,6 +469,8 @@ pub struct Changes {
     pub cancelled: Vec<CancelledJob>,
     /// Timers.
     pub timers: Vec<TimerChange>,
+    /// Runs to call, or to stop; nothing for nearly all runs.
+    pub calls: Option<Box<Calls>>,
     /// Large values to store: name, type's JSON text.
     pub blobs: Vec<(BlobId, String)>,
     /// Something is ready that this step did not reach: a `continue` fact is due.
@@ -446,6 +500,7 @@ impl Changes {
             && self.jobs.is_empty()
             && self.cancelled.is_empty()
             && self.timers.is_empty()
+            && self.calls.is_none()
             && self.blobs.is_empty()
             && !self.go_on
     }
@@ -467,6 +522,7 @@ impl Changes {
         self.pauses.extend(later.pauses);
         self.control |= later.control;
         self.ledger.extend(later.ledger);
+        self.spent.extend(later.spent);
         self.conversation.extend(later.conversation);
         self.streams.extend(later.streams);
         self.response |= later.response;
@@ -479,6 +535,11 @@ impl Changes {
         self.jobs.extend(later.jobs);
         self.cancelled.extend(later.cancelled);
         self.timers.extend(later.timers);
+        if let Some(later) = later.calls {
+            let calls = self.calls.get_or_insert_default();
+            calls.ordered.extend(later.ordered);
+            calls.dropped.extend(later.dropped);
+        }
         self.blobs.extend(later.blobs);
         self.go_on |= later.go_on;
     }

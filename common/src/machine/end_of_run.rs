@@ -7,7 +7,7 @@ use super::changes::{EventKind, Output, TimerChange};
 use super::fact::Timer;
 use super::pause::{self, PauseStatus};
 use super::run::{NodeStatus, Responder, RunState, RunStatus};
-use super::{FramePath, Step, timeouts};
+use super::{FramePath, Step, calls, timeouts};
 use crate::graph::NodeIx;
 use crate::value::Stored;
 
@@ -41,6 +41,16 @@ pub(super) fn check(cx: &mut Step<'_>) {
 
 /// Nothing is under way any more, and somebody must do something before it can go on.
 fn pause(cx: &mut Step<'_>) {
+    if let Some(pause) = cx.run.pauses.values().next()
+        && cx.run.head.caller.is_some()
+    {
+        // The node that called it is a tool's, and a tool answers.
+        let node = cx.run.graph.node(pause.node).id.clone();
+        let error = format!(
+            "node {node} waits for an answer, and a workflow that is called as a tool cannot wait for one"
+        );
+        return fail(cx, &error);
+    }
     cx.close_entry();
     cx.out.status_from.get_or_insert(cx.run.status);
     cx.run.status = RunStatus::Paused;
@@ -69,7 +79,7 @@ pub(super) fn go_on(cx: &mut Step<'_>) {
     cx.run.control.steps_before = cx.run.steps();
     cx.out.control = true;
     set_deadline(cx);
-    cx.tell(EventKind::GraphRunStarted { resumed: true });
+    cx.tell(EventKind::GraphRunStarted { resumed: true, caller: None });
     cx.close_entry();
 }
 
@@ -84,14 +94,19 @@ pub(super) fn fail(cx: &mut Step<'_>, error: &str) {
     cx.close_entry();
 }
 
-/// Fails the run because the engine met a defect in one of its steps.
-pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
+/// As [`fail`], also of a run that has not begun.
+pub(super) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
         cx.run.started_at = Some(cx.at.now);
-        cx.tell(EventKind::GraphRunStarted { resumed: false });
+        cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
-    fail(cx, &format!("{}: {reason}", crate::failure::EngineErrorType::Engine));
+    fail(cx, error);
+}
+
+/// Fails the run because the engine met a defect in one of its steps.
+pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
+    fail_anywhere(cx, &format!("{}: {reason}", crate::failure::EngineErrorType::Engine));
 }
 
 /// Stops the run at once; what still runs is taken back.
@@ -102,7 +117,7 @@ pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
         cx.run.started_at = Some(cx.at.now);
-        cx.tell(EventKind::GraphRunStarted { resumed: false });
+        cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
@@ -178,6 +193,7 @@ fn take_back_all(cx: &mut Step<'_>) {
         let (was, attempt, due) = (state.status, state.attempt, state.attempt_due());
         timeouts::take_back(cx, &frame, node);
         timeouts::over(cx, &frame, node, attempt);
+        calls::over(cx, &frame, node);
         let now = cx.at.now;
         cx.update(&frame, node, |state| {
             state.status = NodeStatus::Stopped;

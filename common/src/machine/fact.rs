@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
-use crate::ids::{Delivery, EntryId, FramePath};
+use crate::ids::{Delivery, EntryId, FramePath, RunId};
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::changes::{Record, StepEvent};
@@ -46,6 +46,10 @@ pub enum Fact {
     Update(UpdateVariables),
     /// Somebody has answered what a node waits for.
     Answer(Answer),
+    /// Whoever pays for the run has spent too much: it ends, for this reason.
+    OverBudget(Arc<str>),
+    /// A run that this one has called is over, or will never be.
+    CallEnded(CallEnded),
     /// The run goes on where another one stood when it was exported.
     Import(Box<RunState>),
 }
@@ -111,6 +115,8 @@ pub struct Charge {
     pub usage: Usage,
     /// The provider as the workflow names it, and the model.
     pub model: (String, String),
+    /// The run that spent it, when that was called: its own ledger has its model calls one by one.
+    pub run: Option<RunId>,
 }
 
 /// See [`Fact::JobParked`]. It keeps execution, attempt and journal, and is handed out again when its time has come.
@@ -124,6 +130,30 @@ pub struct JobParked {
     pub wait_ms: u64,
     /// What for, in words for people.
     pub reason: String,
+    /// The run whose end it waits for, if it is one.
+    pub call: Option<Box<Call>>,
+}
+
+/// A workflow that a node calls: the run that is to be made, or that was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The run; its id follows from the step and its try ([`crate::ids::RunId::called_by`]).
+    pub run: RunId,
+    /// The app, by its id or its name.
+    pub app: String,
+    /// What the run is given: an object with `inputs` and perhaps `files`. None when the worker has seen that it is ordered.
+    pub given: Option<Stored>,
+}
+
+/// See [`Fact::CallEnded`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallEnded {
+    /// The frame of the node that waits for it.
+    pub frame: FramePath,
+    /// That node.
+    pub node: NodeIx,
+    /// The run that was called.
+    pub run: RunId,
 }
 
 /// See [`Fact::JobSucceeded`] and [`Fact::JobFailed`].

@@ -4,36 +4,56 @@
 use serde_json::json;
 
 use super::Step;
-use super::changes::Record;
+use super::body::Spent;
+use super::changes::{Record, Spending};
 use crate::graph::NodeIx;
-use crate::ids::FramePath;
-use crate::nodes::Usage;
+use crate::ids::{FramePath, RunId};
+use crate::nodes::{NodeKind, Usage};
 use crate::value::Stored;
 
 /// The step of a node whose one call is the node itself.
 const CALL: &str = "call";
 
+/// Who spent it.
+#[derive(Clone, Copy)]
+pub(super) enum By<'a> {
+    /// A model, by its provider and its name.
+    Model(&'a str, &'a str),
+    /// A run that was called: its own ledger says how.
+    Run(RunId),
+    /// Whatever a tool had done.
+    Others,
+}
+
 /// Notes a call: `key` is the step and its try, `llm:2/1`.
-pub(super) fn note(
-    cx: &mut Step<'_>,
-    frame: &FramePath,
-    node: NodeIx,
-    key: &str,
-    usage: &Usage,
-    (provider, model): (&str, &str),
-) {
+pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str, usage: &Usage, by: By<'_>) {
     let execution = cx.execution(frame, node);
-    let entry = json!({
+    let mut entry = json!({
         "at": cx.at.now.micros(),
         "node": cx.run.graph.node(node).id.as_str(),
-        "provider": provider,
-        "model": model,
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.total_tokens,
         "total_price": usage.total_price,
         "currency": usage.currency,
     });
+    match by {
+        By::Model(provider, model) => {
+            entry["provider"] = provider.into();
+            entry["model"] = model.into();
+            cx.out.spent.push(Spending {
+                at: cx.at.now,
+                provider: provider.into(),
+                model: model.into(),
+                prompt_tokens: usage.prompt_tokens,
+                completion_tokens: usage.completion_tokens,
+                total_tokens: usage.total_tokens,
+                price: Spent::of(Some(usage)).price,
+            });
+        }
+        By::Run(run) => entry["run"] = json!(run),
+        By::Others => {}
+    }
     cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
 }
 
@@ -50,5 +70,8 @@ pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, r
         }
     };
     let (provider, model) = (text("model_provider"), text("model_name"));
-    note(cx, frame, node, &key, usage, (&provider, &model));
+    // A tool asks no model by itself.
+    let is_tool = cx.run.graph.node(node).kind == NodeKind::Tool;
+    let by = if is_tool { By::Others } else { By::Model(&provider, &model) };
+    note(cx, frame, node, &key, usage, by);
 }

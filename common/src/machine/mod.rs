@@ -5,6 +5,7 @@
 
 pub mod body;
 pub mod breakpoint;
+pub mod budget;
 pub mod changes;
 pub mod compat;
 pub mod control;
@@ -17,6 +18,7 @@ pub mod run;
 
 mod backoff;
 mod breakpoints;
+mod calls;
 mod containers;
 mod drive;
 mod edges;
@@ -94,6 +96,8 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::Resume => on_resume::step(&mut cx),
         Fact::Update(it) => on_update::step(&mut cx, it),
         Fact::Answer(it) => on_answer::step(&mut cx, &it),
+        Fact::OverBudget(reason) => budget::exceeded(&mut cx, &reason),
+        Fact::CallEnded(it) => calls::ended(&mut cx, &it),
         Fact::Import(it) => on_import::step(&mut cx, *it),
     }
     cx.close_entry();

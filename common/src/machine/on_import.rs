@@ -21,7 +21,7 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
         return on_start::step(cx, other.head);
     }
     take(cx, other);
-    cx.tell(EventKind::GraphRunStarted { resumed: true });
+    cx.tell(EventKind::GraphRunStarted { resumed: true, caller: None });
     cx.close_entry();
     write_all(cx);
     for (frame, node) in nodes(cx.run, |node| node.status.has_job() || node.status == NodeStatus::Retrying) {
@@ -112,6 +112,8 @@ fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     cx.update(frame, node, |state| {
         state.job = None;
         state.parked = None;
+        // What that one has called is its own; this one calls anew.
+        state.call = None;
         state.charged = Spent::default();
         state.delivery = 0;
         if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {

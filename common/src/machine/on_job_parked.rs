@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::changes::TimerChange;
 use super::fact::{JobParked, Timer};
 use super::run::NodeStatus;
-use super::{Step, drive, on_job_started, timeouts};
+use super::{Step, calls, drive, on_job_started, timeouts};
 use crate::ids::Delivery;
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
@@ -22,8 +22,12 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
         // As behind a hand-back: the next handing-out is newer than this one, and counts no more than it.
         state.delivery = it.job.holder.number.saturating_add(Delivery::HAND_BACK - 1);
     });
-    let due = cx.at.now.plus(Duration::from_millis(it.wait_ms));
-    cx.out.timers.push(TimerChange::Set(due, Timer::Retry { frame, node, attempt }));
+    if it.call.is_none_or(|call| calls::wait(cx, &frame, node, *call)) {
+        let due = cx.at.now.plus(Duration::from_millis(it.wait_ms));
+        cx.out.timers.push(TimerChange::Set(due, Timer::Retry { frame, node, attempt }));
+    } else {
+        drive::make_ready(cx, &frame, node);
+    }
     // Another node of this run may have waited for its turn.
     drive::drive(cx);
 }

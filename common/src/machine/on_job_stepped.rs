@@ -4,12 +4,20 @@
 use super::body::Spent;
 use super::changes::{EventKind, StepEvent};
 use super::fact::{Charge, JobRef, JobStepped};
-use super::{Step, ledger, on_job_started, response};
+use super::{Step, budget, ledger, on_job_started, response};
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     if let Some(charge) = &it.charge {
         count(cx, &it.job, charge);
     }
+    let is_charged = it.charge.is_some();
+    tell(cx, it);
+    if is_charged {
+        budget::check(cx);
+    }
+}
+
+fn tell(cx: &mut Step<'_>, it: JobStepped) {
     if !on_job_started::is_current(cx, &it.job) {
         return;
     }
@@ -35,5 +43,6 @@ fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
         node.charged = node.charged.plus(&spent);
     });
     let (provider, model) = &charge.model;
-    ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, (provider, model));
+    let by = charge.run.map_or(ledger::By::Model(provider, model), ledger::By::Run);
+    ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, by);
 }

@@ -18,7 +18,8 @@ pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
     cx.run.started_at = Some(cx.at.now);
     let deadline = cx.at.now.plus(Duration::from_secs(cx.run.head.options.seconds_max));
     cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
-    cx.tell(EventKind::GraphRunStarted { resumed: false });
+    let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);
+    cx.tell(EventKind::GraphRunStarted { resumed: false, caller });
     // Fixed text that nothing stands before is shown before the first node runs, as on Dify.
     response::open(cx);
     cx.close_entry();

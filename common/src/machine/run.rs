@@ -13,6 +13,7 @@ use crate::value::Stored;
 
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
 use super::breakpoint::Breakpoint;
+use super::budget::Budget;
 use super::compat::{ConversationWrites, NestedAnswers};
 use super::control::Control;
 use super::fact::NamedValues;
@@ -199,10 +200,21 @@ pub struct NodeState {
     pub charged: Spent,
     /// What its job waits for in nobody's hands, while it does.
     pub parked: Option<Arc<str>>,
+    /// The run that its present attempt has called.
+    pub call: Option<Box<OpenCall>>,
     /// Of a container: how far its frames are, while any are open or to come.
     pub body: Option<Box<BodyState>>,
     /// Of a container: what happened in those of its frames that are closed.
     pub inside: Tally,
+}
+
+/// A run that a node has called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenCall {
+    /// Which.
+    pub run: RunId,
+    /// It is over, and the node's job is to read what came of it.
+    pub ended: bool,
 }
 
 impl NodeState {
@@ -343,6 +355,8 @@ pub struct RunOptions {
     pub container_rounds_max: u64,
     /// Longest time that forms of this run may wait, in seconds; 0 for no bound (`human_input_timeout_s`).
     pub human_input_timeout_s: u64,
+    /// What it may spend on models (`budget_tokens`, `budget_price`).
+    pub budget: Option<Box<Budget>>,
 }
 
 impl Default for RunOptions {
@@ -359,6 +373,7 @@ impl Default for RunOptions {
             loop_next_after_last: false,
             container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
+            budget: None,
         }
     }
 }
@@ -386,12 +401,29 @@ pub struct RunHead {
     pub leaves_turn: bool,
     /// The conversation it belongs to, if any: its conversation variables are stored there.
     pub conversation_id: Option<String>,
+    /// The node of another run that has called it, if one has.
+    pub caller: Option<Box<Caller>>,
+    /// How many workflows deep it is called by others.
+    pub call_depth: u64,
+    /// The API key that pays for it, by its id; a called run has its caller's.
+    pub key: Option<String>,
     /// Commands that wait for a node.
     pub commands: Vec<Breakpoint>,
     /// Its options.
     pub options: RunOptions,
     /// When it was submitted.
     pub created_at: Timestamp,
+}
+
+/// Who has called a run and waits for its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The run, on the same shard.
+    pub run: RunId,
+    /// The frame of the node.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeId,
 }
 
 /// A run.
@@ -515,6 +547,11 @@ impl RunState {
     /// Tokens of all model calls so far.
     pub fn tokens(&self) -> u64 {
         self.sums.tokens
+    }
+
+    /// What its model calls have cost so far.
+    pub fn spent(&self) -> Spent {
+        self.frames.get(&FramePath::root()).map(|root| root.tally().spent).unwrap_or_default()
     }
 
     /// Jobs that are queued or with a worker.

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
-use super::{Step, breakpoints, containers, edges, end_of_run, ledger, response, retry, timeouts, variables};
+use super::{
+    Step, breakpoints, budget, calls, containers, edges, end_of_run, ledger, response, retry, timeouts,
+    variables,
+};
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;
@@ -41,6 +44,7 @@ pub(super) fn succeeded(
 
 /// What comes when all of an end is told: commands that waited for it, and the frame, if this was the last in it.
 fn after(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    budget::check(cx);
     if !cx.run.status.is_over() {
         breakpoints::ended(cx, node);
     }
@@ -78,6 +82,7 @@ pub(super) fn failed(
         _ if retry::is_due(cx, frame, node, &record.error_type) => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
             retry::again(cx, frame, node, &end);
+            budget::check(cx);
             return;
         }
         None => {
@@ -137,6 +142,7 @@ fn close(
     let about = cx.about(frame, node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     timeouts::over(cx, frame, node, attempt);
+    calls::over(cx, frame, node);
     ledger::note_attempt(cx, frame, node, &record);
     let mut started_at = finished_at;
     let is_container = cx.run.graph.node(node).kind.spec().execution == ExecutionType::Container;

@@ -5,6 +5,7 @@
 //! simulation. Both pass [`contract`]. Each method says what holds when it returns.
 
 mod catalog;
+mod call;
 #[cfg(feature = "runtime")]
 pub mod contract;
 mod conversation;
@@ -17,6 +18,7 @@ mod limit;
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod redis;
+mod spent;
 mod step;
 mod trigger;
 
@@ -32,10 +34,12 @@ pub use conversation::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
     ListConversations, ListedConversation, Rated, Rating, Settling,
 };
+pub use call::{Called, Refusal, WaitingCall};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
+pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
@@ -144,6 +148,8 @@ pub struct NewRun {
     pub created_at: Timestamp,
     /// The time of a schedule that it belongs to; its shard is the schedule's.
     pub schedule: Option<FromSchedule>,
+    /// The order that it is made of, when another run calls it.
+    pub called: Option<WaitingCall>,
     /// Files were kept for it already: whoever removes it finds them.
     pub has_files: bool,
 }
@@ -155,7 +161,7 @@ pub enum Created {
     Created,
     /// It was there before: the same submission, repeated.
     Exists,
-    /// The time of its schedule was dealt with by another; nothing was done.
+    /// The time of its schedule was dealt with by another, or nobody wants the called run any more; nothing was done.
     Passed,
     /// The shard's inbox is over its bound; nothing was done.
     Busy,
@@ -352,6 +358,14 @@ pub trait Runs: Send + Sync {
         id: &str,
         messages: &[String],
     ) -> Result<Vec<Option<String>>, StoreError>;
+    /// Called runs of these shards that are to be made, some of each, the oldest order first.
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError>;
+    /// The order of a called run, JSON; none when it was never ordered.
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError>;
+    /// Some of the runs that a run has called, each with its order, and how many there are.
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError>;
+    /// Gives up an order that waits, and tells its caller; false when it waits no more.
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError>;
     /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
     /// At most `count` entries of a run's events behind an entry, oldest first.
@@ -401,6 +415,14 @@ pub trait Runs: Send + Sync {
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError>;
     /// The app that a key opens.
     async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError>;
+    /// The keys that were given out: id and app.
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError>;
+    /// What a key has spent, over all shards; on one day (UTC, `2026-01-31`) when that is asked.
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError>;
+    /// The budgets of keys: id, and JSON.
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError>;
+    /// Gives a key a budget, or takes it away.
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError>;
     /// Ids of all apps.
     async fn apps(&self) -> Result<Vec<String>, StoreError>;
     /// All providers and profiles that are kept.
@@ -746,6 +768,8 @@ pub trait Jobs: Send + Sync {
         result: &str,
         fact: (&'static str, &str),
     ) -> Result<StepKept, StoreError>;
+    /// What is known of a run that this one may have called.
+    async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError>;
     /// Gives a call to a model its turn, in all of its buckets or in none. May be repeated.
     async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError>;
     /// Tells what came of a call that had its turn; answers how often it was refused so far, this time included.

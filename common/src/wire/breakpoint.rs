@@ -151,6 +151,9 @@ mod tests {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            caller: None,
+            call_depth: 0,
+            key: None,
             conversation_id: Some("c".into()),
             commands: vec![Breakpoint { after: "s".into(), command: stop }],
             options: RunOptions {
@@ -159,6 +162,7 @@ mod tests {
                 iteration_failures_count: false,
                 loop_next_after_last: true,
                 human_input_timeout_s: 0,
+                budget: None,
                 ..RunOptions::default()
             },
             created_at: Timestamp::from_micros(7),

@@ -5,21 +5,22 @@ use serde_json::Value as Json;
 
 use super::WireError;
 use super::event;
+use super::fact;
 use super::job;
 use super::open;
 use super::state::AtRest;
 use super::state::{
-    RESPONSE_FIELD, container_field, held_json, node_field, node_json, response_json, stream_field,
-    stream_json, variable_field, variable_json,
+    RESPONSE_FIELD, container_field, held_json, node_field, node_json, read_caller, response_json,
+    stream_field, stream_json, variable_field, variable_json, write_budget,
 };
-use super::text::{named_text, stored_text};
-use super::value::OutputsJson;
+use super::text::{ObjectText, named_text, stored_text};
+use super::value::{OutputsJson, StoredJson};
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use crate::machine::changes::{CancelledJob, Changes, EventKind, TimerChange};
+use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange};
 use crate::machine::fact::Timer;
-use crate::machine::run::{RunState, RunStatus};
+use crate::machine::run::{Caller, RunState, RunStatus};
 use crate::value::{BlobRef, Segment, Stored, blob_text};
 
 /// A job's entry to add.
@@ -61,6 +62,26 @@ pub struct ConversationWrite {
     pub kept: Vec<BlobId>,
 }
 
+/// What a run's commit writes of calls from one run to another.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallsWrite {
+    /// Orders of runs that are to be made: run, and what is known of it, as JSON.
+    pub ordered: Vec<(RunId, String)>,
+    /// Runs that are to be stopped, or never made.
+    pub dropped: Vec<RunId>,
+    /// It is over, and this run has called it: the body of the fact that says so.
+    pub ended: Option<(RunId, String)>,
+}
+
+/// What a run's commit counts of model calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpentWrite {
+    /// The API key that pays, by its id; none for whoever has the admin key.
+    pub key: Option<String>,
+    /// The calls.
+    pub calls: Vec<Spending>,
+}
+
 /// All that a commit writes for one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunWrite {
@@ -82,6 +103,8 @@ pub struct RunWrite {
     pub pauses: Vec<(String, String)>,
     /// Fields of the ledger: what model calls cost, one by one.
     pub ledger: Vec<(String, String)>,
+    /// The model calls that were paid for, and the key that pays.
+    pub spent: Option<Box<SpentWrite>>,
     /// It may have a ledger.
     pub has_ledger: bool,
     /// It is over, and what was said in it is to become a turn of its conversation.
@@ -100,6 +123,8 @@ pub struct RunWrite {
     pub status: Option<(RunStatus, RunStatus)>,
     /// When the run ended.
     pub ended_at: Option<Timestamp>,
+    /// Runs that it calls, and the one that has called it.
+    pub calls: Option<Box<CallsWrite>>,
     /// Jobs to add.
     pub jobs: Vec<JobEntry>,
     /// Jobs to take back.
@@ -142,6 +167,7 @@ impl RunWrite {
         let (timers_set, timers_cleared) = timers(run, &changes.timers);
         let fields = run_fields(run, &changes);
         let conversation = conversation(run, &changes);
+        let calls = calls(run, &changes);
         Self {
             run: run.id,
             graph: graph.hash.clone(),
@@ -156,6 +182,7 @@ impl RunWrite {
                 .map(|pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string()))
                 .collect(),
             ledger: changes.ledger,
+            spent: spent(run, changes.spent),
             has_ledger: run.tokens() > 0,
             leaves_turn: run.head.leaves_turn && run.status.is_over(),
             conversation,
@@ -169,6 +196,7 @@ impl RunWrite {
             seq: run.seq,
             status: changes.status_from.map(|from| (from, run.status)),
             ended_at: run.status.is_over().then_some(run.finished_at).flatten(),
+            calls,
             jobs: changes
                 .jobs
                 .iter()
@@ -222,6 +250,7 @@ impl RunWrite {
             collected: Vec::new(),
             pauses: Vec::new(),
             ledger: Vec::new(),
+            spent: None,
             has_ledger: true,
             leaves_turn: false,
             conversation: None,
@@ -231,6 +260,7 @@ impl RunWrite {
             seq: rest.seq + 1,
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
+            calls: caller_of(rest).map(|caller| to_caller(run, &caller)),
             jobs: Vec::new(),
             taken_back: jobs_of(run, rest),
             timers_set: Vec::new(),
@@ -251,8 +281,65 @@ impl RunWrite {
         let kept = self.conversation.iter().flat_map(|write| &write.fields);
         let pauses: usize =
             self.pauses.iter().chain(&self.ledger).chain(kept).map(|(k, v)| k.len() + v.len()).sum();
-        state + collected + pauses + events + jobs + blobs + 128
+        let orders = self.calls.iter().flat_map(|calls| &calls.ordered);
+        let orders: usize = orders.map(|(_, order)| order.len() + 128).sum();
+        state + collected + pauses + events + jobs + blobs + orders + 128
     }
+}
+
+fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
+    (!calls.is_empty()).then(|| Box::new(SpentWrite { key: run.head.key.clone(), calls }))
+}
+
+/// Who has called a run, as far as its hash can be read.
+fn caller_of(rest: &AtRest) -> Option<Box<Caller>> {
+    let caller: Json = serde_json::from_str(rest.run.get("caller")?).ok()?;
+    read_caller(&caller).ok()
+}
+
+/// What says to the caller that the run is over.
+fn to_caller(run: RunId, caller: &Caller) -> Box<CallsWrite> {
+    let ended = Some((caller.run, fact::call_ended_body(caller, run)));
+    Box::new(CallsWrite { ended, ..CallsWrite::default() })
+}
+
+fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>> {
+    let caller = run.head.caller.as_ref().filter(|_| run.status.is_over());
+    if changes.calls.is_none() && caller.is_none() {
+        return None;
+    }
+    let mut write = caller.map(|caller| to_caller(run.id, caller)).unwrap_or_default();
+    if let Some(calls) = &changes.calls {
+        // What was ordered and dropped within one commit never was.
+        let never_was =
+            |of: &RunId| calls.dropped.contains(of) && calls.ordered.iter().any(|order| order.run == *of);
+        let ordered = calls.ordered.iter().filter(|order| !never_was(&order.run));
+        write.ordered = ordered.map(|order| (order.run, order_json(run, order))).collect();
+        write.dropped = calls.dropped.iter().filter(|of| !never_was(of)).copied().collect();
+    }
+    Some(write)
+}
+
+/// An order: what whoever makes the run has to know, and what is shown of it afterwards.
+fn order_json(run: &RunState, order: &CallOrder) -> String {
+    let mut object = ObjectText::with_capacity(256);
+    object.text("app", &order.app);
+    object.text("node", run.graph.node(order.node).id.as_str());
+    if !order.frame.is_root() {
+        object.text("frame", order.frame.as_str());
+    }
+    object.number("depth", run.head.call_depth + 1);
+    object.text("user", &run.head.user);
+    if let Some(key) = &run.head.key {
+        object.text("key", key);
+    }
+    if let Some(budget) = &run.head.options.budget {
+        let mut left = crate::value::JsonMap::new();
+        write_budget(&mut left, &budget.left(&run.spent()));
+        object.value("budget", &left);
+    }
+    object.value("given", &StoredJson(&order.given));
+    object.end()
 }
 
 /// The jobs of a run as far as its state can be read without its workflow.
@@ -398,6 +485,12 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     }
     fields.push(("steps", run.root_steps().to_string()));
     fields.push(("tokens", run.tokens().to_string()));
+    if run.tokens() > 0
+        && let Some(price) = run.spent().price
+    {
+        fields.push(("price", price.amount.fixed()));
+        fields.push(("currency", price.currency.to_string()));
+    }
     fields.push(("exceptions", run.exceptions().to_string()));
     // The outputs stand in the last event; they are taken from there, so that both say the same.
     let outputs = changes.entries.iter().flatten().rev().find_map(|e| match &e.kind {

@@ -75,13 +75,14 @@ pub mod kind {
     /// A node failed and is tried again.
     pub const NODE_RUN_RETRY: &str = "node_run_retry";
     /// Those of what happens within a node.
-    pub const STEPS: [&str; 6] = [
+    pub const STEPS: [&str; 7] = [
         StepEvent::AgentLog.name(),
         StepEvent::ToolCallStarted.name(),
         StepEvent::ToolCallCompleted.name(),
         StepEvent::ToolCallFailed.name(),
         StepEvent::ReasoningChunk.name(),
         StepEvent::RetrieverResource.name(),
+        StepEvent::WorkflowCalled.name(),
     ];
     /// Those after which nothing comes.
     pub const TERMINAL: [&str; 4] =
@@ -140,8 +141,14 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
 
 fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
     match kind {
-        EventKind::GraphRunStarted { resumed: false } => {}
-        EventKind::GraphRunStarted { resumed: true } => object.text("reason", "resumption"),
+        EventKind::GraphRunStarted { resumed, caller } => {
+            if *resumed {
+                object.text("reason", "resumption");
+            }
+            if let Some(caller) = caller {
+                object.text("caller_run_id", &caller.to_string());
+            }
+        }
         EventKind::GraphRunPaused { commands, pauses, outputs } => {
             let reasons: Vec<Json> = commands
                 .iter()

@@ -104,7 +104,11 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
     let stored = &record.data;
     let copy = |key: &str, default: Json| stored.get(key).cloned().unwrap_or(default);
     match record.kind.as_str() {
-        kind::GRAPH_RUN_STARTED => json!({"reason": copy("reason", "initial".into())}),
+        kind::GRAPH_RUN_STARTED => {
+            let mut data = JsonMap::from_iter([("reason".into(), copy("reason", "initial".into()))]);
+            data.extend(stored.get("caller_run_id").map(|id| ("caller_run_id".into(), id.clone())));
+            Json::Object(data)
+        }
         kind::NODE_RUN_STARTED => {
             let mut data = about(stored, graph);
             data.insert("predecessor_node_id".into(), Json::Null);

@@ -5,12 +5,14 @@
 //! | `start` | submit | the head of the run |
 //! | `started`, `chunk`, `done`, `failed` | worker | the job it is about, and what happened |
 //! | `step` | worker, with the journal | the job, `events` as `[[type, data]]`, `charge` |
-//! | `parked` | worker | the job, `wait_ms`, `reason` |
+//! | `parked` | worker | the job, `wait_ms`, `reason`; `call` when it waits for a run: its id, `app`, `given` |
 //! | `continue` | the owner | nothing |
 //! | `stop`, `pause` | API | the reason |
 //! | `resume` | API | nothing |
 //! | `update` | API | `updates`: `[{"selector":["node","name"],"value":…}]` |
 //! | `answer` | API | `pause`, `action`, `inputs` |
+//! | `over_budget` | the owner, for the key that pays | the reason |
+//! | `call_ended` | the owner, or whoever makes called runs | `node`, `frame`, and the `called` run that is over |
 //! | `import` | API | a run to go on with, see [`super::snapshot`] |
 //!
 //! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
@@ -23,17 +25,18 @@ use super::fields::Fields;
 use super::record::{read_record, write_record};
 use super::state::{head_from_json, head_to_json};
 use super::text::ObjectText;
+use super::value::{StoredJson, stored_from_json};
 use super::{WireError, read};
 use crate::clock::Timestamp;
-use crate::graph::Graph;
-use crate::ids::{Delivery, EntryId, FramePath, NodeId};
+use crate::graph::{Graph, NodeIx};
+use crate::ids::{Delivery, EntryId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
 use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::{
-    Answer, Charge, JobChunk, JobDone, JobParked, JobRef, JobStarted, JobStepped, PauseCommand, Stop,
-    UpdateVariables,
+    Answer, Call, CallEnded, Charge, JobChunk, JobDone, JobParked, JobRef, JobStarted, JobStepped,
+    PauseCommand, Stop, UpdateVariables,
 };
-use crate::machine::run::RunHead;
+use crate::machine::run::{Caller, RunHead};
 use crate::nodes::Usage;
 use crate::value::{JsonMap, Selector};
 
@@ -67,11 +70,29 @@ pub mod kind {
     pub const UPDATE: &str = "update";
     /// A pause was answered.
     pub const ANSWER: &str = "answer";
+    /// Whoever pays for the run has spent too much.
+    pub const OVER_BUDGET: &str = "over_budget";
+    /// A called run is over.
+    pub const CALL_ENDED: &str = "call_ended";
     /// A run goes on where another one stood.
     pub const IMPORT: &str = "import";
     /// All of them.
-    pub const ALL: [&str; 14] = [
-        START, STARTED, CHUNK, STEP, PARKED, DONE, FAILED, CONTINUE, STOP, PAUSE, RESUME, UPDATE, ANSWER,
+    pub const ALL: [&str; 16] = [
+        START,
+        STARTED,
+        CHUNK,
+        STEP,
+        PARKED,
+        DONE,
+        FAILED,
+        CONTINUE,
+        STOP,
+        PAUSE,
+        RESUME,
+        UPDATE,
+        ANSWER,
+        CALL_ENDED,
+        OVER_BUDGET,
         IMPORT,
     ];
 }
@@ -117,7 +138,7 @@ pub enum Report {
         /// What it tells.
         events: Vec<(StepEvent, JsonMap)>,
         /// What it cost.
-        charge: Option<Charge>,
+        charge: Option<Box<Charge>>,
     },
     /// It waits for a time to come; nobody holds it any more.
     Parked {
@@ -127,6 +148,8 @@ pub enum Report {
         wait_ms: u64,
         /// What for.
         reason: String,
+        /// The run whose end it waits for, if it is one.
+        call: Option<Box<Call>>,
     },
     /// It has ended; it failed when the record holds an error or `failed` is set.
     Ended {
@@ -189,10 +212,13 @@ impl Report {
                     object.value("charge", &charge_json(charge));
                 }
             }
-            Self::Parked { started_at, wait_ms, reason } => {
+            Self::Parked { started_at, wait_ms, reason, call } => {
                 object.number("started_at", started_at.micros());
                 object.number("wait_ms", *wait_ms);
                 object.text("reason", reason);
+                if let Some(call) = call {
+                    object.value("call", &call_json(call));
+                }
             }
             Self::Ended { started_at, finished_at, record, streamed, failed: _ } => {
                 object.number("started_at", started_at.micros());
@@ -210,6 +236,9 @@ impl Report {
 pub fn start_body(head: &RunHead) -> String {
     head_to_json(head).to_string()
 }
+
+/// Why a called run is stopped.
+pub const NOBODY_WAITS: &str = "the node that called it does not wait for it any more";
 
 /// The body of a `stop` fact.
 pub fn stop_body(reason: &str) -> String {
@@ -244,6 +273,9 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
         return parse_start(body);
     }
     let mut map = Fields::read(WHAT, body)?;
+    if kind == kind::CALL_ENDED {
+        return call_ended(&map, graph);
+    }
     if let Some(fact) = command(kind, &mut map)? {
         return Ok(fact);
     }
@@ -268,6 +300,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             started_at: time(&map, "started_at")?,
             wait_ms: map.get("wait_ms").and_then(Json::as_u64).unwrap_or(0),
             reason: map.take_text("reason").unwrap_or_default(),
+            call: map.take_map("call").map(read_call).transpose()?.map(Box::new),
         })),
         _ => {
             let done = JobDone {
@@ -282,6 +315,39 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     }
 }
 
+/// The body of a `call_ended` fact: what it tells the caller's node of a run that it has called.
+pub fn call_ended_body(caller: &Caller, called: RunId) -> String {
+    let mut body = json!({"node": caller.node, "called": called});
+    if !caller.frame.is_root() {
+        body["frame"] = json!(caller.frame);
+    }
+    body.to_string()
+}
+
+fn call_ended(map: &Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
+    let run = map.text("called").ok_or_else(|| WireError::malformed(WHAT, "called is missing"))?;
+    Ok(Fact::CallEnded(CallEnded {
+        frame: map.text("frame").map(FramePath::from).unwrap_or_default(),
+        node: read_node(map, graph)?,
+        run: run.parse().map_err(|e| WireError::malformed(WHAT, e))?,
+    }))
+}
+
+fn call_json(call: &Call) -> Json {
+    let mut value = json!({"run": call.run, "app": call.app});
+    if let Some(given) = &call.given {
+        value["given"] = serde_json::to_value(StoredJson(given)).unwrap_or_default();
+    }
+    value
+}
+
+fn read_call(mut map: JsonMap) -> Result<Call, WireError> {
+    let text = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
+    let run = text("run").parse().map_err(|e| WireError::malformed(WHAT, e))?;
+    let app = text("app").to_string();
+    Ok(Call { run, app, given: map.remove("given").map(stored_from_json).transpose()? })
+}
+
 /// A fact that is about the run and not about a job.
 fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> {
     let text = |map: &Fields<'_>, key: &str| map.text(key).map(str::to_string);
@@ -290,6 +356,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
         kind::RESUME => Fact::Resume,
+        kind::OVER_BUDGET => Fact::OverBudget(reason(map, "whoever pays for it has spent too much")),
         kind::UPDATE => Fact::Update(UpdateVariables {
             updates: updates_from_json(map.take_json("updates"))?,
             key: text(map, "key"),
@@ -303,13 +370,16 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
     }))
 }
 
+fn read_node(map: &Fields<'_>, graph: &Graph) -> Result<NodeIx, WireError> {
+    let node = map.text("node").ok_or_else(|| WireError::malformed(WHAT, "node is missing"))?;
+    graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })
+}
+
 fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireError> {
     let (text, number) = (|key| map.text(key), |key| map.number(key));
-    let node = text("node").ok_or_else(|| WireError::malformed(WHAT, "node is missing"))?;
-    let ix = graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })?;
     Ok(JobRef {
         frame: text("frame").map(FramePath::from).unwrap_or_default(),
-        node: ix,
+        node: read_node(map, graph)?,
         attempt: number("attempt").ok_or_else(|| WireError::malformed(WHAT, "attempt is missing"))?,
         entry: text("job")
             .ok_or_else(|| WireError::malformed(WHAT, "job is missing"))?
@@ -331,14 +401,20 @@ fn time(map: &Fields<'_>, key: &str) -> Result<Timestamp, WireError> {
 
 fn charge_json(charge: &Charge) -> Json {
     let (provider, model) = &charge.model;
-    json!({"key": charge.key, "provider": provider, "model": model, "usage": charge.usage.record})
+    let mut value =
+        json!({"key": charge.key, "provider": provider, "model": model, "usage": charge.usage.record});
+    if let Some(run) = charge.run {
+        value["run"] = json!(run);
+    }
+    value
 }
 
 fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
     let text = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default().to_string();
     let (key, model) = (text("key"), (text("provider"), text("model")));
+    let run = map.get("run").and_then(Json::as_str).and_then(|id| id.parse().ok());
     match map.remove("usage") {
-        Some(Json::Object(usage)) => Ok(Charge { key, usage: Usage::from_record(usage), model }),
+        Some(Json::Object(usage)) => Ok(Charge { key, usage: Usage::from_record(usage), model, run }),
         _ => Err(WireError::malformed(WHAT, "a charge has no usage")),
     }
 }

@@ -7,8 +7,10 @@
 //! | run | `turn` | `true` when what is said becomes a turn of its conversation |
 //! | run | `history` | the turns of the conversation before it |
 //! | run | `conversation_id` | the conversation it belongs to |
+//! | run | `key` | the id of the API key that pays for it |
+//! | run | `caller`, `call_depth` | the node that has called it, as JSON, and how many workflows deep that is |
 //! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
-//! | run | `error`, `steps`, `tokens`, `exceptions` | written at the end |
+//! | run | `error`, `steps`, `tokens`, `price`, `currency`, `exceptions` | written at the end |
 //! | state | `n:<frame>/<node>` | JSON of a node's state |
 //! | state | `v:<frame>/<node>.<name>` | a variable |
 //! | state | `s:<node>.<name>` | a text that comes in pieces |
@@ -30,11 +32,12 @@ use crate::graph::DEFAULT_QUEUE;
 use crate::graph::{Graph, GraphHash, NodeIx};
 use crate::ids::{FramePath, NodeId, RunId};
 use crate::machine::body::Spent;
+use crate::machine::budget::{self, Budget, SetBy};
 use crate::machine::changes::Held;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
 use crate::machine::run::{
-    Frame, NodeState, NodeStatus, Responder, RunHead, RunOptions, RunState, RunStatus,
+    Caller, Frame, NodeState, NodeStatus, OpenCall, Responder, RunHead, RunOptions, RunState, RunStatus,
 };
 use crate::nodes::evaluate::UndefinedNames;
 use crate::value::JsonMap;
@@ -87,7 +90,31 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.container_rounds_max != default.container_rounds_max {
         map.insert("container_rounds_max".into(), options.container_rounds_max.into());
     }
+    if let Some(budget) = &options.budget {
+        write_budget(&mut map, budget);
+    }
     map
+}
+
+pub(super) fn write_budget(map: &mut JsonMap, budget: &Budget) {
+    if let Some((tokens, by)) = &budget.tokens {
+        map.insert("budget_tokens".into(), (*tokens).into());
+        map.insert("budget_tokens_by".into(), by.name().into());
+    }
+    if let Some((price, by)) = &budget.price {
+        map.insert("budget_price".into(), budget::price_text(price).into());
+        map.insert("budget_price_by".into(), by.name().into());
+    }
+}
+
+/// What a run may spend, as its options or the order of a call say it.
+pub fn read_budget(map: &JsonMap) -> Option<Box<Budget>> {
+    let words = |key: &str| map.get(key).and_then(Json::as_str);
+    let by = |key: &str| words(key).and_then(SetBy::from_name).unwrap_or(SetBy::Request);
+    let tokens = map.get("budget_tokens").and_then(Json::as_u64);
+    let tokens = tokens.map(|tokens| (tokens, by("budget_tokens_by")));
+    let price = words("budget_price").and_then(budget::price).map(|price| (price, by("budget_price_by")));
+    (tokens.is_some() || price.is_some()).then(|| Box::new(Budget { tokens, price }))
 }
 
 /// Options from JSON; what is absent or of a wrong shape is at its default.
@@ -117,6 +144,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         loop_next_after_last: truth("loop_next_after_last").unwrap_or(default.loop_next_after_last),
         container_rounds_max: number("container_rounds_max").unwrap_or(default.container_rounds_max),
         human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
+        budget: read_budget(map),
     }
 }
 
@@ -147,6 +175,15 @@ pub fn head_to_json(head: &RunHead) -> Json {
     }
     if let Some(id) = &head.conversation_id {
         map.insert("conversation_id".into(), id.as_str().into());
+    }
+    if let Some(caller) = &head.caller {
+        map.insert("caller".into(), caller_json(caller));
+    }
+    if head.call_depth > 0 {
+        map.insert("call_depth".into(), head.call_depth.into());
+    }
+    if let Some(key) = &head.key {
+        map.insert("key".into(), key.as_str().into());
     }
     if !head.commands.is_empty() {
         map.insert("commands".into(), breakpoints_json(&head.commands));
@@ -182,6 +219,9 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         history: map.remove("history").map(stored_from_json).transpose()?,
         leaves_turn: map.get("turn").and_then(Json::as_bool).unwrap_or(false),
         conversation_id: text(&map, "conversation_id"),
+        caller: map.get("caller").map(read_caller).transpose()?,
+        call_depth: map.get("call_depth").and_then(Json::as_u64).unwrap_or(0),
+        key: text(&map, "key"),
         commands: breakpoints_from_json(map.remove("commands"))?,
         options,
     })
@@ -218,6 +258,15 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     if let Some(id) = &head.conversation_id {
         fields.push(("conversation_id", id.clone()));
     }
+    if let Some(caller) = &head.caller {
+        fields.push(("caller", caller_json(caller).to_string()));
+    }
+    if head.call_depth > 0 {
+        fields.push(("call_depth", head.call_depth.to_string()));
+    }
+    if let Some(key) = &head.key {
+        fields.push(("key", key.clone()));
+    }
     if !head.commands.is_empty() {
         fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
@@ -252,6 +301,9 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         history: json("history")?.map(stored_from_json).transpose()?,
         leaves_turn: fields.get("turn").is_some_and(|text| text == "true"),
         conversation_id: fields.get("conversation_id").cloned(),
+        caller: json("caller")?.as_ref().map(read_caller).transpose()?,
+        call_depth: fields.get("call_depth").and_then(|text| text.parse().ok()).unwrap_or(0),
+        key: fields.get("key").cloned(),
         commands: breakpoints_from_json(json("commands")?)?,
         options: match json("options")? {
             Some(Json::Object(map)) => options_from_json(&map),
@@ -259,6 +311,28 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         },
         created_at: time(fields, "created_at").unwrap_or_default(),
     })
+}
+
+fn caller_json(caller: &Caller) -> Json {
+    let mut value = json!({"run": caller.run, "node": caller.node});
+    if !caller.frame.is_root() {
+        value["frame"] = json!(caller.frame);
+    }
+    value
+}
+
+/// Reads who has called a run, as its hash has it.
+///
+/// # Errors
+/// Something is missing.
+pub fn read_caller(value: &Json) -> Result<Box<Caller>, WireError> {
+    let text = |key: &str| value.get(key).and_then(Json::as_str);
+    let missing = |key: &str| WireError::malformed(WHAT, format!("a caller has no {key}"));
+    Ok(Box::new(Caller {
+        run: text("run").ok_or_else(|| missing("run"))?.parse().map_err(|e| WireError::malformed(WHAT, e))?,
+        frame: text("frame").map(FramePath::from).unwrap_or_default(),
+        node: text("node").ok_or_else(|| missing("node"))?.into(),
+    }))
 }
 
 fn time(fields: &HashMap<String, String>, key: &str) -> Option<Timestamp> {
@@ -337,6 +411,9 @@ pub fn node_json(node: &NodeState, queue: &str) -> String {
     if let Some(reason) = &node.parked {
         object.text("parked", reason);
     }
+    if let Some(call) = &node.call {
+        object.text(if call.ended { "called" } else { "calls" }, &call.run.to_string());
+    }
     open::write_spent(&mut object, &node.spent);
     if node.charged != Spent::default() {
         object.open("charged");
@@ -375,9 +452,16 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         spent: open::read_spent(&map),
         charged: map.get("charged").and_then(Json::as_object).map(open::read_spent).unwrap_or_default(),
         parked: words("parked").map(Arc::from),
+        call: open_call(&map),
         body: open::read_body(map.get("body"))?,
         inside: open::read_tally(map.get("inside")),
     })
+}
+
+/// The run that the node has called: under `calls` while it is not over.
+fn open_call(map: &JsonMap) -> Option<Box<OpenCall>> {
+    let of = |key: &str, ended| Some(OpenCall { run: map.get(key)?.as_str()?.parse().ok()?, ended });
+    of("calls", false).or_else(|| of("called", true)).map(Box::new)
 }
 
 /// A stream, without what it holds back: that is in the list of held chunks.

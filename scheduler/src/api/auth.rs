@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use sha2::{Digest, Sha256};
-use tidemill_common::store::App;
+use tidemill_common::store::{App, key_id};
 
 use super::ApiState;
 use super::error::ApiError;
@@ -16,6 +16,10 @@ use super::error::ApiError;
 /// The app whose key was given; [`app`] puts it into the request.
 #[derive(Debug, Clone)]
 pub struct CallingApp(pub Arc<App>);
+
+/// The id of the key that was given; [`app`] puts it into the request.
+#[derive(Debug, Clone)]
+pub struct CallingKey(pub String);
 
 /// The SHA-256 of a text, in hex.
 pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
@@ -66,6 +70,7 @@ pub async fn app(
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));
     };
     request.extensions_mut().insert(CallingApp(Arc::new(app)));
+    request.extensions_mut().insert(CallingKey(key_id(&hash)));
     Ok(next.run(request).await)
 }
 

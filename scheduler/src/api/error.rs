@@ -148,6 +148,7 @@ impl From<SubmitError> for ApiError {
         let message = error.to_string();
         match error {
             SubmitError::Workflow(error) => error.into(),
+            SubmitError::OverBudget(_) => Self::new(StatusCode::PAYMENT_REQUIRED, "budget_exceeded", message),
             SubmitError::Store(error) => error.into(),
             SubmitError::Inputs { invalid_param: false, .. } => Self::internal(&error),
             SubmitError::Inputs { invalid_param: true, .. }

@@ -108,6 +108,8 @@ pub fn router(state: ApiState) -> Router {
             "/knowledge/{id}/documents/{document}",
             get(own::knowledge::documents::show).delete(own::knowledge::documents::remove),
         )
+        .route("/keys", get(own::keys::list))
+        .route("/keys/{id}/budget", put(own::keys::set_budget).delete(own::keys::drop_budget))
         .route("/triggers", get(own::triggers::list))
         .route("/providers", own::catalog::all(CatalogKind::Provider))
         .route("/providers/{id}", own::catalog::one(CatalogKind::Provider))

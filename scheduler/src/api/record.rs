@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::run::{Caller, RunStatus};
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::WireError;
+use tidemill_common::wire::{self, WireError};
 
 /// A run. Values are in their stored form; [`super::render`] opens them.
 #[derive(Debug, Clone)]
@@ -40,6 +40,12 @@ pub struct RunRecord {
     pub steps: Option<u64>,
     /// Tokens of all model calls; once it is over.
     pub tokens: Option<u64>,
+    /// What its model calls cost, in plain notation, and of what; once it is over and where a price is known.
+    pub price: Option<(String, String)>,
+    /// The API key that pays for it, by its id.
+    pub key: Option<String>,
+    /// The node of another run that has called it.
+    pub caller: Option<Box<Caller>>,
     /// Failed attempts; once it is over.
     pub exceptions: Option<u64>,
     /// Inputs of the start node.
@@ -81,6 +87,12 @@ impl RunRecord {
             error: text("error"),
             steps: number("steps"),
             tokens: number("tokens"),
+            key: text("key"),
+            price: text("price").zip(text("currency")),
+            caller: fields
+                .get("caller")
+                .and_then(|caller| serde_json::from_str(caller).ok())
+                .and_then(|caller: Json| wire::state::read_caller(&caller).ok()),
             exceptions: number("exceptions"),
             inputs: map("inputs")?,
             sys: map("sys")?,

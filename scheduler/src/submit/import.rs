@@ -89,6 +89,9 @@ impl Submitter {
             created_at,
             conversation_id,
             options,
+            // Nobody waits for this run, and a document does not say who pays: that of one tried once more is our own.
+            caller: None,
+            key: snapshot.head.key.clone().filter(|_| retry.is_some()),
             ..snapshot.head.clone()
         };
         if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
@@ -108,6 +111,7 @@ impl Submitter {
             blobs,
             created_at,
             schedule: None,
+            called: None,
             has_files: false,
         };
         let is_new = match self.store.create_run(&new).await? {

@@ -22,12 +22,14 @@ use serde_json::Value as Json;
 use tidemill_common::config::{Config, nearest};
 use tidemill_common::crash::{self, Place};
 use tidemill_common::dsl::Diagnostic;
+use tidemill_common::failure::EngineErrorType;
 use tidemill_common::graph::{Graph, NodeIx};
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::machine::run::{RunHead, RunStatus};
+use tidemill_common::machine::budget::Budget;
+use tidemill_common::machine::run::{Caller, RunHead, RunStatus};
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::store::{
-    App, Created, FromSchedule, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run,
+    App, Created, FromSchedule, Meta, NewRun, Reserved, Runs, StoreError, WaitingCall, scheduled_run,
 };
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
@@ -36,6 +38,7 @@ use tokio::sync::OnceCell;
 use self::apart::Apart;
 use self::clock::StoreClock;
 use crate::api::graphs::{GraphError, Graphs, Known};
+use crate::budgets::Budgets;
 use crate::turns::{SettleError, Turns};
 
 pub use import::Retry;
@@ -103,8 +106,8 @@ pub enum SubmitError {
     /// A node that no run can begin at.
     #[error("root {0:?} is no node of the workflow that a run can begin at")]
     Root(String),
-    /// The time of a schedule that another scheduler has dealt with.
-    #[error("the schedule has moved on")]
+    /// The time of a schedule, or a called run, that another scheduler has dealt with.
+    #[error("another scheduler has dealt with it")]
     Passed,
     /// An id that no conversation can have.
     #[error("conversation_id must have at most 64 characters: letters, digits, and - _ .")]
@@ -128,6 +131,9 @@ pub enum SubmitError {
         /// The bound.
         max: usize,
     },
+    /// The key that pays has spent all it may.
+    #[error("{class}: {0}", class = EngineErrorType::BudgetExceeded)]
+    OverBudget(String),
     /// The idempotency key belongs to another request.
     #[error("this Idempotency-Key was used before, with another request")]
     KeyTaken,
@@ -195,6 +201,8 @@ pub struct Submission {
     pub commands: Vec<Json>,
     /// How many workflows deep it is called by others.
     pub call_depth: u64,
+    /// The API key that pays for it, by its id.
+    pub key: Option<String>,
     /// Who asks.
     pub user: String,
     /// Run options.
@@ -207,8 +215,21 @@ pub struct Submission {
     pub run: Option<RunId>,
     /// The time of a schedule that it belongs to, from which its id follows.
     pub schedule: Option<FromSchedule>,
+    /// The node of another run that calls it, and the order that it is made of; its id is the order's.
+    pub called: Option<CalledBy>,
     /// Files were kept for it already, under `run`.
     pub has_files: bool,
+}
+
+/// See [`Submission::called`].
+#[derive(Debug, Clone)]
+pub struct CalledBy {
+    /// The order.
+    pub call: WaitingCall,
+    /// The node that waits for its end.
+    pub caller: Caller,
+    /// What the caller has left to spend.
+    pub budget: Option<Box<Budget>>,
 }
 
 impl Submission {
@@ -227,12 +248,14 @@ impl Submission {
             memory: Vec::new(),
             commands: Vec::new(),
             call_depth: 0,
+            key: None,
             user: String::new(),
             options: JsonMap::new(),
             idempotency: None,
             root: None,
             run: None,
             schedule: None,
+            called: None,
             has_files: false,
         }
     }
@@ -264,13 +287,16 @@ pub struct Submitter {
     meta: OnceCell<Meta>,
     clock: StoreClock,
     turns: Turns,
+    /// What keys may spend.
+    pub budgets: Budgets,
 }
 
 impl Submitter {
     /// For this store, under these settings.
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, graphs: Arc<Graphs>) -> Self {
         let turns = Turns::new(store.clone(), graphs.clone(), config.clone());
-        Self { store, config, graphs, meta: OnceCell::new(), clock: StoreClock::default(), turns }
+        let budgets = Budgets::new(store.clone());
+        Self { budgets, store, config, graphs, meta: OnceCell::new(), clock: StoreClock::default(), turns }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns well, the run will
@@ -283,7 +309,11 @@ impl Submitter {
         let (known, warnings) = self.workflow(&submission.workflow).await?;
         let graph = &known.graph;
         let user = user(&submission.user)?;
-        let options = options::resolve(&self.config, &known.options, &submission.options)?;
+        let mut options = options::resolve(&self.config, &known.options, &submission.options)?;
+        if let Some(left) = submission.called.as_ref().and_then(|by| by.budget.clone()) {
+            let own = options.budget.take().map(|own| *own).unwrap_or_default();
+            options.budget = Some(Box::new(own.tighter(*left)));
+        }
         let root = root(graph, submission.root.as_deref())?;
         let inputs = inputs::of_run(graph, root, &submission)?;
         let files = files::of_request(&graph.features, &submission.files)?;
@@ -291,12 +321,16 @@ impl Submitter {
         inputs::of_conversation(graph, &submission.conversation)?;
         let history = memory::history(&submission.memory)?;
         commands::read_breakpoints(submission.commands.clone(), graph)?;
+        if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
+            return Err(SubmitError::OverBudget(reason));
+        }
         let depth_max = self.config.run.call_depth_max;
         if submission.call_depth > depth_max {
             return Err(SubmitError::CallDepth(depth_max));
         }
 
-        let mut run = match (&submission.schedule, submission.run) {
+        let named = submission.called.as_ref().map(|by| by.call.run).or(submission.run);
+        let mut run = match (&submission.schedule, named) {
             (Some(from), _) => scheduled_run(&from.trigger, from.at, *self.meta().await?),
             (None, Some(run)) => run,
             (None, None) => RunId::generate(self.place(submission.conversation_id.as_deref()).await?),
@@ -366,6 +400,9 @@ impl Submitter {
                 None => None,
             },
             conversation_id,
+            caller: submission.called.as_ref().map(|by| Box::new(by.caller.clone())),
+            call_depth: submission.call_depth,
+            key: submission.key,
             commands: commands::breakpoints(submission.commands, graph, &mut apart).await?,
             options,
             created_at,
@@ -380,6 +417,7 @@ impl Submitter {
             blobs: apart.into_blobs(),
             created_at,
             schedule: submission.schedule,
+            called: submission.called.map(|by| by.call),
             has_files: submission.has_files,
         };
         let is_new = match self.store.create_run(&new).await? {

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::config::{self, Config, Undefined};
+use tidemill_common::machine::budget::{self, Budget, SetBy};
 use tidemill_common::machine::compat::{ConversationWrites, NestedAnswers};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::evaluate::UndefinedNames;
@@ -11,7 +12,7 @@ use super::{SubmitError, unknown_option};
 
 /// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "max_steps",
     "max_execution_time_s",
     "template_undefined",
@@ -23,6 +24,8 @@ const KEYS: [&str; 11] = [
     "loop_next_after_last",
     "container_rounds_max",
     "human_input_timeout_s",
+    "budget_tokens",
+    "budget_price",
 ];
 
 /// The options that hold for a run.
@@ -53,10 +56,50 @@ pub(super) fn resolve(
         loop_next_after_last: config.compat.loop_next_after_last,
         container_rounds_max: config.run.container_rounds_max,
         human_input_timeout_s: config.run.human_input_timeout_s,
+        budget: None,
     };
+    let settings = JsonMap::from_iter([
+        ("budget_tokens".to_string(), config.run.budget_tokens.into()),
+        ("budget_price".to_string(), config.run.budget_price.as_str().into()),
+    ]);
+    set_budget(&mut options, &settings, ("settings", SetBy::Settings))?;
     apply(&mut options, of_workflow, "workflow.tidemill")?;
+    set_budget(&mut options, of_workflow, ("workflow.tidemill", SetBy::Workflow))?;
     apply(&mut options, of_request, "options")?;
+    set_budget(&mut options, of_request, ("options", SetBy::Request))?;
     Ok(options)
+}
+
+/// Bounds of what it may spend; 0 and an empty text take one away.
+fn set_budget(
+    options: &mut RunOptions,
+    given: &JsonMap,
+    (origin, by): (&'static str, SetBy),
+) -> Result<(), SubmitError> {
+    let mut budget = options.budget.take().map(|budget| *budget).unwrap_or_default();
+    let wrong =
+        |key: &'static str, expected: &str| SubmitError::Option { key, origin, expected: expected.into() };
+    match given.get("budget_tokens") {
+        None | Some(Json::Null) => {}
+        Some(value) => {
+            let tokens =
+                value.as_u64().ok_or_else(|| wrong("budget_tokens", "a whole number; 0: no bound"))?;
+            budget.tokens = (tokens > 0).then_some((tokens, by));
+        }
+    }
+    match given.get("budget_price") {
+        None | Some(Json::Null) => {}
+        Some(value) => {
+            const EXPECTED: &str = "an amount and a currency, such as \"0.50 EUR\"; empty: no bound";
+            let text = value.as_str().ok_or_else(|| wrong("budget_price", EXPECTED))?;
+            budget.price = match text.trim() {
+                "" => None,
+                text => Some((budget::price(text).ok_or_else(|| wrong("budget_price", EXPECTED))?, by)),
+            };
+        }
+    }
+    options.budget = (budget != Budget::default()).then(|| Box::new(budget));
+    Ok(())
 }
 
 fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Result<(), SubmitError> {
@@ -153,6 +196,20 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_knows_who_set_it() {
+        let mut config = Config::default();
+        config.run.budget_tokens = 10;
+        config.run.budget_price = "1 EUR".into();
+        let budget =
+            |workflow: Json, request: Json| resolve(&config, &map(workflow), &map(request)).unwrap().budget;
+        let settled = budget(json!({"budget_tokens": 5}), json!({"budget_price": "0.5 USD"})).unwrap();
+        assert_eq!(settled.tokens, Some((5, SetBy::Workflow)));
+        assert_eq!(settled.price.unwrap(), (budget::price("0.5 USD").unwrap(), SetBy::Request));
+        assert_eq!(budget(json!({"budget_tokens": 0}), json!({"budget_price": ""})), None);
+        assert_eq!(budget(json!({}), json!({})).unwrap().tokens, Some((10, SetBy::Settings)));
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_by_name() {
         let refused =
             |value: Json| resolve(&Config::default(), &JsonMap::new(), &map(value)).unwrap_err().to_string();
@@ -167,6 +224,10 @@ mod tests {
             (
                 json!({"template_undefined": "x"}),
                 "option template_undefined in options must be empty or strict",
+            ),
+            (
+                json!({"budget_price": "5"}),
+                "option budget_price in options must be an amount and a currency, such as \"0.50 EUR\"; empty: no bound",
             ),
             (
                 json!({"loop_next_after_last": 1}),

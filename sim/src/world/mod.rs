@@ -189,6 +189,7 @@ impl World {
             blobs: Vec::new(),
             created_at,
             schedule: None,
+            called: None,
             has_files: false,
         };
         at_once(ground.store.create_run(&new)).ok();

@@ -4,6 +4,7 @@
 //! failure. A test's name is the promise.
 
 mod agents;
+mod called;
 mod chats;
 mod crash_points;
 mod dead;

@@ -2,6 +2,7 @@
 
 mod api_refusals;
 mod api_runs;
+mod called;
 mod chats;
 mod containers;
 mod control;
@@ -15,6 +16,7 @@ mod providers;
 mod redis_page;
 mod secrets;
 mod snapshots;
+mod spending;
 mod store_contract;
 mod triggers;
 

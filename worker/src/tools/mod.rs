@@ -2,8 +2,8 @@
 //! tool's name and get [`Tool`]; what a way is (this program, a service, an OpenAPI document, an MCP server) only its file
 //! knows.
 //!
-//! In the order in which a name is looked up: [`openapi`] and [`mcp`] for the providers that the settings name,
-//! [`builtin`] for what is part of this program, [`bridge`] for all else, if there is one. [`door`] is the way out to
+//! In the order in which a name is looked up: [`openapi`] and [`mcp`] for the providers that the settings name, [`workflow`]
+//! for apps of this namespace, [`builtin`] for what is part of this program, [`bridge`] for all else, if there is one. [`door`] is the way out to
 //! servers that the operator has named.
 
 pub mod bridge;
@@ -12,6 +12,7 @@ pub(crate) mod door;
 mod error;
 pub mod mcp;
 pub mod openapi;
+pub mod workflow;
 
 use std::collections::BTreeMap;
 
@@ -23,10 +24,12 @@ use tidemill_common::nodes::tool::{Declaration, Known, Message, ProviderKind};
 use tidemill_common::value::JsonMap;
 
 use crate::http::{Http, HttpSettingError};
+use crate::steps::Steps;
 use bridge::Bridge;
 use builtin::Builtin;
 use mcp::McpServer;
 use openapi::OpenApi;
+use workflow::Workflows;
 
 pub use error::{Stage, ToolError, ToolSettingError};
 
@@ -58,6 +61,10 @@ pub struct ToolCall<'a> {
     pub idempotency_key: &'a str,
     /// Whether servers that nobody knows get the key too (`tidemill.idempotency_key` of the node).
     pub sends_key: bool,
+    /// The step of the job that the call is, and its try; none where nothing is remembered.
+    pub step: Option<(&'a Steps, &'a str, u32)>,
+    /// The parameters that the tool is known to have.
+    pub known: Known<'a>,
 }
 
 /// Takes messages as they come.
@@ -132,6 +139,7 @@ impl Tool<'_> {
 pub struct Tools {
     bridge: Option<Bridge>,
     builtin: Option<Builtin>,
+    workflows: Option<Workflows>,
     api: BTreeMap<String, OpenApi>,
     mcp: BTreeMap<String, McpServer>,
 }
@@ -156,6 +164,7 @@ impl Tools {
                 _ => Some(Bridge::new(config, door::Door::new(http).map_err(own)?)?),
             },
             builtin: config.builtin.then_some(Builtin),
+            workflows: config.workflows.then_some(Workflows),
             api: api.collect::<Result<_, ToolSettingError>>()?,
             mcp: mcp.collect::<Result<_, ToolSettingError>>()?,
         })
@@ -187,7 +196,8 @@ impl Tools {
                 let builtin = self.builtin.as_ref().filter(|builtin| builtin.has(name.provider_id));
                 builtin.map(|way| way as &dyn ToolRuntime)
             }
-            ProviderKind::Workflow | ProviderKind::App | ProviderKind::DatasetRetrieval => None,
+            ProviderKind::Workflow => self.workflows.as_ref().map(|way| way as &dyn ToolRuntime),
+            ProviderKind::App | ProviderKind::DatasetRetrieval => None,
         };
         let bridge = self.bridge.as_ref().map(|way| way as &dyn ToolRuntime);
         own.or(bridge).ok_or_else(|| ToolError::unavailable(nobody_has(name)))
@@ -209,7 +219,9 @@ fn nobody_has(name: &ToolName<'_>) -> String {
             format!("no MCP server is set for provider {id}: add [tools.mcp.\"{id}\"], or {service}")
         }
         ProviderKind::Workflow => {
-            format!("workflow {id} cannot be called as a tool by this worker: {service}")
+            format!(
+                "workflow {id} cannot be called as a tool by this worker: set tools.workflows, or {service}"
+            )
         }
         ProviderKind::Plugin | ProviderKind::Builtin | ProviderKind::App | ProviderKind::DatasetRetrieval => {
             format!("provider {id} is not part of this program: {service}")

@@ -19,6 +19,8 @@ mod worker;
 mod answers;
 mod bounds;
 mod breakpoints;
+mod budgets;
+mod calls;
 mod failures;
 mod holders;
 mod invariants;

@@ -17,7 +17,7 @@ use crate::machine::fact::{JobLost, NamedValues, Timer};
 use crate::machine::run::{NodeState, RunHead, RunOptions};
 use crate::machine::{Fact, Moment, RunState, invariants, step};
 use crate::value::{Segment, Stored};
-use crate::wire::commit::{RunWrite, TimerRead, timer_from_member};
+use crate::wire::commit::{CallsWrite, RunWrite, TimerRead, timer_from_member};
 use crate::wire::event::{EventRecord, decode};
 use crate::wire::expand::envelope;
 use crate::wire::fact::{JobName, Report, parse, start_body, stop_body};
@@ -34,6 +34,8 @@ pub(super) struct Play {
     pub(super) blobs: HashMap<BlobId, String>,
     /// Entries that were taken back.
     pub(super) taken_back: Vec<EntryId>,
+    /// What was written of calls from one run to another.
+    pub(super) calls: Vec<CallsWrite>,
     /// Members of the timers set.
     pub(super) timers: BTreeMap<String, Timestamp>,
     /// `continue` facts that are due.
@@ -102,6 +104,9 @@ impl Play {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            caller: None,
+            call_depth: 0,
+            key: None,
             conversation_id: None,
             commands: Vec::new(),
             options: RunOptions::default(),
@@ -117,6 +122,7 @@ impl Play {
             sent: BTreeMap::new(),
             blobs: HashMap::new(),
             taken_back: Vec::new(),
+            calls: Vec::new(),
             timers: BTreeMap::new(),
             go_on: 0,
             events: Vec::new(),
@@ -181,6 +187,7 @@ impl Play {
         self.blobs.extend(write.blobs.iter().cloned());
         self.timers.retain(|member, _| !write.timers_cleared.contains(member));
         self.timers.extend(write.timers_set.iter().map(|(due, member)| (member.clone(), *due)));
+        self.calls.extend(write.calls.as_deref().cloned());
         self.go_on += usize::from(write.go_on);
     }
 

@@ -26,14 +26,22 @@ fn usage(tokens: u64, price: &str) -> Usage {
 
 fn step(play: &Play, key: &str, cost: Option<(u64, &str)>) -> Report {
     let model = || ("openai".to_string(), "gpt".to_string());
-    let charge =
-        cost.map(|(tokens, price)| Charge { key: key.into(), usage: usage(tokens, price), model: model() });
+    let charge = cost.map(|(tokens, price)| Charge {
+        key: key.into(),
+        usage: usage(tokens, price),
+        model: model(),
+        run: None,
+    });
     let log = JsonMap::from_iter([("label".to_string(), json!(key))]);
-    Report::Step { started_at: play.now, events: vec![(StepEvent::AgentLog, log)], charge }
+    Report::Step {
+        started_at: play.now,
+        events: vec![(StepEvent::AgentLog, log)],
+        charge: charge.map(Box::new),
+    }
 }
 
 fn parked(play: &Play, wait_ms: u64) -> Report {
-    Report::Parked { started_at: play.now, wait_ms, reason: "the model rests".into() }
+    Report::Parked { started_at: play.now, wait_ms, reason: "the model rests".into(), call: None }
 }
 
 fn done(play: &mut Play, delivery: u32, tokens: u64, price: &str) {

@@ -8,8 +8,8 @@ use crate::value::Stored;
 pub(super) fn words(graph: &Graph, event: &Event) -> String {
     let id = |about: &About| place(graph, &about.frame, about.node);
     match &event.kind {
-        EventKind::GraphRunStarted { resumed: false } => "begin".into(),
-        EventKind::GraphRunStarted { resumed: true } => "resume".into(),
+        EventKind::GraphRunStarted { resumed: false, .. } => "begin".into(),
+        EventKind::GraphRunStarted { resumed: true, .. } => "resume".into(),
         EventKind::GraphRunPaused { commands, pauses, outputs } => {
             let mut reasons: Vec<String> = commands.iter().map(|reason| format!("{reason:?}")).collect();
             reasons.extend(pauses.iter().map(|pause| place(graph, &pause.frame, pause.node)));

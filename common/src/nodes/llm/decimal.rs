@@ -63,6 +63,22 @@ impl Decimal {
         format!("{whole}.{part}")
     }
 
+    /// Whether it is nothing.
+    pub const fn is_zero(self) -> bool {
+        self.digits == 0
+    }
+
+    /// How many units of `10^-places` it is, rounded down.
+    pub fn units(self, places: u32) -> u128 {
+        let wide = self.widened(places.max(self.scale));
+        wide / 10u128.saturating_pow(self.scale.saturating_sub(places))
+    }
+
+    /// So many units of `10^-places`.
+    pub const fn of_units(digits: u128, places: u32) -> Self {
+        Self { digits, scale: places }
+    }
+
     fn widened(self, scale: u32) -> u128 {
         self.digits.saturating_mul(10u128.saturating_pow(scale.saturating_sub(self.scale)))
     }

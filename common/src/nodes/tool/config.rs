@@ -23,6 +23,8 @@ pub struct ToolsConfig {
     pub answer_bytes_max: u64,
     /// Whether the tools that are part of this program are used.
     pub builtin: bool,
+    /// Whether apps of this namespace are called as tools (`provider_type: workflow`); else the service is asked.
+    pub workflows: bool,
     /// OpenAPI documents by the provider's id or name.
     pub api: BTreeMap<String, ApiConfig>,
     /// MCP servers by the provider's id or name.
@@ -41,6 +43,7 @@ impl Default for ToolsConfig {
             // Files come within, a third larger than they are.
             answer_bytes_max: 32 << 20,
             builtin: true,
+            workflows: true,
             api: BTreeMap::new(),
             mcp: BTreeMap::new(),
         }

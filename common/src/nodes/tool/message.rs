@@ -4,6 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
 
+use crate::ids::RunId;
+use crate::nodes::Usage;
 use crate::value::JsonMap;
 
 /// One message. Files are Dify's file objects.
@@ -66,6 +68,13 @@ pub enum Message {
     },
     /// A file object, as the message's `meta` has it.
     File(Option<Json>),
+    /// What the call cost, and the run that spent it, if it was one. No output comes of it.
+    Spent {
+        /// The run that was called.
+        run: Option<RunId>,
+        /// Tokens and price.
+        usage: Box<Usage>,
+    },
     /// What no output comes of: logs, passages.
     Ignored,
 }

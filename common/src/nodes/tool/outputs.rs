@@ -5,6 +5,8 @@ use serde_json::{Value as Json, json};
 
 use super::{ErrorType, Message};
 use crate::failure::NodeFailure;
+use crate::ids::RunId;
+use crate::nodes::Usage;
 use crate::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType};
 
 /// Outputs that every tool has; no variable may be called like one.
@@ -52,6 +54,8 @@ pub struct Collected {
     /// Files in order.
     pub files: Vec<Pending>,
     pieces: Vec<InPieces>,
+    /// What the call cost, and the run that spent it.
+    pub spent: Option<(Usage, Option<RunId>)>,
 }
 
 /// A file that comes in pieces.
@@ -98,6 +102,10 @@ impl Collected {
             Message::Variable { name, value, stream } => self.take_variable(name, value, stream),
             Message::File(meta) => {
                 self.files.push(Pending::Object(file_of(meta)?));
+                Ok(None)
+            }
+            Message::Spent { run, usage } => {
+                self.spent = Some((*usage, run));
                 Ok(None)
             }
             Message::Ignored => Ok(None),

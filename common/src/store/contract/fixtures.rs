@@ -49,6 +49,7 @@ pub(super) fn new_run(n: u8) -> NewRun {
         blobs: Vec::new(),
         created_at: created_at(n),
         schedule: None,
+        called: None,
         has_files: false,
     }
 }
@@ -71,6 +72,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         collected: Vec::new(),
         pauses: Vec::new(),
         ledger: Vec::new(),
+        spent: None,
         has_ledger: false,
         leaves_turn: false,
         conversation: None,
@@ -80,6 +82,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         seq: 0,
         status: None,
         ended_at: None,
+        calls: None,
         jobs: Vec::new(),
         taken_back: Vec::new(),
         timers_set: Vec::new(),

@@ -4,6 +4,7 @@
 //! that is moved and for one that must be waited for ([`Control`]).
 
 mod cataloguing;
+mod calling;
 mod claims;
 mod commits;
 mod controlling;
@@ -15,6 +16,7 @@ mod jobs;
 mod knowledge;
 mod limiting;
 mod runs;
+mod spending;
 mod steps;
 mod sweeping;
 mod taking_over;
@@ -181,6 +183,15 @@ cases! {
         a_step_is_recorded_once_with_its_fact,
         tries_of_a_step_are_counted_where_the_job_goes_on,
         only_the_holder_of_a_job_records_its_steps,
+    },
+    spending::{
+        what_keys_spend_is_added_up,
+        a_budget_of_a_key_is_set_and_taken_away,
+    },
+    calling::{
+        an_order_becomes_one_run_and_its_end_is_told,
+        what_is_dropped_is_never_made_or_stopped,
+        a_refused_order_says_why,
     },
     limiting::{
         a_call_takes_its_turn_in_all_buckets_or_in_none,

@@ -1,11 +1,12 @@
 //! A commit: everything is checked before anything is written, since nothing would undo it.
 
+use super::calls;
 use super::queue::Job;
 use super::shard::{Blob, Conversation, Shard};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::limits;
-use crate::store::{Commit, CommitError, StoreError};
+use crate::store::{Commit, CommitError, KeySpent, StoreError, day_of};
 use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite};
 use crate::wire::fact::kind;
 
@@ -43,6 +44,16 @@ pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<E
     for write in &commit.writes {
         write_run(shard, commit.number, write);
         write_around(shard, write, now);
+        if let Some(spent) = &write.spent
+            && let (Some(key), Some(last)) = (&spent.key, spent.calls.last())
+        {
+            for day in [None, Some(day_of(last.at))] {
+                shard.spent.entry((key.clone(), day)).or_default().merge(&KeySpent::of(spent));
+            }
+        }
+        if let Some(calls) = &write.calls {
+            calls::write(shard, write.run, calls, commit.number, now);
+        }
         cancelled.extend(write.taken_back.iter().map(|job| job.execution));
     }
     for member in &commit.timers_cleared {

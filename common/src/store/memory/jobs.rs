@@ -9,12 +9,11 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::queue::Place;
 use super::shard::Shard;
-use super::{Inner, MemoryStore, announce, journal, look};
+use super::{Inner, MemoryStore, announce, calls, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
-    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit, Called,
 };
 
 struct MemoryJobReader {
@@ -234,6 +233,10 @@ impl Jobs for MemoryStore {
         let kept = journal::record(space.shard(of.shard), of, step, result, fact, now);
         self.inner.facts_came.notify_waiters();
         Ok(kept)
+    }
+
+    async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError> {
+        Ok(calls::called(self.inner.lock().shard(caller.shard()), caller, run))
     }
 
     async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {

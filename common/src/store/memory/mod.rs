@@ -6,6 +6,7 @@
 //! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
 
 mod catalog;
+mod calls;
 mod commit;
 mod conversations;
 mod dead;
@@ -66,6 +67,8 @@ struct Namespace {
     workers: BTreeMap<String, Timestamp>,
     apps: BTreeMap<String, App>,
     keys: BTreeMap<String, String>,
+    key_ids: BTreeMap<String, String>,
+    budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::Kept>,
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,

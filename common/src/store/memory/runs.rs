@@ -8,16 +8,12 @@ use async_trait::async_trait;
 
 use super::queue::Queue;
 use super::shard::{GraphDocument, Run, Shard};
-use super::{Inner, MemoryStore, Reservation, conversations, dead, pauses};
+use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
-    TriggerState, shard_of,
+    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, shard_of, KeySpent, Refusal, WaitingCall, key_id,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::state::AtRest;
@@ -27,8 +23,12 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
     if new.schedule.as_ref().is_some_and(|from| !shard.is_due(&from.trigger, from.due)) {
         return Created::Passed;
     }
+    if new.called.as_ref().is_some_and(|call| !calls::waits(shard, call)) {
+        return Created::Passed;
+    }
     if shard.runs.contains_key(&new.id) {
         shard.moved_by(new.schedule.as_ref());
+        calls::taken(shard, new.called.as_ref());
         return Created::Exists;
     }
     if shard.inbox.len() as u64 >= inbox_max {
@@ -53,6 +53,7 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
         shard.files.insert(new.id);
     }
     shard.moved_by(new.schedule.as_ref());
+    calls::taken(shard, new.called.as_ref());
     shard.add_fact(now, new.id.to_string(), new.kind, &new.start);
     Created::Created
 }
@@ -180,6 +181,61 @@ impl Runs for MemoryStore {
         Ok(conversations::settle(self.inner.lock().shard(it.run.shard()), it, now))
     }
 
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.inner.lock().key_ids.clone().into_iter().collect())
+    }
+
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+        let of = (key.to_string(), day.map(str::to_string));
+        let mut sum = KeySpent::default();
+        self.inner
+            .lock()
+            .shards
+            .values()
+            .filter_map(|shard| shard.spent.get(&of))
+            .for_each(|part| sum.merge(part));
+        Ok(sum)
+    }
+
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.inner.lock().budgets.clone().into_iter().collect())
+    }
+
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError> {
+        let budgets = &mut self.inner.lock().budgets;
+        match budget {
+            Some(budget) => budgets.insert(key.to_string(), budget.to_string()),
+            None => budgets.remove(key),
+        };
+        Ok(())
+    }
+
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        let mut space = self.inner.lock();
+        Ok(shards.iter().flat_map(|shard| calls::waiting(space.shard(*shard))).collect())
+    }
+
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
+        let mut space = self.inner.lock();
+        let of = space.shard(caller.shard()).runs.get(&caller);
+        Ok(of.and_then(|caller| caller.calls.get(&run)).cloned())
+    }
+
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        let mut space = self.inner.lock();
+        let of = space.shard(caller.shard()).runs.get(&caller).map(|caller| caller.calls.clone());
+        let calls: Vec<_> = of.into_iter().flatten().collect();
+        let count = calls.len() as u64;
+        Ok((calls, count))
+    }
+
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        let is_refused = calls::refuse(self.inner.lock().shard(call.caller.shard()), call, why, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(is_refused)
+    }
+
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
         let mut space = self.inner.lock();
         Ok(shards.iter().flat_map(|shard| space.shard(*shard).unsettled.clone()).collect())
@@ -266,6 +322,7 @@ impl Runs for MemoryStore {
         space.apps.insert(app.id.clone(), app.clone());
         if let Some(hash) = key_hash {
             space.keys.insert(hash.to_string(), app.id.clone());
+            space.key_ids.insert(key_id(hash), app.id.clone());
         }
         Ok(())
     }

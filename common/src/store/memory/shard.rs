@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId};
 use crate::limits;
 use crate::machine::run::RunStatus;
-use crate::store::{Dead, RawFact, StoreError, unreadable_events};
+use crate::store::{Dead, KeySpent, RawFact, StoreError, unreadable_events};
 use crate::wire::entry::EventEntry;
 use crate::wire::event;
 use crate::wire::state::AtRest;
@@ -33,6 +33,10 @@ pub(super) struct Shard {
     pub(super) files: BTreeSet<RunId>,
     /// Runs that are over and whose turns are to be settled.
     pub(super) unsettled: BTreeSet<RunId>,
+    /// What keys have spent, in all and by day.
+    pub(super) spent: BTreeMap<(String, Option<String>), KeySpent>,
+    /// Called runs that are to be made: commit, run, caller.
+    pub(super) calling: BTreeSet<(u64, RunId, RunId)>,
     /// Removed runs whose files are left.
     pub(super) files_left: BTreeSet<RunId>,
     /// When each schedule is due.
@@ -94,6 +98,8 @@ pub(super) struct Run {
     pub(super) held: Vec<String>,
     /// Results of steps of its jobs, and marks of their tries.
     pub(super) journal: HashMap<String, String>,
+    /// Runs that it has called, and what was ordered.
+    pub(super) calls: BTreeMap<RunId, String>,
     /// What its model calls cost.
     pub(super) ledger: HashMap<String, String>,
     pub(super) events: Stream<Vec<(String, String)>>,

@@ -136,6 +136,9 @@ impl RedisOwner {
         for (due, member) in &write.timers_set {
             request.command("ZADD", 3).word(keys.timers(shard)).word(due.millis()).word(member);
         }
+        if let Some(calls) = &write.calls {
+            super::calls::write(request, keys, run, calls, number);
+        }
         if write.go_on {
             request.command("XADD", 8).word(keys.inbox(shard)).word("*");
             request.word("kind").word("continue").word("run").word(run).word("fact").word("{}");
@@ -171,6 +174,9 @@ impl RedisOwner {
         write_fields(request, || keys.collected(write.run), &write.collected);
         set_fields(request, || keys.pauses(write.run), &write.pauses);
         set_fields(request, || keys.ledger(write.run), &write.ledger);
+        if let Some(spent) = &write.spent {
+            super::spent::write(request, &self.keys, self.claim.shard, spent);
+        }
         if let Some(kept) = &write.conversation {
             self.write_conversation(request, kept);
         }

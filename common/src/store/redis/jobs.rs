@@ -19,8 +19,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Accepted, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit, Called,
 };
 
 /// Before the first pending entry.
@@ -281,6 +280,10 @@ impl Jobs for RedisStore {
         fact: (&'static str, &str),
     ) -> Result<StepKept, StoreError> {
         self.record(of, step, result, fact).await
+    }
+
+    async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError> {
+        self.what_was_called(caller, run).await
     }
 
     async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {

@@ -73,6 +73,14 @@ impl Keys {
     pub fn api_key(&self, hash: &str) -> String {
         self.global(&format!("key:{hash}"))
     }
+    /// hash: keys that were given out, by their ids, and their apps
+    pub fn api_keys(&self) -> String {
+        self.global("keys")
+    }
+    /// hash: what keys may spend, by their ids, as JSON
+    pub fn key_budgets(&self) -> String {
+        self.global("budgets")
+    }
     /// hash: a trigger
     pub fn trigger(&self, id: &str) -> String {
         self.global(&format!("trigger:{id}"))
@@ -235,6 +243,13 @@ impl Keys {
             ConversationsBy::Use => "use",
         };
         self.shard(shard, &format!("conversations:{whose}:{by}"))
+    /// hash: what a key has spent on this shard
+    pub fn spent(&self, shard: ShardId, key: &str) -> String {
+        self.shard(shard, &format!("spent:{key}"))
+    }
+    /// zset: called runs that are to be made, `<run> <caller>`, by the commit that ordered them
+    pub fn calling(&self, shard: ShardId) -> String {
+        self.shard(shard, "calling")
     }
     /// set: runs that are over and whose turns are to be settled
     pub fn unsettled(&self, shard: ShardId) -> String {
@@ -274,6 +289,10 @@ impl Keys {
     /// hash: what its model calls cost, one by one
     pub fn ledger(&self, run: RunId) -> String {
         self.of_run(run, ":ledger")
+    }
+    /// hash: runs that it has called, and what was ordered; goes by itself
+    pub fn calls(&self, run: RunId) -> String {
+        self.of_run(run, ":calls")
     }
     /// the keys that every run may have
     pub fn all_of(&self, run: RunId) -> [String; 8] {

@@ -8,6 +8,7 @@ pub mod scripts;
 
 mod blobs;
 mod catalog;
+mod calls;
 mod check;
 mod commit;
 mod connection;
@@ -25,6 +26,7 @@ mod pubsub;
 mod replies;
 mod runs;
 mod shards;
+mod spent;
 mod triggers;
 
 use std::collections::{HashMap, HashSet};

@@ -14,11 +14,7 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges,
-    TriggerState, unreadable_events,
+    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry, Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, unreadable_events, KeySpent, Refusal, WaitingCall, key_id,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -182,6 +178,38 @@ impl Runs for RedisStore {
         self.settle(it).await
     }
 
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.hash_of(self.keys.api_keys()).await
+    }
+
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+        self.all_spent(key, day).await
+    }
+
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.hash_of(self.keys.key_budgets()).await
+    }
+
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError> {
+        self.put_budget(key, budget).await
+    }
+
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        self.some_calls(shards).await
+    }
+
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
+        self.order_of(caller, run).await
+    }
+
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        self.some_calls_of(caller).await
+    }
+
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError> {
+        self.refuse(call, why).await
+    }
+
     async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
         self.some_unsettled(shards).await
     }
@@ -284,6 +312,7 @@ impl Runs for RedisStore {
         pipe.cmd("SADD").arg(self.keys.apps()).arg(&app.id).ignore();
         if let Some(hash) = key_hash {
             pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(&app.id).ignore();
+            pipe.cmd("HSET").arg(self.keys.api_keys()).arg(key_id(hash)).arg(&app.id).ignore();
         }
         self.change_triggers(triggers, meta, &mut pipe);
         self.connector.ask_all("registering an app", &pipe).await
@@ -408,14 +437,21 @@ impl RedisStore {
             keys.graph(shard, hash),
             keys.graphs(shard),
             keys.blobs(new.id),
-            keys.schedules(shard),
+            if new.called.is_some() { keys.calling(shard) } else { keys.schedules(shard) },
             keys.files(shard),
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
-        let schedule = new.schedule.as_ref();
-        let due = schedule.map(|from| from.due.millis().to_string()).unwrap_or_default();
-        let next = schedule.and_then(|from| from.next).map(|next| next.millis().to_string());
+        let (member, score, next) = match (&new.schedule, &new.called) {
+            (Some(from), _) => {
+                let next = from.next.map(|next| next.millis().to_string());
+                (from.trigger.clone(), from.due.millis().to_string(), next.unwrap_or_default())
+            }
+            (None, Some(call)) => {
+                (WaitingCall::member(call.run, call.caller), call.since.to_string(), String::new())
+            }
+            (None, None) => Default::default(),
+        };
         let document: &str = if graph_known { "" } else { document };
         let mut list = Vec::from(args![
             self.limits.inbox_max,
@@ -428,9 +464,9 @@ impl RedisStore {
             self.limits.queue_max,
             new.queues.len(),
             new.fields.len(),
-            schedule.map_or("", |from| from.trigger.as_str()),
-            due,
-            next.unwrap_or_default(),
+            member,
+            score,
+            next,
             if new.has_files { "1" } else { "" },
         ]);
         for (field, value) in &new.fields {

@@ -375,7 +375,7 @@ impl RedisStore {
                 k.graph(shard, &hash),
             ];
             keys.extend(k.all_of(run));
-            keys.extend([k.journal(run), k.ledger(run)]);
+            keys.extend([k.journal(run), k.ledger(run), k.calls(run)]);
             keys.extend([k.files(shard), k.files_left(shard)]);
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
             let mut list =

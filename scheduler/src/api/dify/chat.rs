@@ -13,7 +13,7 @@ use tidemill_common::wire::event::EventRecord;
 use super::answer::{Begun, Mode, begin, pause_data};
 use super::{check_chat, facts, find, renderer, stop, totals_so_far, truth, user_of};
 use crate::api::ApiState;
-use crate::api::auth::CallingApp;
+use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::own::submit::idempotency;
 use crate::api::projection::{Projection, Totals};
@@ -31,6 +31,7 @@ const PAGE: usize = 512;
 pub async fn send(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
+    Extension(CallingKey(key)): Extension<CallingKey>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -49,6 +50,7 @@ pub async fn send(
         query,
         is_nameless: !truth(&mut map, "auto_generate_name", true)?,
         user,
+        key: Some(key),
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)
     };

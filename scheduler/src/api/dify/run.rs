@@ -11,7 +11,7 @@ use tidemill_common::wire::event::EventRecord;
 use super::answer::{Begun, Mode, begin, pause_data};
 use super::{check_mode, facts, renderer, totals_so_far, user_of};
 use crate::api::ApiState;
-use crate::api::auth::CallingApp;
+use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
 use crate::api::own::submit::idempotency;
 use crate::api::projection::Projection;
@@ -26,6 +26,7 @@ use crate::submit::{Submission, SystemValues, WorkflowSource};
 pub async fn run(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
+    Extension(CallingKey(key_id)): Extension<CallingKey>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -37,6 +38,7 @@ pub async fn run(
     let inputs = inputs.ok_or_else(|| ApiError::invalid_param("inputs is required"))?;
     let submission = Submission {
         files: take_list(&mut map, "files")?,
+        key: Some(key_id),
         user,
         idempotency: idempotency(&headers, &format!("app {}", app.id), &body)?,
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)

@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::graph::GraphHash;
-use tidemill_common::ids::{Delivery, FramePath};
+use tidemill_common::ids::{Delivery, FramePath, RunId};
 use tidemill_common::machine::body::Spent;
 use tidemill_common::machine::run::{NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_common::store::ListRuns;
@@ -90,8 +90,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
         shown.insert("total_tokens".into(), run.tokens().into());
         shown.insert("exceptions_count".into(), run.exceptions().into());
     }
-    let spent = run.frames.get(&FramePath::root()).map(|root| root.tally().spent).unwrap_or_default();
-    let (price, currency) = price(&spent);
+    let (price, currency) = price(&run.spent());
     shown.insert("total_price".into(), price);
     shown.insert("currency".into(), currency);
     shown.insert("inputs".into(), record.inputs.into());
@@ -99,7 +98,28 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
     shown.insert("pauses".into(), pauses::shown(&state, id).await?.into());
     shown.insert("nodes".into(), nodes(&run).into());
+    let (calls, count) = calls(&state, id).await?;
+    shown.insert("calls".into(), calls.into());
+    shown.insert("calls_count".into(), count.into());
     Ok(JsonBody(Json::Object(shown)))
+}
+
+/// Some of the runs that this one has called, and how many there are.
+async fn calls(state: &ApiState, caller: RunId) -> Result<(Vec<Json>, u64), ApiError> {
+    let (calls, count) = state.store.calls_of(caller).await?;
+    let shown = calls.into_iter().map(|(run, order)| {
+        let order: JsonMap = serde_json::from_str(&order).unwrap_or_default();
+        let part = |key: &str| order.get(key).cloned().unwrap_or_default();
+        json!({
+            "run": run,
+            "app": part("app"),
+            "node": part("node"),
+            "frame": order.get("frame").cloned().unwrap_or_else(|| "".into()),
+            // Why it was not made.
+            "error": part("error"),
+        })
+    });
+    Ok((shown.collect(), count))
 }
 
 /// What both show. Counts of a run that is not over are not in its record: null.
@@ -119,7 +139,13 @@ fn summary(run: &RunRecord) -> JsonMap {
         "elapsed_time": run.elapsed(SystemClock.now()),
         "total_steps": run.steps,
         "total_tokens": run.tokens,
+        "total_price": run.price.as_ref().map(|(price, _)| price),
+        "currency": run.price.as_ref().map(|(_, currency)| currency),
         "exceptions_count": run.exceptions,
+        "key": run.key,
+        "caller": run.caller.as_ref().map(|caller| {
+            json!({"run": caller.run, "node": caller.node, "frame": caller.frame})
+        }),
         "shard": run.id.shard().0,
     });
     shown.as_object().cloned().unwrap_or_default()

@@ -40,12 +40,14 @@ pub async fn submit(
         is_nameless: false,
         memory: take_list(&mut map, "memory")?,
         commands: take_list(&mut map, "commands")?,
+        key: None,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options: take_object(&mut map, "options")?.unwrap_or_default(),
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
         run: None,
         schedule: None,
+        called: None,
         has_files: false,
     };
     nothing_left(&map)?;

@@ -13,10 +13,10 @@ use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KnowledgeBases,
+    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
     ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger,
-    TriggerChanges, TriggerState,
+    Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger,
+    TriggerChanges, TriggerState, WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -64,6 +64,7 @@ pub(crate) struct Inner {
     entered: HashMap<String, Vec<(String, String, RunId)>>,
     pub(crate) turns: HashMap<String, Vec<String>>,
     pub(crate) unsettled: BTreeSet<RunId>,
+    pub(crate) calls: std::collections::BTreeMap<RunId, Vec<(RunId, String)>>,
 }
 
 impl Fake {
@@ -180,6 +181,32 @@ impl Runs for Fake {
     async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
         self.lock().unsettled.remove(&run);
         Ok(())
+    }
+    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn key_spent(&self, _: &str, _: Option<&str>) -> Result<KeySpent, StoreError> {
+        Ok(KeySpent::default())
+    }
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn put_key_budget(&self, _: &str, _: Option<&str>) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn waiting_calls(&self, _: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn call_order(&self, _: RunId, _: RunId) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        let calls = self.lock().calls.get(&caller).cloned().unwrap_or_default();
+        let count = calls.len() as u64;
+        Ok((calls, count))
+    }
+    async fn refuse_call(&self, _: &WaitingCall, _: &Refusal) -> Result<bool, StoreError> {
+        Ok(false)
     }
     async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
         Ok(self.lock().fields.get(&run).cloned())

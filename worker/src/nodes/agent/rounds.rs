@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
+use tidemill_common::ids::RunId;
 use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::run::json_size;
@@ -20,6 +21,7 @@ use tidemill_common::nodes::llm::params::{self, Params};
 use tidemill_common::nodes::llm::reasoning;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::tool::outputs::Collected;
+use tidemill_common::nodes::tool::{Known, ProviderKind};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::Means;
@@ -27,7 +29,7 @@ use crate::core::now;
 use crate::nodes::llm::bill;
 use crate::nodes::tool::files;
 use crate::providers::{Model, Question};
-use crate::steps::{Begun, Told};
+use crate::steps::{Begun, Spender, Told, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
@@ -203,7 +205,7 @@ impl<'a> Rounds<'a> {
         let said = Said { text: reply.text, tool_calls: reply.tool_calls };
         let log = log.done(thought(&said), self.cost(Some((began, clock)), &usage));
         let event = self.event(&log);
-        let charge = (usage.clone(), (self.provider.clone(), self.model.name().to_owned()));
+        let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = said_json(&said, &usage);
         let told = Told { events: vec![event], charge: Some(charge) };
         self.means.steps.record(&step, the_try.number, &result, told).await;
@@ -236,13 +238,19 @@ impl<'a> Rounds<'a> {
                 let log = log.done(answered.data(call), JsonMap::new());
                 self.logs.note(log);
                 answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
+                answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
                 return answered.words;
             }
             Begun::Try(the_try) => the_try,
         };
         let (began, clock) = (now(), Instant::now());
-        self.means.steps.tell(vec![(StepEvent::ToolCallStarted, self.told_call(call, &arguments))]);
-        let answered = self.invoke(at, &arguments, &the_try.idempotency_key).await;
+        // A workflow's end was waited for in nobody's hands: that it began was told before.
+        let is_workflow = self.tools[at].given.kind == ProviderKind::Workflow;
+        let is_told = is_workflow && self.means.steps.has_called(&step, the_try.number).await;
+        if !is_told {
+            self.means.steps.tell(vec![(StepEvent::ToolCallStarted, self.told_call(call, &arguments))]);
+        }
+        let answered = self.invoke(at, &arguments, &step, &the_try).await;
         let (event, log) = match &answered.error {
             None => {
                 let mut told = self.told_call(call, &arguments);
@@ -261,17 +269,19 @@ impl<'a> Rounds<'a> {
         let events = vec![event, self.event(&log)];
         let result = answered.to_json();
         if json_size(&result) <= TOOL_RECORD_BYTES_MAX {
-            self.means.steps.record(&step, the_try.number, &result, Told { events, charge: None }).await;
+            let charge = answered.spent.clone().and_then(|(usage, run)| Some((usage, Spender::Run(run?))));
+            self.means.steps.record(&step, the_try.number, &result, Told { events, charge }).await;
         } else {
             // Not kept, so it may be called again; see the limit.
             self.means.steps.tell(events);
         }
         self.logs.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
+        answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
         answered.words
     }
 
-    async fn invoke(&self, at: usize, arguments: &JsonMap, idempotency_key: &str) -> Answered {
+    async fn invoke(&self, at: usize, arguments: &JsonMap, step: &str, the_try: &Try) -> Answered {
         let (mut words, mut collected) = (String::new(), Collected::default());
         let mut wrong = None;
         let mut sink = |message| {
@@ -287,11 +297,14 @@ impl<'a> Rounds<'a> {
             run: self.means.run,
             http: self.means.http,
             files: self.means.files,
-            idempotency_key,
+            idempotency_key: &the_try.idempotency_key,
             sends_key: self.node.settings.idempotency_key,
+            step: Some((self.means.steps, step, the_try.number)),
+            known: self.tools[at].tool.known().unwrap_or(Known::NOTHING),
         };
         let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
         let error = invoked.err().map(|error| error.to_string()).or(wrong);
+        let spent = collected.spent.take().filter(|(usage, _)| usage.total_tokens > 0);
         let kept = match error {
             Some(error) => Err(error),
             None => {
@@ -302,16 +315,17 @@ impl<'a> Rounds<'a> {
             }
         };
         match kept {
-            Ok(files) => Answered { words, files, error: None },
+            Ok(files) => Answered { words, files, error: None, spent },
             Err(error) => {
-                Answered { words: prompt::failed_tool(&error), files: Vec::new(), error: Some(error) }
+                Answered { words: prompt::failed_tool(&error), files: Vec::new(), error: Some(error), spent }
             }
         }
     }
 
     /// A call that was never made: the model is told why.
     pub(super) fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
-        let answered = Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()) };
+        let answered =
+            Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()), spent: None };
         self.tell(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
         words
     }
@@ -391,6 +405,8 @@ struct Answered {
     /// File objects, kept.
     files: Vec<Json>,
     error: Option<String>,
+    /// What it cost, and the run that spent it.
+    spent: Option<(Usage, Option<RunId>)>,
 }
 
 impl Answered {
@@ -406,13 +422,19 @@ impl Answered {
     }
 
     fn to_json(&self) -> Json {
-        json!({"words": self.words, "files": self.files, "error": self.error})
+        let mut value = json!({"words": self.words, "files": self.files, "error": self.error});
+        if let Some((usage, _)) = &self.spent {
+            value["usage"] = Json::Object(usage.record.clone());
+        }
+        value
     }
 
     fn read(known: &Json) -> Self {
         let files = known.get("files").and_then(Json::as_array).cloned().unwrap_or_default();
         let text = |key: &str| known.get(key).and_then(Json::as_str).map(str::to_owned);
-        Self { words: text("words").unwrap_or_default(), files, error: text("error") }
+        let usage = known.get("usage").and_then(Json::as_object).cloned().map(Usage::from_record);
+        let spent = usage.map(|usage| (usage, None));
+        Self { words: text("words").unwrap_or_default(), files, error: text("error"), spent }
     }
 }
 

@@ -6,19 +6,21 @@
 pub(in crate::nodes) mod files;
 mod record;
 
+use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
-use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::tool::outputs::Collected;
-use tidemill_common::nodes::tool::{Known, Message, ToolData, parameters};
-use tidemill_common::value::{JsonMap, Variables};
+use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, parameters};
+use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::value::{JsonMap, Lookup, SegmentType, Variables};
 
 use crate::executor::PieceSink;
 use crate::http::Http;
-use crate::steps::{Begun, Steps, Told, Try};
+use crate::steps::{Begun, Spender, Steps, Told, Try};
 use crate::tools::{Stage, Tool, ToolCall, ToolError, ToolName, Tools};
 use record::Recorded;
 
@@ -80,10 +82,52 @@ pub async fn run(
         Err(message) => return failed(result, ToolError::new(Stage::Invoke, message)),
     };
     tracing::debug!(node = %node.id, provider = %data.provider_id, tool = %data.tool_name, "calling a tool");
-    match call(&tool, &arguments, node, means).await {
-        Ok(recorded) => NodeResult { outputs: recorded.outputs, ..result },
-        Err(Broken::Tool(error)) => failed(result, error),
-        Err(Broken::Node(failure)) => NodeResult { failure: Some(failure), ..result },
+    if data.provider_type == ProviderKind::Workflow && holds_secret(data, variables, &arguments) {
+        let message =
+            "a secret cannot be handed to another workflow; give that one an environment variable of its own";
+        return failed(result, ToolError::new(Stage::Invoke, message));
+    }
+    match call(&tool, &arguments, declared, node, means).await {
+        (Ok(recorded), _) => {
+            let result = charged(result, recorded.usage);
+            NodeResult { outputs: recorded.outputs, ..result }
+        }
+        (Err(Broken::Tool(error)), usage) => failed(charged(result, usage), error),
+        (Err(Broken::Node(failure)), usage) => {
+            NodeResult { failure: Some(failure), ..charged(result, usage) }
+        }
+    }
+}
+
+/// The result with what the call cost; calls without tokens are not spoken of, as on Dify.
+fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
+    if let Some(usage) = usage.filter(|usage| usage.total_tokens > 0) {
+        result.metadata.extend(usage::metadata(&usage));
+        result.usage = Some(usage);
+    }
+    result
+}
+
+/// Whether a secret's text is among the arguments: they would lie in the open as another run's inputs.
+fn holds_secret(data: &ToolData, variables: &dyn Variables, arguments: &JsonMap) -> bool {
+    let mut mentioned = Vec::new();
+    data.mentions(&mut mentioned);
+    let secrets = mentioned.iter().filter_map(|(node, name)| match variables.variable(node, name) {
+        Lookup::Found(segment) if segment.ty == SegmentType::Secret => {
+            segment.value.as_str().map(str::to_owned)
+        }
+        _ => None,
+    });
+    let secrets: Vec<String> = secrets.filter(|text| !text.is_empty()).collect();
+    !secrets.is_empty() && arguments.values().any(|value| holds(value, &secrets))
+}
+
+fn holds(value: &Json, texts: &[String]) -> bool {
+    match value {
+        Json::String(text) => texts.iter().any(|secret| text.contains(secret.as_str())),
+        Json::Array(items) => items.iter().any(|item| holds(item, texts)),
+        Json::Object(map) => map.values().any(|item| holds(item, texts)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => false,
     }
 }
 
@@ -93,16 +137,33 @@ enum Broken {
     Node(NodeFailure),
 }
 
-/// Calls the tool, or takes what is known of a call that was made before.
+/// Calls the tool, or takes what is known of a call that was made before. Of one that failed it is told what it cost.
 async fn call(
     tool: &Tool<'_>,
     arguments: &JsonMap,
+    declared: Known<'_>,
     node: &Node,
     means: Means<'_>,
+) -> (Result<Recorded, Broken>, Option<Usage>) {
+    let mut spent = None;
+    let called = call_or_recall(tool, arguments, declared, node, means, &mut spent).await;
+    (called, spent.map(|(usage, _)| usage))
+}
+
+/// What a call cost, and the run that spent it.
+type Spent = Option<(Usage, Option<RunId>)>;
+
+async fn call_or_recall(
+    tool: &Tool<'_>,
+    arguments: &JsonMap,
+    declared: Known<'_>,
+    node: &Node,
+    means: Means<'_>,
+    spent: &mut Spent,
 ) -> Result<Recorded, Broken> {
     let Some(steps) = means.steps else {
         let alone = Try { number: 1, possible_duplicate: false, idempotency_key: CALL.into() };
-        return call_once(tool, arguments, node, means, &alone).await;
+        return call_once(tool, arguments, declared, node, means, &alone, spent).await;
     };
     let the_try = match steps.begin(CALL).await {
         Begun::Known(known) => match Recorded::from_json(&known) {
@@ -120,11 +181,13 @@ async fn call(
         },
         Begun::Try(the_try) => the_try,
     };
-    let recorded = call_once(tool, arguments, node, means, &the_try).await?;
+    let recorded = call_once(tool, arguments, declared, node, means, &the_try, spent).await?;
     let json = recorded.to_json();
     let bytes = tidemill_common::machine::run::json_size(&json);
     if bytes <= TOOL_RECORD_BYTES_MAX {
-        steps.record(CALL, the_try.number, &json, Told::default()).await;
+        let charge = spent.clone().and_then(|(usage, run)| Some((usage, Spender::Run(run?))));
+        let charge = charge.filter(|(usage, _)| usage.total_tokens > 0);
+        steps.record(CALL, the_try.number, &json, Told { charge, ..Told::default() }).await;
     } else {
         // See the limit.
         tracing::debug!(node = %node.id, bytes, "the answer of a tool is too large for the journal");
@@ -135,9 +198,11 @@ async fn call(
 async fn call_once(
     tool: &Tool<'_>,
     arguments: &JsonMap,
+    declared: Known<'_>,
     node: &Node,
     means: Means<'_>,
     the_try: &Try,
+    spent: &mut Spent,
 ) -> Result<Recorded, Broken> {
     let call = ToolCall {
         arguments,
@@ -146,6 +211,8 @@ async fn call_once(
         files: means.files,
         idempotency_key: &the_try.idempotency_key,
         sends_key: node.settings.idempotency_key,
+        step: means.steps.map(|steps| (steps, CALL, the_try.number)),
+        known: declared,
     };
     let (mut collected, mut streamed, mut failure) = (Collected::default(), Vec::new(), None);
     let mut sink = |message: Message| {
@@ -164,6 +231,7 @@ async fn call_once(
         }
     };
     let invoked = tool.invoke(call, &mut sink).await;
+    spent.clone_from(&collected.spent);
     if let Some(failure) = failure {
         return Err(Broken::Node(failure));
     }
@@ -176,7 +244,8 @@ async fn call_once(
     for name in collected.variable_names() {
         (means.on_piece)(name, "");
     }
-    Ok(Recorded { outputs: collected.outputs(files), streamed })
+    let usage = spent.as_ref().map(|(usage, _)| usage.clone());
+    Ok(Recorded { outputs: collected.outputs(files), streamed, usage })
 }
 
 #[cfg(test)]

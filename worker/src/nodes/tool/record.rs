@@ -1,6 +1,7 @@
 //! The outputs of a call as the journal keeps them.
 
 use serde_json::{Value as Json, json};
+use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::tool::outputs::RESERVED;
 use tidemill_common::value::{Segment, SegmentType};
 
@@ -13,6 +14,8 @@ pub(super) struct Recorded {
     pub(super) outputs: Vec<(String, Segment)>,
     /// Which of them came in pieces.
     pub(super) streamed: Vec<String>,
+    /// What the call cost, if it says so.
+    pub(super) usage: Option<Usage>,
 }
 
 impl Recorded {
@@ -20,7 +23,11 @@ impl Recorded {
         let outputs = self.outputs.iter();
         let outputs: Vec<Json> =
             outputs.map(|(name, segment)| json!([name, segment.ty.name(), segment.value])).collect();
-        json!({"outputs": outputs, "streamed": self.streamed})
+        let mut value = json!({"outputs": outputs, "streamed": self.streamed});
+        if let Some(usage) = &self.usage {
+            value["usage"] = Json::Object(usage.record.clone());
+        }
+        value
     }
 
     pub(super) fn from_json(value: &Json) -> Option<Self> {
@@ -29,7 +36,11 @@ impl Recorded {
             Some((output.get(0)?.as_str()?.to_owned(), Segment::new(ty, output.get(2)?.clone())))
         });
         let streamed = value.get("streamed")?.as_array()?.iter().map(|name| name.as_str().map(str::to_owned));
-        Some(Self { outputs: outputs.collect::<Option<_>>()?, streamed: streamed.collect::<Option<_>>()? })
+        Some(Self {
+            outputs: outputs.collect::<Option<_>>()?,
+            streamed: streamed.collect::<Option<_>>()?,
+            usage: value.get("usage").and_then(Json::as_object).cloned().map(Usage::from_record),
+        })
     }
 
     /// Tells the texts again that came in pieces: who calls does not know what the worker before it has told.
@@ -59,6 +70,7 @@ mod tests {
                 ("temp".into(), Segment::infer(json!(4.5))),
             ],
             streamed: vec!["text".into(), "story".into()],
+            usage: json!({"total_tokens": 3}).as_object().cloned().map(Usage::from_record),
         };
         assert_eq!(Recorded::from_json(&recorded.to_json()), Some(recorded.clone()));
         let told = Mutex::new(Vec::new());

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -16,6 +17,7 @@ use tidemill_common::graph::build::import;
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::tool::config::Hidden;
+use tidemill_common::store::Called;
 use tidemill_common::value::{Lookup, Segment};
 use tidemill_common::wire::fact::JobName;
 use tokio::net::TcpListener;
@@ -267,7 +269,6 @@ async fn a_tool_that_nobody_has_names_the_setting() {
         ("builtin", "tools.endpoint"),
         ("api", "[tools.api.\"org/weather\"]"),
         ("mcp", "[tools.mcp.\"org/weather\"]"),
-        ("workflow", "tools.endpoint"),
     ] {
         let ran = run_node("", json!({"provider_type": kind}), None).await;
         let (class, message) = ran.failure();
@@ -354,4 +355,85 @@ async fn what_failed_or_is_too_large_is_called_again() {
     assert!(run_node(&service.base, json!({}), Some(&jobs)).await.result.failure.is_some());
     assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!(large));
     assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!("small"));
+}
+
+/// A run of the node that calls the app `greeter` as a tool.
+async fn call_workflow(jobs: &Arc<FakeJobs>, changes: Json) -> Ran {
+    let mut node = json!({"provider_type": "workflow", "provider_id": "greeter", "provider_name": "Greeter"});
+    for (name, value) in changes.as_object().unwrap() {
+        node[name] = value.clone();
+    }
+    run_node("", node, Some(jobs)).await
+}
+
+fn called_run() -> RunId {
+    run_id().called_by(&execution(5), "call", 1)
+}
+
+fn knows(jobs: &FakeJobs, fields: &[(&str, &str)]) {
+    let fields = fields.iter().map(|(name, text)| ((*name).to_string(), (*text).to_string())).collect();
+    jobs.state().called.insert(called_run(), Called::Ended(fields));
+}
+
+#[tokio::test]
+async fn a_called_workflow_answers_with_its_outputs_and_its_cost() {
+    let jobs = FakeJobs::new();
+    let outputs = r#"{"hi":"Ünal","text":"x"}"#;
+    knows(
+        &jobs,
+        &[
+            ("status", "succeeded"),
+            ("outputs", outputs),
+            ("tokens", "7"),
+            ("price", "0.5"),
+            ("currency", "EUR"),
+        ],
+    );
+    let ran = call_workflow(&jobs, json!({})).await;
+    let shown = r#"{"hi": "Ünal", "text": "x"}"#;
+    assert_eq!((ran.output("hi"), ran.output("text")), (json!("Ünal"), json!(shown)));
+    assert_eq!(ran.output("json"), json!([{"hi": "Ünal", "text": "x"}]));
+    assert_eq!(ran.result.metadata["total_tokens"], 7);
+    let usage = ran.result.usage.as_ref().unwrap();
+    assert_eq!((usage.total_tokens, usage.total_price.as_str()), (7, "0.5"));
+    // Done again it is taken from the journal, with what it cost.
+    jobs.state().called.clear();
+    let again = call_workflow(&jobs, json!({})).await;
+    assert_eq!((again.output("hi"), again.result.usage.unwrap().total_tokens), (json!("Ünal"), 7));
+}
+
+#[tokio::test]
+async fn a_called_workflow_that_fails_is_the_tools_failure_and_is_paid_for() {
+    let jobs = FakeJobs::new();
+    knows(&jobs, &[("status", "failed"), ("error", "boom"), ("tokens", "7")]);
+    let ran = call_workflow(&jobs, json!({})).await;
+    let expected = ("ToolRuntimeInvocationError", "Failed to invoke tool Greeter: boom");
+    assert_eq!((ran.failure(), ran.result.usage.as_ref().unwrap().total_tokens), (expected, 7));
+    jobs.state().called.insert(called_run(), Called::Refused("app not found".into()));
+    let ran = call_workflow(&jobs, json!({})).await;
+    assert_eq!(ran.failure(), ("ToolRuntimeInvocationError", "app not found"));
+}
+
+#[tokio::test]
+async fn a_call_is_put_down_with_its_order_and_ordered_once() {
+    for (known, is_ordered) in [(Called::Unknown, true), (Called::Waits, false)] {
+        let jobs = FakeJobs::new();
+        jobs.state().called.insert(called_run(), known);
+        let parameters = json!({
+            "city": {"type": "variable", "value": ["start", "city"]},
+            "docs": {"type": "variable", "value": ["start", "city"]},
+        });
+        let declared = json!([{"name": "city", "type": "string"}, {"name": "docs", "type": "system-files"}]);
+        let changes = json!({"tool_parameters": parameters, "paramSchemas": declared});
+        let working = call_workflow(&jobs, changes);
+        let done = tokio::time::timeout(Duration::from_millis(200), working).await;
+        assert!(done.is_err(), "the job is nobody's then");
+        let state = jobs.state();
+        let (kind, parked) =
+            state.batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();
+        let parked: Json = serde_json::from_str(&parked).unwrap();
+        assert_eq!((kind, &parked["call"]["run"]), ("parked", &json!(called_run())));
+        let given = json!({"inputs": {"city": "Bergen"}, "files": ["Bergen"]});
+        assert_eq!(parked["call"].get("given"), is_ordered.then_some(&given), "{parked:#}");
+    }
 }

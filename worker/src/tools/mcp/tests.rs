@@ -14,6 +14,8 @@ use tidemill_common::nodes::tool::config::Hidden;
 use tidemill_common::nodes::tool::{Message, ProviderKind};
 use tokio::net::TcpListener;
 
+use tidemill_common::nodes::tool::Known;
+
 use super::*;
 use crate::http::Http;
 
@@ -104,6 +106,8 @@ async fn call(server: &McpServer, name: &str, arguments: Json) -> Result<Vec<Mes
         files: &files,
         idempotency_key: "k",
         sends_key: false,
+        step: None,
+        known: Known::NOTHING,
     };
     let mut messages = Vec::new();
     server.invoke(&tool(name), call, &mut |message| messages.push(message)).await?;

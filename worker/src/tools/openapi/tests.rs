@@ -16,6 +16,8 @@ use tidemill_common::nodes::tool::{Message, ParameterType, ProviderKind};
 use tidemill_common::value::JsonMap;
 use tokio::net::TcpListener;
 
+use tidemill_common::nodes::tool::Known;
+
 use super::*;
 use crate::http::Http;
 
@@ -147,6 +149,8 @@ async fn invoke(
         files: &outside.files,
         idempotency_key: "k1",
         sends_key: true,
+        step: None,
+        known: Known::NOTHING,
     };
     let mut messages = Vec::new();
     api.invoke(&tool(name), call, &mut |message| messages.push(message)).await?;

@@ -1,10 +1,12 @@
 -- create_run: a scheduled run with its start fact, or nothing. May be repeated: the run's id decides. One that a schedule
---          fires moves the schedule on in the same moment, and is created only while its time is still the one that is due.
--- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules
+--          fires moves the schedule on in the same moment, and is created only while its time is still the one that is due;
+--          one that another run calls takes its order away, and is created only while that waits.
+-- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules,
+--          or orders of called runs
 --          9 runs with files   10… queues it uses, then its blobs
 -- ARGV     1 bound of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when it is
 --          known to be there   6 start fact   7 its kind   8 bound of a queue   9 number of queues   10 number of fields
---          11 trigger that fires it, or empty   12 the time that is due, ms   13 the next one, or empty
+--          11 trigger that fires it, member of the orders, or empty   12 its score   13 the next one, or empty
 --          14 1 when files were kept for it, or empty   15… field, value   then a blob each: name, size
 -- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
 -- CALLER   store/redis/runs.rs, create_run

@@ -32,7 +32,7 @@ scripts! {
     hand_back drop_consumers answer_pause load_run lost_jobs trim_jobs sweep_run put_back announce note_files
     move_schedule note_trigger begin_step record_step
     take_limit give_limit
-    enter_conversation settle_turn change_conversation drop_conversation rate_message put_entry remove_entry note_indexing publish_document drop_document
+    enter_conversation settle_turn change_conversation drop_conversation rate_message put_entry remove_entry note_indexing publish_document drop_document called refuse_call
 }
 
 #[cfg(test)]

@@ -1,0 +1,103 @@
+//! What a run may spend: the call that crosses the bound is counted, then the run ends before another begins.
+
+use serde_json::json;
+
+use super::draw::draw;
+use super::play::Play;
+use crate::machine::budget::{Budget, SetBy, price};
+use crate::machine::changes::Record;
+use crate::machine::fact::Charge;
+use crate::machine::run::{NodeStatus, RunStatus};
+use crate::nodes::Usage;
+use crate::wire::fact::{Report, parse, stop_body};
+
+const TWO: &str = "start s\nllm m\nllm n\nend e m.text\ns > m > e\ns > n > e";
+
+fn usage(tokens: u64, price: &str) -> Usage {
+    let record =
+        json!({"prompt_tokens": tokens, "total_tokens": tokens, "total_price": price, "currency": "EUR"});
+    Usage::from_record(record.as_object().cloned().unwrap())
+}
+
+fn play(budget: Budget) -> Play {
+    Play::submitted(draw(TWO), Vec::new(), |head| head.options.budget = Some(Box::new(budget)))
+}
+
+fn tokens(max: u64) -> Budget {
+    Budget { tokens: Some((max, SetBy::Request)), price: None }
+}
+
+fn charge(play: &mut Play, node: &str, tokens: u64, price: &str) {
+    let model = ("p".to_string(), "m".to_string());
+    let charge = Some(Charge { key: "llm:1/1".into(), usage: usage(tokens, price), model, run: None });
+    let step = Report::Step { started_at: play.now, events: vec![], charge: charge.map(Box::new) };
+    let fact = play.fact(&play.job_of(node), 1, &step);
+    play.feed(vec![fact]);
+}
+
+fn ends(play: &mut Play, node: &str, tokens: u64) {
+    let record = Record { usage: Some(usage(tokens, "0.1")), ..Record::default() };
+    let report = play.ended(record, Vec::new());
+    let fact = play.fact(&play.job_of(node), 1, &report);
+    play.finish(node, fact);
+}
+
+#[test]
+fn the_step_that_crosses_the_bound_is_counted_and_ends_the_run() {
+    let mut play = play(tokens(10));
+    play.restless = true;
+    play.start();
+    charge(&mut play, "m", 10, "0.5");
+    assert_eq!(play.run.status, RunStatus::Running, "all of it may be spent");
+    charge(&mut play, "n", 1, "0.5");
+    assert_eq!((play.run.status, play.run.tokens(), play.waiting().len()), (RunStatus::Failed, 11, 0));
+    let error = "BudgetExceededError: 11 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)";
+    assert_eq!(play.run.error.as_deref(), Some(error));
+    assert_eq!((play.kept.ledger.len(), play.node("m").status), (2, NodeStatus::Stopped));
+}
+
+#[test]
+fn an_attempt_that_tells_no_steps_is_held_against_the_bound_at_its_end() {
+    let mut play = play(tokens(5));
+    play.start();
+    ends(&mut play, "m", 6);
+    assert_eq!((play.run.status, play.node("m").status), (RunStatus::Failed, NodeStatus::Succeeded));
+    assert_eq!(play.kept.ledger.len(), 1);
+}
+
+#[test]
+fn money_is_held_against_a_bound_of_its_currency_alone() {
+    let bound =
+        |text: &str| Budget { tokens: None, price: price(text).map(|price| (price, SetBy::Workflow)) };
+    let mut other = play(bound("0.1 USD"));
+    other.start();
+    charge(&mut other, "m", 1, "5");
+    assert_eq!(other.run.status, RunStatus::Running);
+    let mut own = play(bound("0.1 EUR"));
+    own.start();
+    charge(&mut own, "m", 1, "0.2");
+    let error = own.run.error.clone().unwrap();
+    assert!(
+        error
+            .contains("0.2 EUR are spent, and the run may spend 0.1 EUR (budget_price, set by the workflow)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_whose_key_has_spent_too_much_ends_wherever_it_stands() {
+    let over =
+        |play: &Play| parse("over_budget", &stop_body("key k has spent all"), &play.run.graph).unwrap();
+    let mut scheduled = Play::of(TWO);
+    let fact = over(&scheduled);
+    scheduled.feed(vec![fact]);
+    let mut paused = Play::of(TWO);
+    paused.start().pause("lunch").fire();
+    let (pause, fact) = (paused.run.status, over(&paused));
+    paused.feed(vec![fact]);
+    assert_eq!(pause, RunStatus::Paused);
+    for play in [&scheduled, &paused] {
+        assert_eq!(play.run.status, RunStatus::Failed);
+        assert_eq!(play.run.error.as_deref(), Some("BudgetExceededError: key k has spent all"));
+    }
+}

@@ -1,0 +1,106 @@
+//! The order of a called run, as the commit of its caller has written it.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::ids::{FramePath, RunId, ShardId};
+use tidemill_common::machine::budget::Budget;
+use tidemill_common::machine::run::Caller;
+use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::value::{JsonMap, Stored};
+use tidemill_common::wire::state::read_budget;
+use tidemill_common::wire::value::stored_from_json;
+
+/// See the module.
+pub(super) struct Order {
+    /// The app, by its id or its name.
+    pub(super) app: String,
+    /// How many workflows deep the run is called.
+    pub(super) depth: u64,
+    /// Who started the caller.
+    pub(super) user: String,
+    frame: FramePath,
+    node: String,
+    given: Option<Stored>,
+    /// What the caller has left to spend.
+    pub(super) budget: Option<Box<Budget>>,
+    /// The API key that pays, by its id.
+    pub(super) key: Option<String>,
+}
+
+/// What the run is given.
+#[derive(Default)]
+pub(super) struct Given {
+    pub(super) inputs: JsonMap,
+    pub(super) files: Vec<Json>,
+}
+
+impl Order {
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let mut map: JsonMap = serde_json::from_str(text)
+            .map_err(|error| format!("the order of the call cannot be read: {error}"))?;
+        let given =
+            map.remove("given").map(stored_from_json).transpose().map_err(|error| error.to_string())?;
+        let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
+        Ok(Self {
+            app: words("app").to_string(),
+            depth: map.get("depth").and_then(Json::as_u64).unwrap_or(1),
+            user: words("user").to_string(),
+            budget: map.get("budget").and_then(Json::as_object).and_then(read_budget),
+            key: map.get("key").and_then(Json::as_str).map(str::to_string),
+            frame: FramePath::from(words("frame")),
+            node: words("node").to_string(),
+            given,
+        })
+    }
+
+    /// The node that waits.
+    pub(super) fn caller(&self, run: RunId) -> Caller {
+        Caller { run, frame: self.frame.clone(), node: self.node.as_str().into() }
+    }
+
+    /// What the run is given, opened.
+    pub(super) async fn open(&mut self, store: &dyn Runs, shard: ShardId) -> Result<Given, StoreError> {
+        let value = match self.given.take() {
+            Some(Stored::Inline(segment)) => segment.value,
+            Some(Stored::Blob(blob)) => {
+                let text = store.blob(shard, &blob.id).await?;
+                text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+            }
+            // A call is given an object, never an item of a list.
+            Some(Stored::Item { .. } | Stored::Secret(_)) | None => Json::Null,
+        };
+        let Json::Object(mut map) = value else { return Ok(Given::default()) };
+        Ok(Given {
+            inputs: map.remove("inputs").and_then(|v| v.as_object().cloned()).unwrap_or_default(),
+            files: map.remove("files").and_then(|v| v.as_array().cloned()).unwrap_or_default(),
+        })
+    }
+}
+
+/// The order as it is kept when no run will come of it, and whom to tell.
+pub(super) fn refused(text: &str, run: RunId, reason: &str) -> (String, Caller) {
+    let mut map: JsonMap = serde_json::from_str(text).unwrap_or_default();
+    map.remove("given");
+    map.insert("error".into(), json!(reason));
+    let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
+    let caller = Caller { run, frame: FramePath::from(words("frame")), node: words("node").into() };
+    (Json::Object(map.clone()).to_string(), caller)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_common::ids::ShardId;
+
+    #[test]
+    fn an_order_is_read_and_its_refusal_keeps_whom_it_was_for() {
+        let text = r#"{"app":"a1","node":"t","frame":"it#3","depth":2,"user":"u","given":{"inputs":{}}}"#;
+        let order = Order::read(text).unwrap();
+        let run = RunId::new(1, 2, ShardId(3));
+        assert_eq!((order.app.as_str(), order.depth, order.user.as_str()), ("a1", 2, "u"));
+        let (kept, caller) = refused(text, run, "app not found");
+        assert_eq!(caller, order.caller(run));
+        let kept: Json = serde_json::from_str(&kept).unwrap();
+        assert_eq!((&kept["error"], &kept["given"]), (&json!("app not found"), &Json::Null));
+        assert!(Order::read("[]").is_err());
+    }
+}
