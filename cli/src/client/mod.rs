@@ -120,6 +120,8 @@ impl Client {
         let (dataset, document) = (segment(dataset), segment(document));
         let path = format!("/api/v1/knowledge/{dataset}/documents/{document}?segments={segments}");
         self.json(self.get(&path)).await
+    }
+
     /// All keys: `{"data": […]}`.
     pub(crate) async fn keys(&self) -> Result<Json, ClientError> {
         self.json(self.get("/api/v1/keys")).await

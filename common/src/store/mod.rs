@@ -4,8 +4,8 @@
 //! works. The first and the last lead to knowledge ([`KnowledgeBases`]). [`redis`] is the one that is used; [`memory`] is for
 //! simulation. Both pass [`contract`]. Each method says what holds when it returns.
 
-mod catalog;
 mod call;
+mod catalog;
 #[cfg(feature = "runtime")]
 pub mod contract;
 mod conversation;
@@ -29,12 +29,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
     ListConversations, ListedConversation, Rated, Rating, Settling,
 };
-pub use call::{Called, Refusal, WaitingCall};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};

@@ -3,8 +3,8 @@
 //! The cases assert what the traits promise and no more, so that they hold for memory and for Redis, for a clock
 //! that is moved and for one that must be waited for ([`Control`]).
 
-mod cataloguing;
 mod calling;
+mod cataloguing;
 mod claims;
 mod commits;
 mod controlling;

@@ -13,7 +13,8 @@ use super::{Inner, MemoryStore, announce, calls, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
-    Accepted, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit, Called,
+    Accepted, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
+    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 struct MemoryJobReader {

@@ -5,8 +5,8 @@
 //! counts and idle times; both pass [`super::contract`]. One lock guards all of it: a method is one script. What
 //! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
 
-mod catalog;
 mod calls;
+mod catalog;
 mod commit;
 mod conversations;
 mod dead;

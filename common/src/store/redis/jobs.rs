@@ -19,7 +19,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Accepted, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit, Called,
+    Accepted, Called, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf,
+    KnowledgeBases, LimitTaken, Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 /// Before the first pending entry.

@@ -243,6 +243,7 @@ impl Keys {
             ConversationsBy::Use => "use",
         };
         self.shard(shard, &format!("conversations:{whose}:{by}"))
+    }
     /// hash: what a key has spent on this shard
     pub fn spent(&self, shard: ShardId, key: &str) -> String {
         self.shard(shard, &format!("spent:{key}"))

@@ -7,8 +7,8 @@ pub mod keys;
 pub mod scripts;
 
 mod blobs;
-mod catalog;
 mod calls;
+mod catalog;
 mod check;
 mod commit;
 mod connection;
