@@ -11,13 +11,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tidemill::mock_llm::{MockLlm, Rules, Running, rules};
+use tidemill_common::config::HttpConfig;
 use tidemill_common::dsl::Problems;
+use tidemill_common::files::Folder;
 use tidemill_common::graph::{Node, NodeSettings, RetryConfig};
+use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::nodes::llm::LlmData;
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 use tidemill_common::value::{Lookup, Segment, Variables};
+use tidemill_worker::http::Http;
 use tidemill_worker::nodes::llm;
+use tidemill_worker::nodes::produced::Keeping;
 use tidemill_worker::providers::limiter::Pace;
 use tidemill_worker::providers::{Providers, ProvidersConfig};
 
@@ -68,7 +73,11 @@ impl Call {
         let variables = Start(vec![("q", Segment::string("tea"))]);
         let mut pieces = Vec::new();
         let mut on_delta = |piece: &str| pieces.push(piece.to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        let files = Folder::at(&format!("file://{}", folder.path().display())).unwrap();
+        let (http, run) = (Http::new(&HttpConfig::default()).unwrap(), RunId::generate(ShardId(0)));
         let means = llm::Means {
+            keeping: Keeping { run: &run, http: &http, files: &files },
             undefined: UndefinedNames::Empty,
             providers: &providers,
             pace: &Unhurried,
@@ -271,4 +280,19 @@ async fn without_rules_the_mock_answers_kindly_and_tells_what_it_was_asked() {
     let models: Json = serde_json::from_str(&get("/v1/models").await).unwrap();
     assert_eq!(models["data"][0]["id"], "mock-chat");
     mock.stop().await;
+}
+
+#[tokio::test]
+async fn a_picture_that_a_model_makes_is_kept_and_linked_where_it_came() {
+    let url = "data:image/png;base64,Ynl0ZXM=";
+    let mock = mock(json!([{"chunks": ["Here ", "it is: "], "images": [url]}])).await;
+    let (pieces, result) = Call::of("draw").run(&mock).await;
+    let output = |name: &str| result.outputs.iter().find(|(known, _)| known == name).map(|(_, it)| it);
+    let files = output("files").unwrap().value.clone();
+    let reference = files[0]["reference"].as_str().unwrap();
+    assert_eq!((files.as_array().unwrap().len(), &files[0]["type"]), (1, &json!("image")));
+    assert_eq!(output("text").unwrap().text(), format!("Here it is: ![]({reference})"));
+    assert_eq!(pieces, ["Here ", "it is: ", &format!("![]({reference})")]);
+    let (_, plain) = Call::of("draw").run(&self::mock(json!([{"reply": "no"}])).await).await;
+    assert!(plain.outputs.iter().all(|(name, _)| name != "files"), "the output is there only with files");
 }

@@ -1,5 +1,7 @@
 //! The text of a page of HTML, well formed or not: one line a block.
 
+use super::Page;
+
 /// Elements that begin a line.
 const BLOCKS: &[&str] = &[
     "address",
@@ -88,6 +90,45 @@ pub(crate) fn text(source: &str) -> String {
     lines.join("\n")
 }
 
+/// The page with what it says of itself.
+pub(crate) fn page(source: &str) -> Page {
+    // Case aside, names of tags are ASCII, so places are the same in both.
+    let lower = source.to_ascii_lowercase();
+    let title = element(&lower, "title").map_or(String::new(), |inside| text(&source[inside]));
+    let main = ["article", "main", "body"].iter().find_map(|name| element(&lower, name));
+    let shown = text(main.map_or(source, |inside| &source[inside]));
+    Page { title, author: author(source, &lower), text: shown }
+}
+
+/// What stands between the first beginning of an element and its last end.
+fn element(lower: &str, name: &str) -> Option<std::ops::Range<usize>> {
+    let begins = lower.match_indices(&format!("<{name}")).find(|(at, tag)| {
+        lower[at + tag.len()..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace())
+    })?;
+    let from = begins.0 + lower[begins.0..].find('>')? + 1;
+    let end = format!("</{name}");
+    let until = if name == "title" { lower[from..].find(&end) } else { lower[from..].rfind(&end) };
+    Some(from..until.map_or(lower.len(), |at| from + at))
+}
+
+fn author(source: &str, lower: &str) -> String {
+    let metas = lower.match_indices("<meta").filter_map(|(at, _)| {
+        let end = at + lower[at..].find('>')?;
+        Some((&lower[at..end], &source[at..end]))
+    });
+    let mut of_author = metas.filter(|(tag, _)| {
+        ["name=\"author\"", "name='author'", "name=author"].iter().any(|name| tag.contains(name))
+    });
+    let content = of_author.find_map(|(tag, shown)| {
+        let from = tag.find("content=")? + "content=".len();
+        let quote = shown[from..].chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        shown[from + 1..].split(quote).next()
+    });
+    let mut said = String::new();
+    push_words(&mut said, content.unwrap_or_default());
+    said.trim().to_owned()
+}
+
 /// Adds text with runs of white space as one blank.
 fn push_words(out: &mut String, text: &str) {
     for c in unescaped(text).chars() {
@@ -154,4 +195,28 @@ pub(crate) fn entity(name: &str) -> Option<char> {
         "shy" => '\u{ad}',
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_says_what_it_is_called_who_wrote_it_and_what_stands_in_its_main_part() {
+        let whole = "<!DOCTYPE html><HTML><head><TITLE>Wood &amp; Water</TITLE><meta name=\"author\" content=\"A. &amp; B.\">\
+                     </head><body><nav>Home</nav><Main class=x><h1>Wood</h1><p>It\n floats.</p></Main><footer>©</footer></body></HTML>";
+        for (source, title, author, text) in [
+            (whole, "Wood & Water", "A. & B.", "Wood\nIt floats."),
+            ("<body><p>a<script>b</script></p></body>", "", "", "a"),
+            ("<article>one</article> <article>two</article><p>no</p>", "", "", "one\ntwo"),
+            ("plain İ text <mainly", "", "", "plain İ text"),
+            ("<title>open", "open", "", "open"),
+            ("<meta name=author content='x'", "", "", ""),
+            ("", "", "", ""),
+        ] {
+            let page = page(source);
+            let found = (page.title.as_str(), page.author.as_str(), page.text.as_str());
+            assert_eq!(found, (title, author, text), "{source}");
+        }
+    }
 }

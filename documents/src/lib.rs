@@ -86,6 +86,22 @@ pub fn extract(format: Format, bytes: &[u8], limits: Limits) -> Result<String, E
     }
 }
 
+/// A page of the web, as a reader sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// What it is called; empty when it does not say.
+    pub title: String,
+    /// Who wrote it; empty when it does not say.
+    pub author: String,
+    /// What it says, a line a block: its main part, where it marks one.
+    pub text: String,
+}
+
+/// Reads a page of HTML, in whatever encoding, well formed or not.
+pub fn page(bytes: &[u8]) -> Page {
+    html::page(&decode::text(bytes))
+}
+
 fn json(bytes: &[u8]) -> Result<String, ExtractError> {
     let value = pyjson::loads(&decode::text(bytes)).map_err(ExtractError::Broken)?;
     let mut out = String::new();

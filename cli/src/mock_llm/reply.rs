@@ -180,6 +180,11 @@ impl Reply<'_> {
         self.body.get("model").cloned().unwrap_or_else(|| json!(""))
     }
 
+    /// A field of the request; null when it is not there.
+    pub(super) fn asked(&self, key: &str) -> &Json {
+        self.body.get(key).unwrap_or(&Json::Null)
+    }
+
     /// OpenAI's object.
     pub(super) fn usage(&self) -> Json {
         let mut usage: Map<String, Json> =

@@ -58,6 +58,9 @@ async fn chat(protocol: Protocol, State(mock): State<Arc<MockLlm>>, uri: Uri, bo
         Err(refusal) => return respond(refusal),
     };
     mock.log.add("POST", uri.path(), &body);
+    if let Some(complaint) = protocol.complaint(&body) {
+        return respond(Answer::refusal(protocol, 400, complaint));
+    }
     serve(mock.chat(protocol, &protocol.heard(&body))).await
 }
 

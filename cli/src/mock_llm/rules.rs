@@ -23,6 +23,10 @@ pub struct Rule {
     pub says: Says,
     /// Tools that the reply calls: name, and arguments as JSON text.
     pub tool_calls: Vec<(String, String)>,
+    /// What it thinks before; Anthropic's models are asked for it, and sign it.
+    pub thinking: String,
+    /// Pictures behind its text, as URLs; only OpenAI's chat has them.
+    pub images: Vec<String>,
     /// Why the reply ends; absent: `tool_calls` when it calls tools, else `stop`.
     pub finish_reason: Option<Json>,
     /// Fields that replace or join the usual token counts.
@@ -210,6 +214,8 @@ fn set(rule: &mut Rule, key: &str, value: &Json) -> Result<(), Wrong> {
         "tool_calls" => {
             rule.tool_calls = list(value)?.iter().map(tool_call).collect::<Result<_, _>>()?;
         }
+        "thinking" => rule.thinking = text(value)?,
+        "images" => rule.images = texts(value)?,
         "finish_reason" => rule.finish_reason = Some(value.clone()),
         "usage" => rule.usage = usage(value)?,
         "delay_ms" => rule.delay_ms = number(value)?,
@@ -229,7 +235,7 @@ fn set(rule: &mut Rule, key: &str, value: &Json) -> Result<(), Wrong> {
         "description" => {}
         _ => {
             return Err(unknown(
-                "match, reply, chunks, echo, tool_calls, finish_reason, usage, delay_ms, chunk_delay_ms, \
+                "match, reply, chunks, echo, tool_calls, thinking, images, finish_reason, usage, delay_ms, chunk_delay_ms, \
                  fail_times, status, error, headers, break_stream, first_delay_ms, tool_call_pieces, invalid_json, \
                  stream_error, description",
             ));

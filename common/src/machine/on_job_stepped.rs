@@ -23,8 +23,11 @@ fn tell(cx: &mut Step<'_>, it: JobStepped) {
     }
     on_job_started::tell_started(cx, &it.job, it.started_at);
     for (what, data) in it.events {
-        if what == StepEvent::ReasoningChunk && !response::is_reached_for(cx, &it.job.frame, it.job.node) {
-            continue;
+        if what == StepEvent::ReasoningChunk {
+            if !response::is_reached_for(cx, &it.job.frame, it.job.node) {
+                continue;
+            }
+            response::streams::thinks(cx, &it.job);
         }
         let about = cx.about(&it.job.frame, it.job.node);
         cx.tell(EventKind::NodeStep { about, what, data });

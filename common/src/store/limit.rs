@@ -102,4 +102,20 @@ pub struct GiveLimit<'a> {
     pub rest: Duration,
     /// The provider refused it because of its limits.
     pub refused: bool,
+    /// What the provider says is left of the first bucket: lowers its levels, and never raises them.
+    pub left: LimitLeft,
+}
+
+/// What a provider says is left, as of now; absent: it says nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitLeft {
+    /// Requests.
+    pub requests: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+}
+
+impl LimitLeft {
+    /// It said nothing.
+    pub const NOTHING_SAID: Self = Self { requests: None, tokens: None };
 }

@@ -168,6 +168,22 @@ pub fn is_known(media_type: &str) -> bool {
     TYPES.iter().any(|(_, known)| *known == media_type)
 }
 
+/// Extensions of types that have several, where the first is not the one that people use.
+const USUAL: [(&str, &str); 6] = [
+    ("audio/mpeg", "mp3"),
+    ("audio/wav", "wav"),
+    ("image/jpeg", "jpg"),
+    ("text/html", "html"),
+    ("text/plain", "txt"),
+    ("video/mpeg", "mpg"),
+];
+
+/// The extension of names of files of a media type, which is in lower case and without parameters; without a dot.
+pub fn extension_of(media_type: &str) -> Option<&'static str> {
+    let usual = USUAL.iter().find(|(of, _)| *of == media_type).map(|(_, extension)| *extension);
+    usual.or_else(|| TYPES.iter().find(|(_, of)| *of == media_type).map(|(extension, _)| *extension))
+}
+
 /// The media type that the extension of a file's name stands for.
 pub fn of_name(name: &str) -> Option<&'static str> {
     let (_, extension) = name.rsplit_once('.')?;

@@ -23,8 +23,26 @@ const AT_ONCE: usize = 5;
 /// Tokens of each round, as the mock counts them.
 const TOKENS: u64 = 12;
 
-fn workflow() -> String {
-    let model = json!({"provider": "openai", "model": "m", "mode": "chat", "completion_params": {}});
+/// Whose model it is, and with which parameters.
+#[derive(Clone, Copy)]
+enum Kind {
+    OpenAi,
+    /// It thinks before each of its replies, and demands its thoughts back while it uses tools.
+    Anthropic,
+}
+
+/// What each of Anthropic's replies begins with.
+const THOUGHT: &str = "<think>\nWhere is it?\n</think>";
+
+fn workflow(kind: Kind) -> String {
+    match kind {
+        Kind::OpenAi => agent("function_calling", ("openai", json!({}))),
+        Kind::Anthropic => agent("function_calling", ("anthropic", json!({"thinking": true}))),
+    }
+}
+
+fn agent(strategy: &str, (provider, params): (&str, Json)) -> String {
+    let model = json!({"provider": provider, "model": "m", "mode": "chat", "completion_params": params});
     let tool = json!({
         "enabled": true, "type": "builtin", "provider_name": "acme", "tool_name": "find", "settings": {},
         "parameters": {"q": {"auto": 1, "value": null}}, "extra": {"description": "Finds things"},
@@ -34,7 +52,7 @@ fn workflow() -> String {
         "nodes": [
             {"id": "start", "data": {"type": "start", "variables": []}},
             {"id": "agent", "data": {
-                "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
+                "type": "agent", "title": "Agent", "agent_strategy_name": strategy,
                 "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
                 "agent_parameters": {
                     "model": constant(model), "tools": constant(json!([tool])),
@@ -53,16 +71,20 @@ fn workflow() -> String {
 }
 
 /// Calls the tool twice, then answers. The mock numbers the calls of each reply anew, as some servers do.
-async fn model() -> Running {
+async fn model(kind: Kind) -> Running {
     let usage = json!({"prompt_tokens": TOKENS - 2, "completion_tokens": 2});
+    let thinking = match kind {
+        Kind::OpenAi => "",
+        Kind::Anthropic => "Where is it?",
+    };
     let call = |messages: u64, q: &str| {
         json!({
             "match": {"messages": messages, "has_tools": true}, "reply": format!("Looking for {q}."), "usage": usage,
-            "tool_calls": [{"name": "find", "arguments": {"q": q}}],
+            "thinking": thinking, "tool_calls": [{"name": "find", "arguments": {"q": q}}],
         })
     };
     llm::rules(
-        json!([call(2, "one"), call(4, "two"), {"match": {"messages": 6}, "reply": "Done.", "usage": usage}]),
+        json!([call(2, "one"), call(4, "two"), {"match": {"messages": 6}, "reply": "Done.", "usage": usage, "thinking": thinking}]),
     )
     .await
 }
@@ -71,18 +93,41 @@ async fn model() -> Running {
 async fn an_agent_goes_on_behind_its_last_step_wherever_its_worker_dies() {
     let places = ["worker.step_begun", "worker.step_made", "worker.step_kept"];
     let cases = places.iter().flat_map(|place| (1..=STEPS).map(move |nth| (*place, nth)));
-    let goes_on = stream::iter(cases).map(|(place, nth)| async move { goes_on(place, nth).await });
+    let goes_on =
+        stream::iter(cases).map(|(place, nth)| async move { goes_on(Kind::OpenAi, place, nth).await });
     let failures: Vec<String> =
         goes_on.buffer_unordered(AT_ONCE).filter_map(|outcome| async move { outcome.err() }).collect().await;
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-async fn goes_on(place: &str, nth: usize) -> Result<(), String> {
+/// The mock refuses, as Anthropic does, a turn whose thoughts are missing or not as they were signed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_model_thinks_gives_it_back_what_it_thought_wherever_its_worker_dies() {
+    let cases =
+        [("worker.step_begun", 3), ("worker.step_made", 3), ("worker.step_kept", 1), ("worker.step_kept", 2)];
+    let goes_on =
+        stream::iter(cases).map(|(place, nth)| async move { goes_on(Kind::Anthropic, place, nth).await });
+    let failures: Vec<String> =
+        goes_on.buffer_unordered(AT_ONCE).filter_map(|outcome| async move { outcome.err() }).collect().await;
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     let at = format!("{place}:{nth}");
-    let (model, outside) = (model().await, Outside::start().await);
+    let (model, outside) = (model(kind).await, Outside::start().await);
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = folder.path().join("tidemill.toml");
+    let table = format!(
+        "[providers.anthropic]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"k\"\n\
+         [providers.anthropic.models.m]\nfeatures = [\"tool-call\", \"stream-tool-call\"]\n",
+        model.url()
+    );
+    std::fs::write(&file, table).map_err(|error| error.to_string())?;
     let endpoint = format!("{}/tools", outside.base_url);
     let mut settings = QUICK.to_vec();
     settings.extend([("scheduler.shards", "1"), ("tools.endpoint", endpoint.as_str())]);
+    // The file's place, as `TIDEMILL_CONFIG` has it.
+    settings.push(("config", file.to_str().ok_or("temporary paths are text")?));
     let cluster = Cluster::start(&settings, Some(&model)).await;
     let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
     let _scheduler = start(&cluster, Program::Scheduler, &scheduler_at, None);
@@ -90,7 +135,7 @@ async fn goes_on(place: &str, nth: usize) -> Result<(), String> {
     let mut armed = Armed { cluster: &cluster, program: Program::Worker, address: worker_at, process };
 
     let patient = Patient::new(vec![scheduler_at]);
-    let body = json!({"workflow": workflow(), "inputs": {}, "user": "tester"});
+    let body = json!({"workflow": workflow(kind), "inputs": {}, "user": "tester"});
     let acting = async {
         let run = patient.submit(&body, "once").await.map_err(|trouble| format!("{at}: {trouble:?}"))?;
         let followed = patient.follow(&run, END_MAX).await;
@@ -101,7 +146,12 @@ async fn goes_on(place: &str, nth: usize) -> Result<(), String> {
     let (run, Followed { told, .. }) = acted?;
     let shown = patient.run(&run).await.map_err(|trouble| format!("{at}: {trouble:?}"))?;
     let text = &shown["outputs"]["text"];
-    if shown["status"] != "succeeded" || text != "Looking for one.\nLooking for two.\nDone." {
+    let thought = match kind {
+        Kind::OpenAi => "",
+        Kind::Anthropic => THOUGHT,
+    };
+    let said = format!("{thought}Looking for one.\n{thought}Looking for two.\n{thought}Done.");
+    if shown["status"] != "succeeded" || *text != said {
         return Err(format!("{at}: {shown:#}"));
     }
     // Only what was under way when the worker died is done twice, and under the same key.
@@ -134,4 +184,47 @@ async fn goes_on(place: &str, nth: usize) -> Result<(), String> {
         return Err(format!("{at}: {completed} calls told, {lines} lines: {shown:#}"));
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thoughts_of_an_agent_come_as_they_are_written_and_anew_when_its_worker_dies() {
+    let round = |messages: u64, chunks: &[&str]| json!({"match": {"messages": messages}, "chunks": chunks, "chunk_delay_ms": 120});
+    let action = "\nAction:\n```\n{\"action\": \"find\", \"action_input\": {\"q\": \"x\"}}\n```";
+    let model = llm::rules(json!([
+        round(2, &["Thought: I sh", "ould", " look.", action]),
+        round(4, &["Thought: Now I ", "know.\nFinal", "Answer: It is ", "42."]),
+    ]))
+    .await;
+    let outside = Outside::start().await;
+    let endpoint = format!("{}/tools", outside.base_url);
+    let mut settings = QUICK.to_vec();
+    settings.extend([("scheduler.shards", "1"), ("tools.endpoint", endpoint.as_str())]);
+    let cluster = Cluster::start(&settings, Some(&model)).await;
+    let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
+    let _scheduler = start(&cluster, Program::Scheduler, &scheduler_at, None);
+    let at = "worker.step_kept:2";
+    let process = start(&cluster, Program::Worker, &worker_at, Some(at));
+    let mut armed = Armed { cluster: &cluster, program: Program::Worker, address: worker_at, process };
+    let patient = Patient::new(vec![scheduler_at]);
+    let body = json!({"workflow": agent("ReAct", ("openai", json!({}))), "inputs": {}, "user": "tester"});
+    let acting = async {
+        let run = patient.submit(&body, "once").await.expect("it is taken");
+        let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble);
+        (followed.expect("it ends"), run)
+    };
+    let ((Followed { told, .. }, run), died) = tokio::join!(acting, armed.until_dead(at));
+    died.expect("the worker dies");
+    let shown = patient.run(&run).await.expect("it is there");
+    let said = "I should look.\nNow I know.\nIt is 42.";
+    assert_eq!(shown["outputs"]["text"], said, "{shown:#}");
+    assert!(
+        told.text().starts_with(said),
+        "what was told before the worker died is replaced: {}",
+        told.text()
+    );
+    let chunks: Vec<&str> =
+        told.of_kind("node_run_stream_chunk").filter_map(|event| event.data["chunk"].as_str()).collect();
+    assert!(chunks.contains(&"I sh"), "it is told before the round is over: {chunks:?}");
+    assert!(chunks.iter().all(|chunk| !chunk.contains("FinalAnswer")), "{chunks:?}");
+    assert_eq!((model.take_requests().len(), outside.take().len()), (2, 1));
 }

@@ -16,6 +16,7 @@ use tidemill_common::nodes::llm::{LlmData, ModelConfig, ReasoningFormat};
 use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
+use super::produced::{Keeping, Placed, keep_files};
 use crate::executor::ThoughtSink;
 use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
 
@@ -33,6 +34,8 @@ pub struct Means<'a> {
     pub providers: &'a Providers,
     /// What waits for a turn at the model.
     pub pace: &'a dyn Pace,
+    /// Where files are kept that it makes.
+    pub keeping: Keeping<'a>,
     /// Takes what the model says, piece by piece, none of them empty; the empty chunk that ends a stream is the caller's.
     pub on_delta: DeltaSink<'a>,
     /// Takes what it thinks, where the node wants that apart.
@@ -107,6 +110,8 @@ pub(super) fn usage_segment(usage: &Usage) -> Segment {
 /// A reply, and the object in it where one was wanted.
 struct Answer {
     reply: ModelReply,
+    /// File objects.
+    files: Vec<Json>,
     usage: Usage,
     structured: Option<JsonMap>,
 }
@@ -117,15 +122,21 @@ async fn ask(
     model: Result<Model, ModelError>,
     means: Means<'_>,
 ) -> Result<Answer, NodeFailure> {
-    let Means { on_delta, on_thought, pace, .. } = means;
+    let Means { on_delta, on_thought, pace, keeping, .. } = means;
     let model = model?;
     let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
     let mut question = Question::from(prompt);
     if let Some(schema) = &schema {
         schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
     }
-    let reply = match data.reasoning {
-        ReasoningFormat::Tagged => model.within(pace, CALL).ask(question, on_delta).await?,
+    let (mut reply, object, placed);
+    match data.reasoning {
+        ReasoningFormat::Tagged => {
+            reply = model.within(pace, CALL).ask(question, on_delta).await?;
+            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
+            placed = keep_files(&mut reply, keeping).await?;
+            hand_on(placed.rest(), on_delta);
+        }
         ReasoningFormat::Separated => {
             let mut filter = Filter::default();
             let mut sort = |piece: Piece<'_>| match piece {
@@ -133,17 +144,26 @@ async fn ask(
                 Piece::Thought { text, last } => on_thought(text, last),
             };
             let mut push = |delta: &str| filter.push(delta, &mut sort);
-            let reply = model.within(pace, CALL).ask(question, &mut push).await?;
+            reply = model.within(pace, CALL).ask(question, &mut push).await?;
+            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
+            placed = keep_files(&mut reply, keeping).await?;
+            hand_on(placed.rest(), &mut push);
             filter.finish(&mut sort);
-            reply
         }
-    };
-    let structured = schema.map(|schema| schema.output(&reply.text)).transpose()?;
-    Ok(Answer { usage: bill(&model, &reply), reply, structured })
+    }
+    let usage = bill(&model, &reply);
+    let Placed { text, files, .. } = placed;
+    Ok(Answer { usage, reply: ModelReply { text, ..reply }, files, structured: object })
+}
+
+fn hand_on(text: &str, on_delta: DeltaSink<'_>) {
+    if !text.is_empty() {
+        on_delta(text);
+    }
 }
 
 fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer) -> NodeResult {
-    let Answer { reply, usage, structured } = answer;
+    let Answer { reply, usage, files, structured } = answer;
     let finish_reason = reply.finish_reason.map_or(Json::Null, Json::String);
     let mut process_data = JsonMap::new();
     for (key, value) in [
@@ -172,6 +192,9 @@ fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer
     ];
     if let Some(object) = structured {
         outputs.push(("structured_output".into(), Segment::new(SegmentType::Object, Json::Object(object))));
+    }
+    if !files.is_empty() {
+        outputs.push(("files".into(), Segment::new(SegmentType::ArrayFile, Json::Array(files))));
     }
     NodeResult { process_data, outputs, metadata: usage::metadata(&usage), usage: Some(usage), ..result }
 }

@@ -9,13 +9,16 @@ pub mod knowledge_index;
 pub mod knowledge_retrieval;
 pub mod llm;
 pub mod parameter_extractor;
+pub mod produced;
 pub mod question_classifier;
 pub mod tool;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
+use self::produced::Keeping;
 use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
+use crate::executor::{Attempt, Executor, NodeExecutor};
 
 /// One row a kind that can be run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[
@@ -57,11 +60,14 @@ impl NodeExecutor for Llm {
         Some("text")
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, options, providers, steps, on_delta, on_thought, .. } = attempt;
+        let Attempt { node, variables, options, providers, http, files, name, .. } = attempt;
+        let Attempt { steps, on_delta, on_thought, .. } = attempt;
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
         let undefined = options.template_undefined;
         let tell = |what, data| steps.tell(vec![(what, data)]);
-        let means = llm::Means { undefined, providers, pace: steps, on_delta, on_thought, tell: &tell };
+        let keeping = Keeping { run: &name.run, http, files };
+        let means =
+            llm::Means { undefined, providers, pace: steps, keeping, on_delta, on_thought, tell: &tell };
         llm::run(data, node, variables, means).await
     }
 }

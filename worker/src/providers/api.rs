@@ -5,7 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::Response;
@@ -139,13 +139,14 @@ impl Api {
 
     async fn attempt(&self, post: &Post<'_>, reader: &mut dyn Reader) -> Result<(), Failed> {
         let (response, facts) = self.send(post).await?;
+        let answered = Instant::now();
         if is_whole(post, &response) {
             let bytes = self.read_all(post.label, response, VALUE_BYTES_MAX).await?;
             reader.take(&object(post.label, &String::from_utf8_lossy(&bytes))?)?;
         } else {
             self.follow(post, response, reader).await?;
         }
-        Ok(reader.end(facts)?)
+        Ok(reader.end(rate::aged(facts, answered.elapsed()))?)
     }
 
     /// Sends the request and brings the answer's head, if it says success.

@@ -30,6 +30,8 @@ pub struct SentMessage {
     pub tool_calls: Vec<ToolCall>,
     /// The call that this is the result of; only of a tool.
     pub tool_call_id: Option<String>,
+    /// As in [`Message::verbatim`]; an API to which it means nothing passes over it.
+    pub verbatim: Vec<Json>,
 }
 
 /// A part of a message.
@@ -143,7 +145,7 @@ pub struct Sending<'a> {
 pub async fn load(messages: Vec<Message>, sending: Sending<'_>) -> Result<Vec<SentMessage>, ModelError> {
     let mut left = sending.bytes_max;
     let mut sent = Vec::with_capacity(messages.len());
-    for Message { role, parts, tool_calls, tool_call_id } in messages {
+    for Message { role, parts, tool_calls, tool_call_id, verbatim } in messages {
         let mut loaded = Vec::with_capacity(parts.len());
         for part in parts {
             loaded.push(match part {
@@ -151,7 +153,7 @@ pub async fn load(messages: Vec<Message>, sending: Sending<'_>) -> Result<Vec<Se
                 Part::File(file) => SentPart::Media(load_file(&file, sending, &mut left).await?),
             });
         }
-        sent.push(SentMessage { role, parts: loaded, tool_calls, tool_call_id });
+        sent.push(SentMessage { role, parts: loaded, tool_calls, tool_call_id, verbatim });
     }
     Ok(sent)
 }
@@ -244,7 +246,7 @@ pub(super) mod tests {
     /// A message that is one text.
     pub(crate) fn text(role: Role, text: &str) -> SentMessage {
         let parts = vec![SentPart::Text(text.to_owned())];
-        SentMessage { role, parts, tool_calls: Vec::new(), tool_call_id: None }
+        SentMessage { role, parts, tool_calls: Vec::new(), tool_call_id: None, verbatim: Vec::new() }
     }
 
     /// A file that holds `bytes`, or lies at a URL.

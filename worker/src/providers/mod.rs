@@ -17,6 +17,7 @@ pub mod ndjson;
 pub mod ollama;
 pub mod openai;
 mod params;
+pub mod produced;
 pub mod profile;
 pub mod rate;
 pub mod reading;

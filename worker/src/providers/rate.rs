@@ -6,6 +6,8 @@ use reqwest::header::HeaderMap;
 
 use super::reply::{RateFacts, RateWindow};
 
+const MINUTE_MS: u64 = 60_000;
+
 /// Reads the headers; `now_unix_ms` is what a moment is compared with.
 pub fn facts(headers: &HeaderMap, now_unix_ms: i64) -> RateFacts {
     let headers = Headers { headers, now_unix_ms };
@@ -26,6 +28,26 @@ pub fn facts(headers: &HeaderMap, now_unix_ms: i64) -> RateFacts {
 pub fn until_reset(facts: RateFacts) -> Option<Duration> {
     let used_up = [facts.requests, facts.tokens].into_iter().filter(|window| window.remaining == Some(0));
     used_up.filter_map(|window| window.reset_ms).max().map(Duration::from_millis)
+}
+
+/// What of it holds some time later: what is left grows all the time, so that all of it is there again at the reset; within a
+/// minute when nothing is said of that.
+pub fn aged(facts: RateFacts, ago: Duration) -> RateFacts {
+    let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
+    let aged = |window: RateWindow| {
+        let reset_ms = window.reset_ms.unwrap_or(MINUTE_MS);
+        let remaining = window.remaining.and_then(|left| match window.limit {
+            Some(limit) if ago_ms < reset_ms => {
+                let back = u128::from(limit.saturating_sub(left)) * u128::from(ago_ms) / u128::from(reset_ms);
+                Some(left.saturating_add(u64::try_from(back).unwrap_or(u64::MAX)))
+            }
+            Some(limit) => Some(limit.max(left)),
+            None => Some(left).filter(|_| ago_ms < reset_ms),
+        });
+        let reset_ms = window.reset_ms.map(|reset_ms| reset_ms.saturating_sub(ago_ms));
+        RateWindow { remaining, reset_ms, ..window }
+    };
+    RateFacts { requests: aged(facts.requests), tokens: aged(facts.tokens) }
 }
 
 struct Headers<'a> {
@@ -124,6 +146,27 @@ mod tests {
         assert_eq!(anthropic, RateFacts { requests: window(50, 49, 1000), tokens: window(7, 6, 0) });
         assert_eq!(until_reset(anthropic), None);
         assert_eq!(read(&[]), RateFacts::default());
+    }
+
+    #[test]
+    fn what_is_left_grows_back_while_a_reply_is_read() {
+        let half = RateWindow { reset_ms: None, ..window(100, 40, 0) };
+        let unlimited = RateWindow { limit: None, ..window(0, 3, 1000) };
+        for (before, ago_ms, left, reset_ms) in [
+            (window(60, 0, 60_000), 0, Some(0), Some(60_000)),
+            (window(60, 0, 60_000), 5_000, Some(5), Some(55_000)),
+            (window(60, 30, 30_000), 10_000, Some(40), Some(20_000)),
+            (window(60, 30, 30_000), 30_000, Some(60), Some(0)),
+            (window(60, 60, 0), 0, Some(60), Some(0)),
+            (half, 30_000, Some(70), None),
+            (unlimited, 500, Some(3), Some(500)),
+            (unlimited, 1000, None, Some(0)),
+            (RateWindow::default(), 9, None, None),
+        ] {
+            let facts = RateFacts { requests: before, tokens: RateWindow::default() };
+            let later = aged(facts, Duration::from_millis(ago_ms)).requests;
+            assert_eq!((later.remaining, later.reset_ms), (left, reset_ms), "{before:?} after {ago_ms} ms");
+        }
     }
 
     #[test]

@@ -4,11 +4,15 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value as Json;
 use tidemill_common::limits::VALUE_BYTES_MAX;
+use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::llm::message::ToolCall;
 use tidemill_common::nodes::llm::usage::Tokens;
 
 use super::errors::{ErrorClass, ModelError};
+use super::media::Source;
+use super::produced::{Produced, decoded};
 use super::tool_calls::{Calls, Fragment};
 
 /// A reply, complete.
@@ -16,8 +20,13 @@ use super::tool_calls::{Calls, Fragment};
 pub struct ModelReply {
     /// All pieces of text together.
     pub text: String,
+    /// Files that it made, in order. Text from the first of them on was not handed on: where they lie in it is known when they
+    /// are kept.
+    pub media: Vec<Produced>,
     /// The calls that the model asks for, whole, in its order.
     pub tool_calls: Vec<ToolCall>,
+    /// The whole reply in the API's own form, when it has to be sent back just as it is: see `Message::verbatim`.
+    pub verbatim: Vec<Json>,
     /// The provider's own word for why the reply ended, such as `stop` or `length`; none when it gave none.
     pub finish_reason: Option<String>,
     /// What the provider counted; zero when it does not count.
@@ -60,6 +69,8 @@ pub struct Growing<'a> {
     started: Instant,
     reply: ModelReply,
     calls: Calls,
+    /// Sound that comes in pieces, and its format.
+    sound: Option<(Vec<u8>, String)>,
     /// Bytes so far, arguments of calls included.
     bytes: usize,
     /// The text stands within a block of reasoning.
@@ -78,6 +89,7 @@ impl<'a> Growing<'a> {
             started: Instant::now(),
             reply: ModelReply::default(),
             calls: Calls::default(),
+            sound: None,
             bytes: 0,
             reasoning: false,
             done: false,
@@ -88,7 +100,7 @@ impl<'a> Growing<'a> {
     /// A try begins; what the last one brought is forgotten.
     pub fn begin(&mut self) {
         (self.started, self.reply, self.calls) = (Instant::now(), ModelReply::default(), Calls::default());
-        (self.bytes, self.reasoning, self.done) = (0, false, false);
+        (self.bytes, self.reasoning, self.done, self.sound) = (0, false, false, None);
     }
 
     /// Whether a piece was handed on, in any try.
@@ -125,6 +137,35 @@ impl<'a> Growing<'a> {
         self.hand_on(opening, thought)
     }
 
+    /// A file that the model made.
+    ///
+    /// # Errors
+    /// The reply has become too large.
+    pub fn media(&mut self, file: Produced) -> Result<(), ModelError> {
+        if let Source::Bytes(bytes) = &file.source {
+            self.room(bytes.len())?;
+        }
+        if std::mem::take(&mut self.reasoning) {
+            self.hand_on("\n</think>", "")?;
+        }
+        self.reply.media.push(Produced { at: self.reply.text.len(), ..file });
+        Ok(())
+    }
+
+    /// A piece of sound in base64; all pieces are one file.
+    ///
+    /// # Errors
+    /// It is not base64, or the reply has become too large.
+    pub fn sound(&mut self, base64: &str, format: &str) -> Result<(), ModelError> {
+        if base64.is_empty() {
+            return Ok(());
+        }
+        let bytes = decoded(base64)?;
+        self.room(bytes.len())?;
+        self.sound.get_or_insert_with(|| (Vec::new(), format.to_owned())).0.extend_from_slice(&bytes);
+        Ok(())
+    }
+
     /// A piece of a call.
     ///
     /// # Errors
@@ -132,6 +173,16 @@ impl<'a> Growing<'a> {
     pub fn call(&mut self, fragment: Fragment<'_>) -> Result<(), ModelError> {
         self.room(fragment.id.len() + fragment.name.len() + fragment.arguments.len())?;
         self.calls.take(fragment).map_err(ModelError::value)
+    }
+
+    /// Keeps a part of the reply as the API has it, to be sent back like that.
+    ///
+    /// # Errors
+    /// The reply has become too large.
+    pub fn keep(&mut self, part: Json) -> Result<(), ModelError> {
+        self.room(json_size(&part))?;
+        self.reply.verbatim.push(part);
+        Ok(())
     }
 
     /// The counts so far. Servers that count several times count from the beginning, so the last count holds.
@@ -160,6 +211,10 @@ impl<'a> Growing<'a> {
             let cause = "the reply broke off before its end";
             return Err(ModelError::new(self.label, ErrorClass::Connection, cause).passing());
         }
+        if let Some((bytes, format)) = self.sound.take() {
+            let file = Produced::sound(bytes.into(), &format);
+            self.reply.media.push(Produced { at: self.reply.text.len(), ..file });
+        }
         self.reply.latency = self.started.elapsed();
         self.reply.rate = rate;
         self.reply.tool_calls = std::mem::take(&mut self.calls).into_calls();
@@ -177,8 +232,10 @@ impl<'a> Growing<'a> {
         self.reply.text.push_str(opening);
         self.reply.text.push_str(text);
         self.reply.first_token.get_or_insert_with(|| self.started.elapsed());
-        self.handed_on = true;
-        (self.on_delta)(&self.reply.text[from..]);
+        if self.reply.media.is_empty() {
+            self.handed_on = true;
+            (self.on_delta)(&self.reply.text[from..]);
+        }
         Ok(())
     }
 

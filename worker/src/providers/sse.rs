@@ -1,7 +1,8 @@
 //! Server-sent events, decoded from network pieces of any size.
 //!
 //! A piece may end in the middle of a line, of `\r\n` or of a character; only whole lines are turned into text.
-//! Comments and all fields but `data` are passed over: model APIs need no more.
+//! Comments are passed over. Of the fields, model APIs need `data` alone; a stream that can be taken up where it broke off
+//! has `id` and `retry` as well.
 
 /// Largest event that is taken, in bytes; a reply in pieces never comes near it.
 pub(super) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -27,6 +28,10 @@ pub struct Decoder {
     /// Data of the event begun; none before its first `data` line.
     data: Option<String>,
     begun: bool,
+    /// Of the event begun, and of the last that was complete.
+    id: Option<String>,
+    last_id: Option<String>,
+    retry_ms: Option<u64>,
 }
 
 impl Decoder {
@@ -66,6 +71,16 @@ impl Decoder {
         Ok(())
     }
 
+    /// The id of the last event that came whole, or of one before if it had none.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long to wait before the stream is asked for again, if it says so.
+    pub const fn retry_ms(&self) -> Option<u64> {
+        self.retry_ms
+    }
+
     fn end_line(&mut self, events: &mut Vec<String>) -> Result<(), StreamError> {
         let line = std::mem::take(&mut self.line);
         let line = std::str::from_utf8(&line).map_err(|_| StreamError::NotUtf8)?;
@@ -74,13 +89,21 @@ impl Decoder {
             if std::mem::replace(&mut self.begun, true) { line } else { line.trim_start_matches('\u{feff}') };
         if line.is_empty() {
             events.extend(self.data.take());
+            if self.id.is_some() {
+                self.last_id = self.id.take();
+            }
             return Ok(());
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
         if field != "data" {
+            match field {
+                "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
+                "retry" => self.retry_ms = value.parse().ok().or(self.retry_ms),
+                _ => {}
+            }
             return Ok(());
         }
-        let value = value.strip_prefix(' ').unwrap_or(value);
         match &mut self.data {
             Some(data) if data.len() + value.len() > EVENT_BYTES_MAX => return Err(StreamError::TooLarge),
             Some(data) => {
@@ -123,6 +146,23 @@ mod tests {
                 assert_eq!(decode(text, piece), events, "{text:?} in pieces of {piece}");
             }
         }
+    }
+
+    #[test]
+    fn the_id_is_that_of_the_last_event_that_came_whole() {
+        let text = "id: 1\nretry: 70\ndata: a\n\nid: 2\ndata:\n\ndata: b\n\nid: 3\ndata: c";
+        for piece in 1..=text.len() {
+            let mut decoder = Decoder::default();
+            for bytes in text.as_bytes().chunks(piece) {
+                decoder.feed(bytes, &mut Vec::new()).unwrap();
+            }
+            assert_eq!(
+                (decoder.last_id(), decoder.retry_ms()),
+                (Some("2"), Some(70)),
+                "in pieces of {piece}"
+            );
+        }
+        assert_eq!(Decoder::default().last_id(), None);
     }
 
     #[test]

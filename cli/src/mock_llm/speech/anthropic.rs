@@ -27,8 +27,36 @@ pub(super) fn refusal(status: u16, message: &str) -> Json {
     json!({"type": "error", "error": {"type": kind, "message": message}})
 }
 
+/// What is wrong with the thoughts in a request: a model that always thinks wants its turn to begin with one, and all of
+/// them as it signed them.
+pub(super) fn complaint(body: &Json) -> Option<&'static str> {
+    let messages: Vec<&Json> = body.get("messages").and_then(Json::as_array)?.iter().collect();
+    let blocks = |message: &Json| message["content"].as_array().cloned().unwrap_or_default();
+    let all: Vec<Json> = messages.iter().flat_map(|message| blocks(message)).collect();
+    let forged = |block: &Json| {
+        block["type"] == "thinking"
+            && block["signature"] != signature(block["thinking"].as_str().unwrap_or(""))
+    };
+    if all.iter().any(forged) {
+        return Some("Invalid `signature` in `thinking` block");
+    }
+    if body["thinking"]["type"] != "enabled" {
+        return None;
+    }
+    let has_results = |message: &Json| blocks(message).iter().any(|block| block["type"] == "tool_result");
+    let amid = messages.last().is_some_and(|last| has_results(last));
+    let turn = messages.iter().rev().take_while(|it| it["role"] == "assistant" || has_results(it));
+    let first = turn.filter(|message| message["role"] == "assistant").last()?;
+    let thinks = blocks(first).first().is_some_and(|block| block["type"] == "thinking");
+    (amid && !thinks).then_some("Expected `thinking` or `redacted_thinking`, but found `tool_use`")
+}
+
 pub(super) fn whole(reply: &Reply<'_>) -> Json {
-    let mut content = vec![json!({"type": "text", "text": reply.text()})];
+    let mut content = Vec::new();
+    if let Some(thought) = thought(reply) {
+        content.push(json!({"type": "thinking", "thinking": thought, "signature": signature(thought)}));
+    }
+    content.push(json!({"type": "text", "text": reply.text()}));
     for (at, (name, arguments)) in reply.rule.tool_calls.iter().enumerate() {
         let input: Json = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
         content.push(json!({"type": "tool_use", "id": id(at), "name": name, "input": input}));
@@ -41,27 +69,33 @@ pub(super) fn whole(reply: &Reply<'_>) -> Json {
 }
 
 pub(super) fn begin(reply: &Reply<'_>) -> Vec<Json> {
-    vec![
-        json!({"type": "message_start", "message": message(reply)}),
-        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        json!({"type": "ping"}),
-    ]
+    let mut objects = vec![json!({"type": "message_start", "message": message(reply)})];
+    if let Some(thought) = thought(reply) {
+        objects.push(start(0, json!({"type": "thinking", "thinking": "", "signature": ""})));
+        for piece in pieces(thought, 2) {
+            objects.push(delta(0, json!({"type": "thinking_delta", "thinking": piece})));
+        }
+        objects.push(delta(0, json!({"type": "signature_delta", "signature": signature(thought)})));
+        objects.push(stop(0));
+    }
+    objects.push(start(text_at(reply), json!({"type": "text", "text": ""})));
+    objects.push(json!({"type": "ping"}));
+    objects
 }
 
-pub(super) fn piece(text: &str) -> Json {
-    delta(0, json!({"type": "text_delta", "text": text}))
+pub(super) fn piece(reply: &Reply<'_>, text: &str) -> Json {
+    delta(text_at(reply), json!({"type": "text_delta", "text": text}))
 }
 
 pub(super) fn end(reply: &Reply<'_>) -> Vec<Json> {
-    let mut objects = vec![json!({"type": "content_block_stop", "index": 0})];
+    let mut objects = vec![stop(text_at(reply))];
     for (at, (name, arguments)) in reply.rule.tool_calls.iter().enumerate() {
-        let index = at + 1;
-        let block = json!({"type": "tool_use", "id": id(at), "name": name, "input": {}});
-        objects.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
+        let index = text_at(reply) + at + 1;
+        objects.push(start(index, json!({"type": "tool_use", "id": id(at), "name": name, "input": {}})));
         for piece in pieces(arguments, reply.rule.tool_call_pieces) {
             objects.push(delta(index, json!({"type": "input_json_delta", "partial_json": piece})));
         }
-        objects.push(json!({"type": "content_block_stop", "index": index}));
+        objects.push(stop(index));
     }
     objects.push(json!({
         "type": "message_delta", "delta": {"stop_reason": stop_reason(reply), "stop_sequence": null},
@@ -69,6 +103,29 @@ pub(super) fn end(reply: &Reply<'_>) -> Vec<Json> {
     }));
     objects.push(json!({"type": "message_stop"}));
     objects
+}
+
+/// What is thought before the text: only when the request asks for it.
+fn thought<'a>(reply: &'a Reply<'_>) -> Option<&'a str> {
+    let asked = matches!(reply.asked("thinking")["type"].as_str(), Some("enabled" | "adaptive"));
+    Some(reply.rule.thinking.as_str()).filter(|thought| asked && !thought.is_empty())
+}
+
+fn signature(thought: &str) -> String {
+    format!("signed: {}", thought.len())
+}
+
+/// Number of the block of text.
+fn text_at(reply: &Reply<'_>) -> usize {
+    usize::from(thought(reply).is_some())
+}
+
+fn start(index: usize, block: Json) -> Json {
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn stop(index: usize) -> Json {
+    json!({"type": "content_block_stop", "index": index})
 }
 
 fn message(reply: &Reply<'_>) -> Json {

@@ -64,6 +64,14 @@ impl Protocol {
         }
     }
 
+    /// Why the provider would refuse a request, whatever the rules say.
+    pub(super) fn complaint(self, body: &Json) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => anthropic::complaint(body),
+            Self::OpenAi | Self::Completions | Self::Azure | Self::Ollama => None,
+        }
+    }
+
     /// The one object of an answer without a stream.
     pub(super) fn whole(self, reply: &Reply<'_>) -> Json {
         match self {
@@ -77,9 +85,10 @@ impl Protocol {
     /// What a stream begins with.
     pub(super) fn begin(self, reply: &Reply<'_>) -> Vec<Json> {
         match self {
-            Self::OpenAi => vec![openai::greeting(reply)],
+            Self::OpenAi => [vec![openai::greeting(reply)], openai::thoughts(reply)].concat(),
             Self::Azure => vec![openai::filtered(reply), openai::greeting(reply)],
-            Self::Completions | Self::Ollama => Vec::new(),
+            Self::Completions => Vec::new(),
+            Self::Ollama => ollama::thoughts(reply),
             Self::Anthropic => anthropic::begin(reply),
         }
     }
@@ -89,7 +98,7 @@ impl Protocol {
         match self {
             Self::OpenAi | Self::Azure => openai::delta(reply, &json!({"content": text}), &Json::Null),
             Self::Completions => openai::completion_piece(reply, text, &Json::Null),
-            Self::Anthropic => anthropic::piece(text),
+            Self::Anthropic => anthropic::piece(reply, text),
             Self::Ollama => ollama::piece(reply, text),
         }
     }

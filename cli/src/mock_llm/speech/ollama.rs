@@ -9,7 +9,17 @@ pub(super) fn whole(reply: &Reply<'_>) -> Json {
     if !reply.rule.tool_calls.is_empty() {
         message["tool_calls"] = tool_calls(reply);
     }
+    if !reply.rule.thinking.is_empty() {
+        message["thinking"] = json!(reply.rule.thinking);
+    }
     finished(reply, message)
+}
+
+/// What is thought before the text.
+pub(super) fn thoughts(reply: &Reply<'_>) -> Vec<Json> {
+    let thinking = Some(&reply.rule.thinking).filter(|thinking| !thinking.is_empty());
+    let thought = |text: &String| line(reply, json!({"role": "assistant", "content": "", "thinking": text}));
+    thinking.map(thought).into_iter().collect()
 }
 
 pub(super) fn piece(reply: &Reply<'_>, text: &str) -> Json {

@@ -10,6 +10,12 @@ pub(super) fn whole(reply: &Reply<'_>) -> Json {
     if !reply.rule.tool_calls.is_empty() {
         message["tool_calls"] = tool_calls(reply).collect();
     }
+    if !reply.rule.images.is_empty() {
+        message["images"] = images(reply);
+    }
+    if !reply.rule.thinking.is_empty() {
+        message["reasoning_content"] = json!(reply.rule.thinking);
+    }
     let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason(reply)});
     let mut body = head(reply, "chat.completion", json!([choice]));
     body["usage"] = reply.usage();
@@ -18,6 +24,13 @@ pub(super) fn whole(reply: &Reply<'_>) -> Json {
 
 pub(super) fn greeting(reply: &Reply<'_>) -> Json {
     delta(reply, &json!({"role": "assistant", "content": ""}), &Json::Null)
+}
+
+/// What is thought before the text, as most servers have it.
+pub(super) fn thoughts(reply: &Reply<'_>) -> Vec<Json> {
+    let thinking = Some(&reply.rule.thinking).filter(|thinking| !thinking.is_empty());
+    let thought = |piece: String| delta(reply, &json!({"reasoning_content": piece}), &Json::Null);
+    thinking.map_or_else(Vec::new, |thinking| pieces(thinking, 2).into_iter().map(thought).collect())
 }
 
 /// What Azure begins with.
@@ -34,6 +47,9 @@ pub(super) fn delta(reply: &Reply<'_>, delta: &Json, finish_reason: &Json) -> Js
 
 pub(super) fn end(reply: &Reply<'_>) -> Vec<Json> {
     let mut objects = Vec::new();
+    if !reply.rule.images.is_empty() {
+        objects.push(delta(reply, &json!({"images": images(reply)}), &Json::Null));
+    }
     for (index, call) in tool_calls(reply).enumerate() {
         let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
         for (at, piece) in pieces(arguments, reply.rule.tool_call_pieces).into_iter().enumerate() {
@@ -87,4 +103,10 @@ fn tool_calls(reply: &Reply<'_>) -> impl Iterator<Item = Json> {
     reply.rule.tool_calls.iter().enumerate().map(|(at, (name, arguments))| {
         json!({"id": format!("call_{at}"), "type": "function", "function": {"name": name, "arguments": arguments}})
     })
+}
+
+/// As servers have them that pass pictures on.
+fn images(reply: &Reply<'_>) -> Json {
+    let image = |url: &String| json!({"type": "image_url", "image_url": {"url": url}});
+    reply.rule.images.iter().map(image).collect()
 }

@@ -8,6 +8,9 @@ use crate::machine::changes::{About, ChunkText, EventKind, Held};
 use crate::machine::fact::{JobChunk, JobDone, JobRef};
 use crate::value::{Selector, Stored};
 
+/// What thoughts are called where they are told and withdrawn.
+const THOUGHTS: &str = "reasoning_content";
+
 /// One text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stream {
@@ -76,6 +79,7 @@ fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
         return;
     }
     let withdraw = old.is_some_and(|s| s.told);
+    withdraw_thoughts(cx, job);
     let fresh = Stream { attempt, delivery, told: withdraw, ..Stream::default() };
     cx.run.response.streams.insert(key.clone(), fresh);
     cx.out.held.retain(|h| h.stream != key);
@@ -85,6 +89,37 @@ fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
         let selector = selector.clone();
         cx.tell(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
     }
+}
+
+/// What the model of a job thinks is told from now on. It is never held back, so of it is only known who told it last: what
+/// another holder told before is withdrawn.
+pub(in crate::machine) fn thinks(cx: &mut Step<'_>, job: &JobRef) {
+    withdraw_thoughts(cx, job);
+    let key = thoughts_key(cx, job.node);
+    if !cx.run.response.streams.contains_key(&key) {
+        let (attempt, delivery) = (job.attempt, job.holder.number);
+        let stream = Stream { attempt, delivery, told: true, ..Stream::default() };
+        cx.run.response.streams.insert(key.clone(), stream);
+        cx.out.streams.insert(key);
+    }
+}
+
+fn withdraw_thoughts(cx: &mut Step<'_>, job: &JobRef) {
+    let key = thoughts_key(cx, job.node);
+    let is_older = |s: &Stream| (s.attempt, s.delivery) < (job.attempt, job.holder.number);
+    if !cx.run.response.streams.get(&key).is_some_and(is_older) {
+        return;
+    }
+    cx.run.response.streams.remove(&key);
+    cx.out.streams.insert(key);
+    let about = cx.about(&job.frame, job.node);
+    let selector = vec![cx.run.graph.node(job.node).id.as_str().to_owned(), THOUGHTS.to_owned()];
+    cx.tell(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
+}
+
+/// No output has such a name: the sign is escaped in theirs. `reasoning_content` itself may be a text that is told.
+fn thoughts_key(cx: &Step<'_>, node: NodeIx) -> String {
+    format!("{}%thoughts", stream_prefix(cx.run.graph.node(node).id.as_str()))
 }
 
 /// The job has ended well: its texts are complete. What is missing comes from the outputs.

@@ -11,6 +11,7 @@ use crate::machine::fact::Charge;
 use crate::machine::run::{NodeStatus, RunStatus};
 use crate::nodes::Usage;
 use crate::value::{JsonMap, Segment, Stored};
+use crate::wire::event::EventRecord;
 use crate::wire::fact::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -180,5 +181,45 @@ fn thoughts_are_told_only_while_a_template_that_shows_the_node_is_reached() {
         play.feed(vec![fact]);
         let last = play.records.last().unwrap();
         assert_eq!(last.kind == "node_run_reasoning_chunk", told, "{workflow}");
+    }
+}
+
+#[test]
+fn thoughts_that_another_holder_told_are_withdrawn() {
+    let think = |play: &Play| {
+        let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
+        Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }
+    };
+    let told = |play: &Play, from: usize| -> Vec<(String, Json)> {
+        let kinds = ["node_run_reasoning_chunk", "node_run_stream_replaced"];
+        let of_text = play.records[from..].iter().filter(|record| kinds.contains(&&*record.kind));
+        let selector = |record: &EventRecord| record.data.get("selector").cloned().unwrap_or_default();
+        of_text.map(|record| (record.kind.to_string(), selector(record))).collect()
+    };
+    let thought = || ("node_run_reasoning_chunk".to_string(), Json::Null);
+    let withdrawn = || ("node_run_stream_replaced".to_string(), json!(["m", "reasoning_content"]));
+    // The second answer shows the thoughts themselves as well: as a value, when the node has ended.
+    for workflow in [ONE, "start s\nllm m\nend e m.reasoning_content m.text\ns > m > e"] {
+        let mut play = Play::of(workflow);
+        play.start().skim();
+        let order = play.job_of("m");
+        let tell = |play: &mut Play, delivery: u32| {
+            let (from, fact) = (play.records.len(), play.fact(&order, delivery, &think(play)));
+            play.feed(vec![fact]);
+            told(play, from)
+        };
+        assert_eq!(tell(&mut play, 1), [thought()]);
+        assert_eq!(tell(&mut play, 1), [thought()]);
+        assert_eq!(tell(&mut play, 2), [withdrawn(), thought()]);
+        assert_eq!(tell(&mut play, 2), [thought()]);
+        assert_eq!(tell(&mut play, 1), []);
+        // The third says it without thinking.
+        let from = play.records.len();
+        let outputs = vec![("text".to_string(), Stored::Inline(Segment::string("yes")))];
+        let text = vec!["m".to_string(), "text".to_string()];
+        let report = play.ended(Record { outputs, ..Record::default() }, vec![(text, 3)]);
+        let fact = play.fact(&order, 3, &report);
+        play.finish("m", fact);
+        assert_eq!(told(&play, from), [withdrawn()], "{workflow}");
     }
 }

@@ -1,7 +1,7 @@
 //! An agent: a model that may call tools, round by round, until it knows the answer.
 //!
 //! `parse` reads the node's `data`, [`parameters`] fills in the run's variables, [`prompt`] and [`react`] are the two
-//! strategies that Dify's own plugin has (`function_calling`, `ReAct`), [`log`] is what a reader of the run sees of the
+//! strategies that Dify's own plugin has (`function_calling`, `ReAct`; [`thinking`] what of the latter is told at once), [`log`] is what a reader of the run sees of the
 //! rounds. The rounds themselves are the worker's.
 
 pub mod log;
@@ -9,6 +9,7 @@ pub mod parameters;
 mod parse;
 pub mod prompt;
 pub mod react;
+pub mod thinking;
 
 use serde_json::Value as Json;
 

@@ -46,6 +46,8 @@ pub struct Reply {
     pub action: Option<Action>,
     /// Its answer, when it has one.
     pub answer: Option<String>,
+    /// It wrote neither an action nor an answer, so what it thought is the answer.
+    pub bare: bool,
 }
 
 /// The conversation at the beginning of a round. `scratchpad` is what the rounds before have said.
@@ -114,11 +116,11 @@ pub fn read(text: &str) -> Reply {
         && action.as_ref().is_none_or(|(_, at)| at > start)
     {
         let answer = text[*end..].trim().to_owned();
-        return Reply { thought: thought(&text[..*start]), action: None, answer: Some(answer) };
+        return Reply { thought: thought(&text[..*start]), action: None, answer: Some(answer), bare: false };
     }
     let Some((action, at)) = action else {
         let all = thought(text);
-        return Reply { thought: all.clone(), action: None, answer: Some(all) };
+        return Reply { thought: all.clone(), action: None, answer: Some(all), bare: true };
     };
     let before = first("action").map_or(at, |(_, start, _)| *start).min(at);
     let thought = thought(&text[..before]);
@@ -127,13 +129,17 @@ pub fn read(text: &str) -> Reply {
             Json::String(text) => text,
             other => other.to_string(),
         };
-        return Reply { thought, action: None, answer: Some(answer) };
+        return Reply { thought, action: None, answer: Some(answer), bare: false };
     }
-    Reply { thought, action: Some(action), answer: None }
+    Reply { thought, action: Some(action), answer: None, bare: false }
 }
 
+/// A thought without its prefixes, and without the fence that an action behind it stands in.
 fn thought(text: &str) -> String {
     let text = PREFIX.replace_all(text, "\n");
+    let is_open = |word: &str| word.trim().chars().all(char::is_alphanumeric);
+    let unfenced = text.rsplit_once("```").filter(|(before, word)| is_open(word) && !before.contains("```"));
+    let text = unfenced.map_or(&*text, |(before, _)| before);
     text.trim().trim_matches('`').trim().to_owned()
 }
 

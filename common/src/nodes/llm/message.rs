@@ -19,6 +19,9 @@ pub struct Message {
     pub tool_calls: Vec<ToolCall>,
     /// The call that this is the result of; only of a tool.
     pub tool_call_id: Option<String>,
+    /// The whole message in the form of the API that it came from, where that wants it back just as it was: an Anthropic
+    /// model's thoughts are signed. Only of an assistant; empty: the fields above say all.
+    pub verbatim: Vec<Json>,
 }
 
 /// A part of a message.
@@ -106,7 +109,13 @@ pub struct ToolCall {
 impl Message {
     /// A message that is one text.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self { role, parts: vec![Part::Text(text.into())], tool_calls: Vec::new(), tool_call_id: None }
+        Self {
+            role,
+            parts: vec![Part::Text(text.into())],
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            verbatim: Vec::new(),
+        }
     }
 
     /// The result of a tool.

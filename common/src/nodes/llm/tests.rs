@@ -360,6 +360,11 @@ fn what_cannot_be_asked_fails_under_difys_names() {
         ),
         (json!({"prompt_template": []}), "NoPromptFoundError", "No prompt found"),
         (
+            json!({"prompt_template": [{"role": "user", "edition_type": "jinja2", "jinja2_text": "", "text": "x"}]}),
+            "NoPromptFoundError",
+            "No prompt found",
+        ),
+        (
             json!({"prompt_template": [{"role": "tool", "text": "x"}]}),
             "NotImplementedError",
             "Role tool is not supported",

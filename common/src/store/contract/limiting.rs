@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Broken, Outcome, Subject, holds, same};
-use crate::store::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
+use crate::store::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,15 @@ impl Subject {
 
 /// A call that went well and took what was expected.
 const fn well<'a>(buckets: &'a [LimitBucket], call: &'a str) -> GiveLimit<'a> {
-    GiveLimit { buckets, call, tokens: 0, lasted: None, rest: Duration::ZERO, refused: false }
+    GiveLimit {
+        buckets,
+        call,
+        tokens: 0,
+        lasted: None,
+        rest: Duration::ZERO,
+        refused: false,
+        left: LimitLeft::NOTHING_SAID,
+    }
 }
 
 /// A wait at one call a second, of which some has passed on a clock that runs by itself.
@@ -129,4 +137,28 @@ pub(super) async fn a_model_that_refuses_rests_and_others_go_on(s: Subject) -> O
     holds("as long as was asked for", wait > Duration::from_secs(25) && wait <= Duration::from_secs(30))?;
     same("other calls were not refused", s.give(well(&a, "2")).await?, 0)?;
     same("another model goes on", s.take(&b, "3", 0).await?, LimitTaken::Taken)
+}
+
+pub(super) async fn what_a_provider_says_is_left_lowers_a_level_and_never_raises_it(s: Subject) -> Outcome {
+    let buckets = [bucket(Some("a"), 60, 6000, 0), bucket(None, 600, 0, 0)];
+    same("it is asked", s.take(&buckets, "1", 1000).await?, LimitTaken::Taken)?;
+    let left = |requests, tokens| GiveLimit { left: LimitLeft { requests, tokens }, ..well(&buckets, "1") };
+    s.give(left(Some(1000), Some(1_000_000))).await?;
+    s.give(left(None, Some(500))).await?;
+    let (wait, bound, at) = s.waits(&buckets, "2", 1500).await?;
+    same("tokens were lowered, of the model", (bound, at), (LimitBound::Tokens, 0))?;
+    about("a thousand are missing, at a hundred a second", wait, 10.0)?;
+    s.give(left(Some(1000), Some(1_000_000))).await?;
+    same("and were not raised", s.waits(&buckets, "2", 1500).await?.1, LimitBound::Tokens)?;
+    same("few are enough", s.take(&buckets, "3", 100).await?, LimitTaken::Taken)?;
+    let few = [bucket(Some("c"), 60, 0, 0)];
+    same("another is asked", s.take(&few, "4", 0).await?, LimitTaken::Taken)?;
+    s.give(GiveLimit { left: LimitLeft { requests: Some(0), tokens: None }, ..well(&few, "4") }).await?;
+    let (wait, bound, at) = s.waits(&few, "5", 0).await?;
+    same("requests were lowered", (bound, at), (LimitBound::Requests, 0))?;
+    about("one comes back a second", wait, 1.0)?;
+    let unbounded = [bucket(Some("b"), 0, 0, 0)];
+    let said = LimitLeft { requests: Some(0), tokens: Some(0) };
+    s.give(GiveLimit { left: said, ..well(&unbounded, "6") }).await?;
+    same("what has no bound has no level", s.take(&unbounded, "7", 10).await?, LimitTaken::Taken)
 }

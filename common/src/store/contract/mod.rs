@@ -200,6 +200,7 @@ cases! {
         tokens_are_set_right_by_what_a_call_took,
         places_are_free_again_when_given_back_or_forgotten,
         a_model_that_refuses_rests_and_others_go_on,
+        what_a_provider_says_is_left_lowers_a_level_and_never_raises_it,
     },
     knowledge::{
         a_dataset_is_there_until_it_is_dropped_with_all_it_holds,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::limits::{MODEL_QUEUE_GRACE_MS, MODEL_REST_MAX_MS};
-use crate::store::{GiveLimit, LimitBound, LimitBucket, LimitTaken, TakeLimit};
+use crate::store::{GiveLimit, LimitBound, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 
 const MINUTE_MS: f64 = 60_000.0;
 
@@ -54,6 +54,17 @@ impl Bucket {
             level(self.requests, of.bounds.requests_per_minute as f64, gone),
             level(self.tokens, of.bounds.tokens_per_minute as f64, gone),
         )
+    }
+
+    /// What the provider says lowers a level and never raises it.
+    fn lower(&mut self, of: &LimitBucket, left: LimitLeft, now: f64) {
+        let (requests, tokens) = self.levels(of, now);
+        let lowered = |bound: u64, level: f64, left: Option<u64>| {
+            (bound > 0).then(|| left.map_or(level, |left| level.min(left as f64)))
+        };
+        self.requests = lowered(of.bounds.requests_per_minute, requests, left.requests);
+        self.tokens = lowered(of.bounds.tokens_per_minute, tokens, left.tokens);
+        self.at = now;
     }
 
     /// Everything that holds the call back here.
@@ -148,6 +159,9 @@ impl Limits {
             if let Some(lasted) = give.lasted.map(|lasted| lasted.as_millis() as f64) {
                 bucket.lasted = Some(0.8 * bucket.lasted.unwrap_or(lasted) + 0.2 * lasted);
             }
+        }
+        if let Some(first) = give.buckets.first().filter(|_| give.left != LimitLeft::NOTHING_SAID) {
+            self.bucket(first).lower(first, give.left, now);
         }
         let rest = (give.rest.as_millis() as f64).min(MODEL_REST_MAX_MS as f64);
         if let Some(first) = give.buckets.first().filter(|_| rest > 0.0) {

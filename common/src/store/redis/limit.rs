@@ -51,6 +51,8 @@ impl RedisStore {
         let account = give.buckets.first().map_or("", |bucket| &*bucket.account);
         keys.push(self.keys.limit(account, "refused", give.call));
         let rest = u64::try_from(give.rest.as_millis()).unwrap_or(u64::MAX).min(MODEL_REST_MAX_MS);
+        let bounds = give.buckets.first().map(|bucket| bucket.bounds).unwrap_or_default();
+        let said = |left: Option<u64>| left.map_or_else(String::new, |left| left.to_string());
         let list = args![
             give.call,
             give.tokens,
@@ -58,6 +60,10 @@ impl RedisStore {
             rest,
             if give.refused { "1" } else { "" },
             MODEL_BUCKET_SECONDS,
+            said(give.left.requests),
+            said(give.left.tokens),
+            bounds.requests_per_minute,
+            bounds.tokens_per_minute,
         ];
         self.connector.run("giving a turn at a model back", &self.scripts.give_limit, &keys, &list).await
     }

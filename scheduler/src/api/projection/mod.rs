@@ -125,7 +125,7 @@ impl Projection {
             }
             kind::NODE_RUN_RETRY => self.node_retry(record),
             kind::NODE_RUN_STREAM_CHUNK => self.text_chunk(record),
-            kind::NODE_RUN_STREAM_REPLACED => self.text_replaced(record),
+            kind::NODE_RUN_STREAM_REPLACED => return self.text_replaced(record).into_iter().collect(),
             names::AGENT_LOG => self.agent_log(record),
             names::REASONING_CHUNK => self.reasoning_chunk(record),
             names::PAUSE_REQUESTED => return self.human_input_required(record).into_iter().collect(),

@@ -159,6 +159,7 @@ fn withdrawn_text_is_replaced_by_the_whole_text_that_is_left() {
             chunk("llm", "o"),
             ("node_run_stream_replaced", 1, json!({"selector": ["llm", "text"], "text": ""})),
             chunk("llm", "TWO"),
+            ("node_run_stream_replaced", 1, json!({"selector": ["llm", "reasoning_content"], "text": ""})),
             ("node_run_stream_replaced", 1, json!({"selector": ["a", "text"], "text": "ONE "})),
         ],
     );

@@ -24,6 +24,10 @@ impl Shown {
         }
     }
 
+    fn has(&self, stream: &Json) -> bool {
+        self.pieces.iter().any(|(of, _)| of == stream)
+    }
+
     fn add(&mut self, stream: &Json, text: &str) {
         match self.pieces.last_mut() {
             Some((last, shown)) if last == stream => shown.push_str(text),
@@ -57,9 +61,12 @@ impl Projection {
         self.envelope("text_chunk", data)
     }
 
-    pub(super) fn text_replaced(&mut self, record: &EventRecord) -> Json {
+    /// None when nothing of it is shown: thoughts that are withdrawn stand beside the text, and Dify has no word for that.
+    pub(super) fn text_replaced(&mut self, record: &EventRecord) -> Option<Json> {
+        let is_shown =
+            self.shown.has(&field(record, "selector", json!([]))) || !text(record, "text").is_empty();
         self.shown.take(record);
-        self.text_replace()
+        is_shown.then(|| self.text_replace())
     }
 
     /// What a model thinks: shown beside the text, never part of it.

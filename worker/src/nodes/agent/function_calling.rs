@@ -4,7 +4,6 @@
 use serde_json::json;
 use tidemill_common::nodes::agent::parameters::Given;
 use tidemill_common::nodes::agent::prompt;
-use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::value::JsonMap;
 
@@ -22,16 +21,14 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
             prompt::without_files(&mut messages);
         }
         let log = rounds.begun(&format!("round:{round}"), format!("ROUND {round}"), None);
-        let said = rounds.ask(round, messages.clone(), rounds.specs(), true, &log).await?;
+        let said = rounds.ask(round, messages.clone(), rounds.specs(), &mut str::to_owned, &log).await?;
         if said.tool_calls.is_empty() {
             let data = json!({"output": {"llm_response": said.text, "tool_responses": []}});
             rounds.tell(log.done(data, JsonMap::new()));
             return Ok(());
         }
         rounds.say("\n");
-        let mut answer = Message::text(Role::Assistant, said.text.clone());
-        answer.tool_calls.clone_from(&said.tool_calls);
-        messages.push(answer);
+        messages.push(said.message());
         let mut responses = Vec::with_capacity(said.tool_calls.len());
         for call in &said.tool_calls {
             // There is no round left in which the model could make use of it.

@@ -5,8 +5,7 @@
 mod function_calling;
 mod react;
 mod rounds;
-#[cfg(test)]
-mod tests;
+mod said;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;

@@ -4,6 +4,7 @@ use serde_json::json;
 use tidemill_common::nodes::agent::parameters::Given;
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::agent::react::{self, STOP};
+use tidemill_common::nodes::agent::thinking::Thinking;
 use tidemill_common::nodes::llm::message::{Message, ToolCall};
 use tidemill_common::value::JsonMap;
 
@@ -12,7 +13,7 @@ use super::rounds::Rounds;
 /// The one provider that takes no such stop (Dify).
 const WITHOUT_STOP: &str = "wenxin";
 
-/// Makes the rounds. What the model thinks is told as it is known, its answer once, at the end.
+/// Makes the rounds. What the model thinks is told as it comes, its answer once, at the end.
 ///
 /// # Errors
 /// What the model's API reports; a tool's failure is none.
@@ -27,19 +28,23 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
         let messages =
             react::messages(&given.instruction, &specs, history.clone(), &given.query, &scratchpad);
         let log = rounds.begun(&format!("round:{round}"), format!("ROUND {round}"), None);
-        let said = rounds.ask(round, messages, Vec::new(), false, &log).await?;
+        let mut thinking = Thinking::default();
+        let said = rounds.ask(round, messages, Vec::new(), &mut |piece| thinking.push(piece), &log).await?;
         let reply = react::read(&said.text);
+        rounds.say(thinking.rest(&reply.thought));
+        if !reply.bare && !reply.thought.is_empty() {
+            rounds.say("\n");
+        }
         let Some(action) = &reply.action else {
             let answer = reply.answer.unwrap_or_default();
-            rounds.say(&answer);
+            if !reply.bare {
+                rounds.say(&answer);
+            }
             rounds.tell(
                 log.done(json!({"output": {"thought": reply.thought, "answer": answer}}), JsonMap::new()),
             );
             return Ok(());
         };
-        if !reply.thought.is_empty() {
-            rounds.say(&format!("{}\n", reply.thought));
-        }
         let parameters = rounds.parameters_of(&action.name);
         let arguments = react::arguments(&action.input, &parameters);
         let call = ToolCall {

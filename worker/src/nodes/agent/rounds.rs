@@ -25,8 +25,10 @@ use tidemill_common::nodes::tool::{Known, ProviderKind};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::Means;
+use super::said::Said;
 use crate::core::now;
 use crate::nodes::llm::bill;
+use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
 use crate::providers::{Model, Question};
 use crate::steps::{Begun, Spender, Told, Try};
@@ -38,13 +40,6 @@ struct Ready<'a> {
     given: AgentTool,
     tool: Tool<'a>,
     spec: ToolSpec,
-}
-
-/// What a model said in a round.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
-    pub(super) text: String,
-    pub(super) tool_calls: Vec<ToolCall>,
 }
 
 /// The rounds of one execution.
@@ -146,14 +141,14 @@ impl<'a> Rounds<'a> {
         (StepEvent::AgentLog, log.event(&self.means.execution, self.node.id.as_str()))
     }
 
-    /// Asks the model, or takes what it said before. `live` says whether its text is told as it comes; it is then told
-    /// of a reply from the journal as well, since whoever reads does not know what the worker before has told.
+    /// Asks the model, or takes what it said before. `tells` makes of the pieces of its text what is told as they come; a reply
+    /// from the journal is told as well, since whoever reads does not know what the worker before has told.
     pub(super) async fn ask(
         &mut self,
         round: u64,
         messages: Vec<Message>,
         tools: Vec<ToolSpec>,
-        live: bool,
+        tells: &mut (dyn FnMut(&str) -> String + Send),
         parent: &AgentLog,
     ) -> Result<Said, String> {
         let step = format!("llm:{round}");
@@ -162,10 +157,9 @@ impl<'a> Rounds<'a> {
         let log = self.begun(&place, label, Some(parent));
         let the_try = match self.means.steps.begin(&step).await {
             Begun::Known(known) => {
-                let (said, usage) = read_said(&known).ok_or_else(|| unreadable(&step))?;
-                if live {
-                    self.say(&said.text);
-                }
+                let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
+                self.say(&tells(&said.text));
+                said.files.iter().for_each(|file| self.collected.keep(file.clone()));
                 let log = log.done(thought(&said), self.cost(None, &usage));
                 self.logs.note(log);
                 self.spend(usage);
@@ -177,40 +171,52 @@ impl<'a> Rounds<'a> {
         let question = Question {
             messages,
             params: self.params.clone(),
-            stream: live && (tools.is_empty() || self.model.facts().has("stream-tool-call")),
+            stream: tools.is_empty() || self.model.facts().has("stream-tool-call"),
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
         };
-        let mut told = String::new();
+        let (mut told, mut came) = (String::new(), false);
         let on_piece = self.means.on_piece;
         let mut on_delta = |text: &str| {
-            if live {
-                told.push_str(text);
-                on_piece("text", text);
+            came = true;
+            let text = tells(text);
+            if !text.is_empty() {
+                told.push_str(&text);
+                on_piece("text", &text);
             }
         };
-        let reply = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
-            Ok(reply) => reply,
-            Err(error) => {
-                let log = log.failed(error.message.clone(), self.times(began, clock));
-                self.tell(log);
-                return Err(error.message);
+        let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
+            Ok(mut reply) => {
+                let keeping = Keeping { run: self.means.run, http: self.means.http, files: self.means.files };
+                let placed = keep_files(&mut reply, keeping).await;
+                placed.map(|placed| (reply, placed)).map_err(|failure| failure.message)
             }
+            Err(error) => Err(error.message),
         };
         self.text.push_str(&told);
-        if live && told.is_empty() {
-            self.say(&reply.text);
-        }
+        let (reply, placed) = match answer {
+            Ok(answer) => answer,
+            Err(message) => {
+                let log = log.failed(message.clone(), self.times(began, clock));
+                self.tell(log);
+                return Err(message);
+            }
+        };
+        self.say(&tells(if came { placed.rest() } else { &placed.text }));
         let usage = bill(&self.model, &reply);
-        let said = Said { text: reply.text, tool_calls: reply.tool_calls };
+        let Placed { text, files, .. } = placed;
+        let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
         let log = log.done(thought(&said), self.cost(Some((began, clock)), &usage));
         let event = self.event(&log);
         let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = said_json(&said, &usage);
+        let charge = (usage.clone(), (self.provider.clone(), self.model.name().to_owned()));
+        let result = said.to_json(&usage);
         let told = Told { events: vec![event], charge: Some(charge) };
         self.means.steps.record(&step, the_try.number, &result, told).await;
         self.logs.note(log);
         self.spend(usage);
+        said.files.iter().for_each(|file| self.collected.keep(file.clone()));
         Ok(said)
     }
 
@@ -458,28 +464,6 @@ fn thought(said: &Said) -> Json {
     let calls: Vec<Json> =
         said.tool_calls.iter().map(|call| json!({"name": call.name, "args": call.arguments})).collect();
     json!({"output": {"llm_response": said.text, "tool_calls": calls}})
-}
-
-fn said_json(said: &Said, usage: &Usage) -> Json {
-    let calls: Vec<Json> = said
-        .tool_calls
-        .iter()
-        .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
-        .collect();
-    json!({"text": said.text, "tool_calls": calls, "usage": usage.record})
-}
-
-fn read_said(known: &Json) -> Option<(Said, Usage)> {
-    let text = |value: &Json, key: &str| value.get(key).and_then(Json::as_str).map(str::to_owned);
-    let calls = known.get("tool_calls")?.as_array()?.iter().map(|call| {
-        Some(ToolCall {
-            id: text(call, "id")?,
-            name: text(call, "name")?,
-            arguments: text(call, "arguments")?,
-        })
-    });
-    let said = Said { text: text(known, "text")?, tool_calls: calls.collect::<Option<_>>()? };
-    Some((said, Usage::from_record(known.get("usage")?.as_object()?.clone())))
 }
 
 fn unreadable(step: &str) -> String {

@@ -8,8 +8,11 @@ use crate::providers::params::arguments_object;
 use crate::providers::{ErrorClass, ModelError};
 
 /// The blocks of a user's or the model's message. Texts of nothing but space are refused by the API, so they are left
-/// out.
+/// out. What the model thought and signed goes back as it came, and all that it said around it.
 pub(super) fn blocks(label: &str, message: &SentMessage) -> Result<Vec<Json>, ModelError> {
+    if !message.verbatim.is_empty() {
+        return Ok(message.verbatim.clone());
+    }
     let mut blocks = Vec::new();
     for part in &message.parts {
         match part {

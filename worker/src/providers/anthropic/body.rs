@@ -34,10 +34,12 @@ pub(super) struct Written {
     pub(super) body: String,
     /// Whether the answer comes as the call of a tool that is named [`ANSWER`].
     pub(super) answers_with_tool: bool,
+    /// Whether the model may think and call tools: then it is to be given back what it thought.
+    pub(super) thinks_with_tools: bool,
 }
 
 pub(super) fn write(request: &ChatRequest) -> Result<Written, ModelError> {
-    let Conversation { system, messages, amid_tools } = turns::arrange(&request.label, &request.messages)?;
+    let Conversation { system, messages, thoughts_lost } = turns::arrange(&request.label, &request.messages)?;
     let mut params = request.params.clone();
     let schema = take_schema(&request.label, &mut params)?.map(bare_schema);
     let max_tokens = ["max_tokens", "max_tokens_to_sample"].iter().find_map(|key| params.get(*key)?.as_u64());
@@ -59,7 +61,8 @@ pub(super) fn write(request: &ChatRequest) -> Result<Written, ModelError> {
     if let Some(user) = user {
         body.entry("metadata").or_insert_with(|| json!({"user_id": user}));
     }
-    thinking(&mut body, budget, amid_tools);
+    thinking(&mut body, budget, thoughts_lost);
+    let thinks_with_tools = body.contains_key("thinking") && !request.tools.is_empty();
     let answers_with_tool = schema.is_some();
     tools(&mut body, &request.tools, schema);
     let stop: Vec<&String> = request.stop.iter().filter(|text| !text.trim().is_empty()).collect();
@@ -67,12 +70,12 @@ pub(super) fn write(request: &ChatRequest) -> Result<Written, ModelError> {
         body.insert("stop_sequences".into(), json!(stop));
     }
     body.insert("stream".into(), json!(request.stream));
-    Ok(Written { body: Json::Object(body).to_string(), answers_with_tool })
+    Ok(Written { body: Json::Object(body).to_string(), answers_with_tool, thinks_with_tools })
 }
 
 /// Workflows switch thinking on with a truth value (Dify); the API wants an object, a temperature of 1, and more tokens
 /// than there are to think with.
-fn thinking(body: &mut Map<String, Json>, budget: u64, amid_tools: bool) {
+fn thinking(body: &mut Map<String, Json>, budget: u64, thoughts_lost: bool) {
     match body.get("thinking") {
         Some(Json::Bool(true)) => {
             body.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": budget}));
@@ -82,8 +85,9 @@ fn thinking(body: &mut Map<String, Json>, budget: u64, amid_tools: bool) {
             body.shift_remove("thinking");
         }
     }
-    // In the middle of using tools the API wants to see again what it thought before, and nobody has kept that.
-    if amid_tools {
+    // In the middle of using tools a model that always thinks has to have begun with a thought, and to see it again. Models
+    // that think when they see fit bear a beginning without.
+    if thoughts_lost && body.get("thinking").is_some_and(|thinking| thinking["type"] == "enabled") {
         body.shift_remove("thinking");
     }
     let Some(enabled) = body.get("thinking").filter(|thinking| thinking["type"] == "enabled") else { return };

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::kept::Kept;
 use crate::providers::errors::ModelError;
 use crate::providers::params::{ANSWER, text};
 use crate::providers::reading::Dialect;
@@ -17,15 +18,26 @@ pub struct Events {
     answer: Option<u64>,
     /// Numbers of the calls whose arguments have not begun.
     without_arguments: Vec<u64>,
+    /// The blocks as they came, where they will have to be sent back.
+    kept: Option<Kept>,
 }
 
 impl Events {
     /// Nothing is read yet.
     pub const fn new(answers_with_tool: bool) -> Self {
-        Self { answers_with_tool, answer: None, without_arguments: Vec::new() }
+        Self { answers_with_tool, answer: None, without_arguments: Vec::new(), kept: None }
+    }
+
+    /// The same, that also keeps the blocks as they came.
+    #[must_use]
+    pub(super) fn keeping(self, keeps: bool) -> Self {
+        Self { kept: keeps.then(Kept::default), ..self }
     }
 
     fn begin_block(&mut self, index: u64, block: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
+        if let Some(kept) = &mut self.kept {
+            kept.begin(index, block);
+        }
         match text(block, "type") {
             "text" => reply.text(text(block, "text")),
             "thinking" => reply.thought(text(block, "thinking")),
@@ -50,11 +62,14 @@ impl Events {
     }
 
     fn add_to_block(&mut self, index: u64, delta: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
+        if let Some(kept) = &mut self.kept {
+            kept.add(index, delta);
+        }
         match text(delta, "type") {
             "text_delta" => reply.text(text(delta, "text")),
             "thinking_delta" => reply.thought(text(delta, "thinking")),
             "input_json_delta" => self.add_arguments(index, text(delta, "partial_json"), reply),
-            // Signatures and citations.
+            // Signatures, which are kept, and citations.
             _ => Ok(()),
         }
     }
@@ -77,6 +92,9 @@ impl Events {
 
     /// A call without arguments has none, which as JSON is an empty object.
     fn end_block(&mut self, index: u64, reply: &mut Growing<'_>) -> Result<(), ModelError> {
+        if let Some(block) = self.kept.as_mut().and_then(|kept| kept.end(index)) {
+            reply.keep(block)?;
+        }
         if self.without_arguments.contains(&index) { self.add_arguments(index, "{}", reply) } else { Ok(()) }
     }
 
@@ -90,7 +108,7 @@ impl Events {
 
 impl Dialect for Events {
     fn begin(&mut self) {
-        *self = Self::new(self.answers_with_tool);
+        *self = Self::new(self.answers_with_tool).keeping(self.kept.is_some());
     }
 
     fn take(&mut self, object: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {

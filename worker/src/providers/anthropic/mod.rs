@@ -1,11 +1,13 @@
 //! A client of Anthropic's API, `POST {base_url}/v1/messages`.
 //!
-//! `body` writes the request, `turns` the conversation in it, `blocks` single parts; `events` reads what comes back.
+//! `body` writes the request, `turns` the conversation in it, `blocks` single parts; `events` reads what comes back, `kept`
+//! keeps of it what has to be sent back unchanged.
 //! The API has neither embeddings nor rerank.
 
 mod blocks;
 mod body;
 mod events;
+mod kept;
 mod turns;
 
 use tidemill_common::nodes::llm::message::MediaKind;
@@ -54,10 +56,16 @@ impl ModelProvider for Anthropic {
         let written = body::write(request)?;
         let (label, stream) = (request.label.as_str(), request.stream);
         let url = format!("{}/v1/messages", self.api.base_url());
-        let mut reader = ReplyReader::new(label, Events::new(written.answers_with_tool), on_delta);
+        let events = Events::new(written.answers_with_tool).keeping(written.thinks_with_tools);
+        let mut reader = ReplyReader::new(label, events, on_delta);
         let post = Post { label, url, body: written.body.into(), framing: Framing::Sse, stream };
         self.api.converse(&post, &mut reader).await?;
-        Ok(reader.into_reply())
+        let mut reply = reader.into_reply();
+        // What was not thought about can be written anew.
+        if !reply.verbatim.iter().any(kept::is_thought) {
+            reply.verbatim.clear();
+        }
+        Ok(reply)
     }
 }
 

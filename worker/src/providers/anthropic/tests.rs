@@ -160,9 +160,88 @@ fn parameters_are_those_of_the_api() {
     }
     let request = ChatRequest { stop: vec!["END".into(), "\n".into()], ..with_params(json!({})) };
     assert_eq!(written(&request)["stop_sequences"], json!(["END"]));
-    let amid = vec![text(Role::User, "a"), call("c"), result("c", "42")];
-    let request = ChatRequest { messages: amid, ..with_params(json!({"thinking": true})) };
-    assert_eq!(written(&request).get("thinking"), None);
+}
+
+fn thought(signature: &str) -> Json {
+    json!({"type": "thinking", "thinking": "hm", "signature": signature})
+}
+
+fn used(id: &str) -> Json {
+    json!({"type": "tool_use", "id": id, "name": "f", "input": {"a": 1}})
+}
+
+/// A model that has thought, said something and called.
+fn thinking_call(id: &str) -> SentMessage {
+    let verbatim = vec![thought("s"), words("I look."), used(id)];
+    SentMessage { verbatim, ..call(id) }
+}
+
+#[test]
+fn what_was_thought_is_sent_back_as_it_came_and_thinking_goes_on() {
+    let amid = |messages: Vec<SentMessage>, params: Json| {
+        let messages = [vec![text(Role::User, "a")], messages].concat();
+        written(&ChatRequest { messages, ..with_params(params) })
+    };
+    let on = || json!({"thinking": true, "temperature": 0.2});
+    let body = amid(vec![thinking_call("c"), result("c", "42")], on());
+    assert_eq!(body["messages"][1]["content"], json!([thought("s"), words("I look."), used("c")]));
+    assert_eq!((&body["thinking"]["type"], body.get("temperature")), (&json!("enabled"), None));
+    // Only what the turn began with has to be a thought: a model may call again without one.
+    let twice = vec![thinking_call("c"), result("c", "42"), call("d"), result("d", "43")];
+    assert_eq!(amid(twice, on())["thinking"]["type"], "enabled");
+    // A new question is a new turn.
+    let anew = vec![call("c"), result("c", "42"), text(Role::Assistant, "so"), text(Role::User, "and?")];
+    assert_eq!(amid(anew, on())["thinking"]["type"], "enabled");
+    for (params, thinks) in [(on(), false), (json!({"thinking": {"type": "adaptive"}}), true)] {
+        let body = amid(vec![call("c"), result("c", "42")], params);
+        assert_eq!(body.get("thinking").is_some(), thinks, "the turn began without a thought");
+    }
+}
+
+#[test]
+fn blocks_are_kept_as_they_came_where_they_will_be_sent_back() {
+    let mut events = vec![
+        started(),
+        begin(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+        delta(0, json!({"type": "thinking_delta", "thinking": "h"})),
+        delta(0, json!({"type": "thinking_delta", "thinking": "m"})),
+        delta(0, json!({"type": "signature_delta", "signature": "Zm9v"})),
+        end(0),
+        begin(1, json!({"type": "redacted_thinking", "data": "x"})),
+        end(1),
+        begin(2, json!({"type": "text", "text": ""})),
+        delta(2, json!({"type": "text_delta", "text": "I look."})),
+        end(2),
+        begin(3, json!({"type": "text", "text": ""})),
+        end(3),
+        begin(4, json!({"type": "server_tool_use", "id": "x", "name": "search", "input": {}})),
+        end(4),
+        begin(5, json!({"type": "tool_use", "id": "a", "name": "f", "input": {}})),
+        arguments(5, "{\"a\""),
+        arguments(5, ":1}"),
+        end(5),
+        begin(6, json!({"type": "tool_use", "id": "b", "name": "g", "input": {}})),
+        end(6),
+    ];
+    events.extend(stopped("tool_use", 2));
+    let keeping = |keeps: bool| {
+        read_however_cut(Framing::Sse, || Events::new(false).keeping(keeps), &events.concat()).1.unwrap()
+    };
+    assert_eq!(keeping(false).verbatim, Vec::<Json>::new());
+    let kept = [
+        thought("Zm9v"),
+        json!({"type": "redacted_thinking", "data": "x"}),
+        words("I look."),
+        used("a"),
+        json!({"type": "tool_use", "id": "b", "name": "g", "input": {}}),
+    ];
+    assert_eq!(keeping(true).verbatim, kept);
+    assert_eq!(keeping(true).tool_calls.len(), 2);
+    let whole =
+        json!({"type": "message", "stop_reason": "tool_use", "content": [thought("Zm9v"), used("a")]});
+    let whole =
+        read_however_cut(Framing::Sse, || Events::new(false).keeping(true), &event(&whole)).1.unwrap();
+    assert_eq!(whole.verbatim, [thought("Zm9v"), used("a")]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::Role;
 
 use super::blocks::{blocks, result_block, text_block};
+use super::kept::is_thought;
 use crate::providers::ModelError;
 use crate::providers::media::SentMessage;
 
@@ -18,8 +19,9 @@ pub(super) struct Conversation {
     pub(super) system: String,
     /// The turns, written.
     pub(super) messages: Vec<Json>,
-    /// Whether the model is in the middle of using tools: it has called, and is given the results.
-    pub(super) amid_tools: bool,
+    /// Whether the model is in the middle of using tools, that is: it has called and is given the results, without a thought at
+    /// the beginning: it did not think then, or another API's model began.
+    pub(super) thoughts_lost: bool,
 }
 
 /// Puts a conversation in order.
@@ -44,9 +46,17 @@ pub(super) fn arrange(label: &str, messages: &[SentMessage]) -> Result<Conversat
     if turns.first().is_some_and(|turn| turn.role == ASSISTANT) {
         turns.insert(0, Turn { role: USER, blocks: vec![text_block(EARLIER)] });
     }
-    let amid_tools = turns.last().is_some_and(Turn::has_results);
+    let thoughts_lost = thoughts_lost(&turns);
     let messages = turns.into_iter().map(Turn::written).collect();
-    Ok(Conversation { system: system.join("\n"), messages, amid_tools })
+    Ok(Conversation { system: system.join("\n"), messages, thoughts_lost })
+}
+
+/// Rounds of calls and results are one turn of the model to the API, so only what it began with counts.
+fn thoughts_lost(turns: &[Turn]) -> bool {
+    let rounds = turns.iter().rev().take_while(|turn| turn.role == ASSISTANT || turn.has_results());
+    let first = rounds.filter(|turn| turn.role == ASSISTANT).last();
+    let amid_tools = turns.last().is_some_and(Turn::has_results);
+    amid_tools && first.and_then(|turn| turn.blocks.first()).is_none_or(|block| !is_thought(block))
 }
 
 const USER: &str = "user";

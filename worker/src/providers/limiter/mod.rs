@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::store::{
-    GiveLimit, Jobs, LimitBound, LimitBounds, LimitBucket, LimitTaken, StoreError, TakeLimit,
+    GiveLimit, Jobs, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, StoreError, TakeLimit,
 };
 
 use super::profile::LimitsConfig;
@@ -78,7 +78,7 @@ pub enum Ended<T> {
 pub struct Spent {
     /// What was counted; zero for a server that does not count.
     pub tokens: Tokens,
-    /// What is left.
+    /// What is left, as of now.
     pub rate: RateFacts,
 }
 
@@ -193,7 +193,9 @@ impl Turn<'_> {
                 let counted = tokens.prompt.saturating_add(tokens.completion);
                 let beyond = if counted == 0 { 0 } else { difference(counted, self.tokens) };
                 let lasted = Some(self.began.elapsed());
-                self.tell(GiveLimit { tokens: beyond, lasted, rest: rest(rate, self.tokens), ..self.gift() });
+                let rest = rest(rate, self.tokens);
+                let left = LimitLeft { requests: rate.requests.remaining, tokens: rate.tokens.remaining };
+                self.tell(GiveLimit { tokens: beyond, lasted, rest, left, ..self.gift() });
                 Ended::Over(Ok(answer))
             }
             Err(error) if error.class == ErrorClass::RateLimit && error.retryable => {
@@ -218,17 +220,25 @@ impl Turn<'_> {
 
     fn gift(&self) -> GiveLimit<'_> {
         let (buckets, call) = (&*self.limited.buckets, &*self.call);
-        GiveLimit { buckets, call, tokens: 0, lasted: None, rest: Duration::ZERO, refused: false }
+        GiveLimit {
+            buckets,
+            call,
+            tokens: 0,
+            lasted: None,
+            rest: Duration::ZERO,
+            refused: false,
+            left: LimitLeft::NOTHING_SAID,
+        }
     }
 
     /// In the background: nothing waits for it, and a lease that ends says the same.
     fn tell(&self, gift: GiveLimit<'_>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (limited, call) = (self.limited.clone(), self.call.clone());
-        let GiveLimit { tokens, lasted, rest, refused, .. } = gift;
+        let GiveLimit { tokens, lasted, rest, refused, left, .. } = gift;
         runtime.spawn(async move {
             let (buckets, call) = (&*limited.buckets, &*call);
-            let give = GiveLimit { buckets, call, tokens, lasted, rest, refused };
+            let give = GiveLimit { buckets, call, tokens, lasted, rest, refused, left };
             limited.turns.0.give_limit(give).await.unwrap_or_else(not_given);
         });
     }

@@ -168,6 +168,18 @@ async fn calls_wait_for_their_turn_and_tokens_are_counted_as_they_were() {
     drop(turn);
 }
 
+#[tokio::test]
+async fn what_a_provider_says_is_left_is_all_that_any_worker_has() {
+    let (clock, store) = shared();
+    let url = serve(vec![reply("x-ratelimit-remaining-requests: 0\r\n")]).await;
+    let model = model(&store, &url, json!({"limits": {"requests_per_minute": 600}}));
+    ask(&model, &Moving::new("a", &clock)).await.unwrap();
+    until_given(&store).await;
+    let second = Moving::new("b", &clock);
+    drop(model.limited_for_tests().turn(&second, "llm", 1).await);
+    assert_eq!(second.waits(), [(100, "the model m of p: no more than 600 requests a minute".to_owned())]);
+}
+
 /// What a call took is told in the background.
 async fn until_given(_: &Arc<MemoryStore>) {
     for _ in 0..20 {

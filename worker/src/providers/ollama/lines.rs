@@ -1,10 +1,12 @@
 //! From the lines of a stream, or from the one object of an answer without a stream, to a reply.
 
 use serde_json::Value as Json;
+use tidemill_common::nodes::llm::message::MediaKind;
 use tidemill_common::nodes::llm::usage::Tokens;
 
 use crate::providers::errors::ModelError;
 use crate::providers::params::text;
+use crate::providers::produced::Produced;
 use crate::providers::reading::Dialect;
 use crate::providers::reply::Growing;
 use crate::providers::tool_calls::Fragment;
@@ -23,6 +25,10 @@ impl Dialect for Lines {
         let message = object.get("message").unwrap_or(&Json::Null);
         reply.thought(text(message, "thinking"))?;
         reply.text(text(message, "content"))?;
+        for picture in message.get("images").and_then(Json::as_array).into_iter().flatten() {
+            let url = format!("data:;base64,{}", picture.as_str().unwrap_or_default());
+            reply.media(Produced::at_url(MediaKind::Image, &url)?)?;
+        }
         for call in message.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
             take_call(call, reply)?;
         }

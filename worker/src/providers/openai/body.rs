@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::{ModelMode, Role};
+use tidemill_common::value::JsonMap;
 
 use super::parts;
 use crate::providers::media::{SentMessage, SentPart};
@@ -24,7 +25,11 @@ const SAMPLING: [&str; 7] = [
 
 /// Writes the body; `model` is the name that goes into it. What the client sets itself wins over parameters of the same
 /// name.
-pub(super) fn write(request: &ChatRequest, model: &str, stream_usage: bool) -> Result<String, ModelError> {
+pub(super) fn write(
+    request: &ChatRequest,
+    model: &str,
+    (stream, stream_usage): (bool, bool),
+) -> Result<String, ModelError> {
     let class = Class::of(request);
     let mut body = Map::new();
     body.insert("model".into(), json!(model));
@@ -54,11 +59,17 @@ pub(super) fn write(request: &ChatRequest, model: &str, stream_usage: bool) -> R
     } else {
         body.shift_remove("tool_choice");
     }
-    body.insert("stream".into(), json!(request.stream));
-    if stream_usage && request.stream {
+    body.insert("stream".into(), json!(stream));
+    if stream_usage && stream {
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
     Ok(Json::Object(body).to_string())
+}
+
+/// Whether sound is asked for in a format that comes as a whole: the API streams no other than `pcm16`.
+pub(super) fn is_whole_sound(params: &JsonMap) -> bool {
+    let format = params.get("audio").and_then(|audio| audio.get("format")?.as_str());
+    format.is_some_and(|format| format != "pcm16")
 }
 
 /// Which parameters a model takes.
@@ -169,7 +180,8 @@ mod tests {
     }
 
     fn written(request: &ChatRequest) -> Result<Json, ModelError> {
-        write(request, &request.model, true).map(|text| serde_json::from_str(&text).unwrap())
+        write(request, &request.model, (request.stream, true))
+            .map(|text| serde_json::from_str(&text).unwrap())
     }
 
     #[test]

@@ -4,17 +4,30 @@
 //! object with `message` where the others have `delta`. All of that ends in the same reply.
 
 use serde_json::Value as Json;
+use tidemill_common::nodes::llm::message::MediaKind;
 use tidemill_common::nodes::llm::usage::Tokens;
+use tidemill_common::value::JsonMap;
 
 use crate::providers::errors::ModelError;
 use crate::providers::params::text;
+use crate::providers::produced::Produced;
 use crate::providers::reading::Dialect;
 use crate::providers::reply::Growing;
 use crate::providers::tool_calls::Fragment;
 
 /// Reads the objects; each says all that is to be known of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Chunks;
+#[derive(Debug, Clone, Default)]
+pub struct Chunks {
+    /// The format of sound, as it was asked for.
+    sound: String,
+}
+
+impl Chunks {
+    /// A reader of what answers a request with these parameters.
+    pub fn of(params: &JsonMap) -> Self {
+        Self { sound: params.get("audio").map(|audio| text(audio, "format").to_owned()).unwrap_or_default() }
+    }
+}
 
 impl Dialect for Chunks {
     fn begin(&mut self) {}
@@ -36,37 +49,67 @@ impl Dialect for Chunks {
         // Completions have their text right here.
         reply.text(text(choice, "text"))?;
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
-            take_delta(delta, reply)?;
+            self.take_delta(delta, reply)?;
         }
         reply.finish_reason(text(choice, "finish_reason"));
         Ok(())
     }
 }
 
-fn take_delta(delta: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
-    let thought = ["reasoning_content", "reasoning"].iter().find_map(|key| delta.get(key)?.as_str());
-    reply.thought(thought.unwrap_or(""))?;
-    match delta.get("content") {
-        Some(Json::String(content)) => reply.text(content)?,
-        Some(Json::Array(parts)) => {
-            for part in parts {
-                reply.text(text(part, "text"))?;
+impl Chunks {
+    fn take_delta(&self, delta: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
+        let thought = ["reasoning_content", "reasoning"].iter().find_map(|key| delta.get(key)?.as_str());
+        reply.thought(thought.unwrap_or(""))?;
+        match delta.get("content") {
+            Some(Json::String(content)) => reply.text(content)?,
+            Some(Json::Array(parts)) => {
+                for part in parts {
+                    take_part(part, reply)?;
+                }
             }
+            Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_)) | None => {}
         }
-        Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_)) | None => {}
+        // Pictures stand beside the content, where servers have them.
+        for part in delta.get("images").and_then(Json::as_array).into_iter().flatten() {
+            take_part(part, reply)?;
+        }
+        if let Some(audio) = delta.get("audio").filter(|audio| audio.is_object()) {
+            // What is heard is also written.
+            reply.text(text(audio, "transcript"))?;
+            reply.sound(text(audio, "data"), &self.sound)?;
+        }
+        // A model that refuses says so in words of its own.
+        reply.text(text(delta, "refusal"))?;
+        for call in delta.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
+            let function = call.get("function").unwrap_or(&Json::Null);
+            // Some servers send the arguments as the object that they stand for.
+            let object = function.get("arguments").filter(|it| it.is_object()).map(Json::to_string);
+            reply.call(Fragment {
+                index: call.get("index").and_then(Json::as_u64),
+                id: text(call, "id"),
+                name: text(function, "name"),
+                arguments: object.as_deref().unwrap_or_else(|| text(function, "arguments")),
+            })?;
+        }
+        Ok(())
     }
-    // A model that refuses says so in words of its own.
-    reply.text(text(delta, "refusal"))?;
-    for call in delta.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
-        let function = call.get("function").unwrap_or(&Json::Null);
-        // Some servers send the arguments as the object that they stand for.
-        let object = function.get("arguments").filter(|it| it.is_object()).map(Json::to_string);
-        reply.call(Fragment {
-            index: call.get("index").and_then(Json::as_u64),
-            id: text(call, "id"),
-            name: text(function, "name"),
-            arguments: object.as_deref().unwrap_or_else(|| text(function, "arguments")),
-        })?;
+}
+
+/// A part of a content: a text, or a file that the model made. Kinds that nobody knows are passed over.
+fn take_part(part: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
+    let url = |key: &str| match part.get(key) {
+        Some(Json::String(url)) => url.clone(),
+        Some(holder) => text(holder, "url").to_owned(),
+        None => String::new(),
+    };
+    match text(part, "type") {
+        "image_url" => reply.media(Produced::at_url(MediaKind::Image, &url("image_url"))?),
+        "video_url" => reply.media(Produced::at_url(MediaKind::Video, &url("video_url"))?),
+        "audio_url" => reply.media(Produced::at_url(MediaKind::Audio, &url("audio_url"))?),
+        "file" => {
+            let data = text(part.get("file").unwrap_or(&Json::Null), "file_data");
+            reply.media(Produced::at_url(MediaKind::Document, data)?)
+        }
+        _ => reply.text(text(part, "text")),
     }
-    Ok(())
 }

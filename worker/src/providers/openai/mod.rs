@@ -69,9 +69,10 @@ impl ModelProvider for OpenAi {
             ModelMode::Completion => "completions",
         };
         let (url, model) = self.address(operation, &request.model);
-        let body = body::write(request, model, self.stream_usage)?.into();
-        let (label, stream) = (request.label.as_str(), request.stream);
-        let mut reader = ReplyReader::new(label, Chunks, on_delta);
+        let stream = request.stream && !body::is_whole_sound(&request.params);
+        let body = body::write(request, model, (stream, self.stream_usage))?.into();
+        let label = request.label.as_str();
+        let mut reader = ReplyReader::new(label, Chunks::of(&request.params), on_delta);
         self.api.converse(&Post { label, url, body, framing: Framing::Sse, stream }, &mut reader).await?;
         Ok(reader.into_reply())
     }

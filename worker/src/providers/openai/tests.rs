@@ -5,6 +5,7 @@ use tidemill_common::nodes::llm::message::ToolCall;
 
 use super::*;
 use crate::providers::ErrorClass;
+use crate::providers::media::Source;
 use crate::providers::tests::{Told, read_however_cut};
 
 fn event(object: &Json) -> String {
@@ -26,7 +27,7 @@ fn finish(reason: &str) -> String {
 }
 
 fn told(events: &[String]) -> Told {
-    read_however_cut(Framing::Sse, || Chunks, &events.concat())
+    read_however_cut(Framing::Sse, Chunks::default, &events.concat())
 }
 
 fn done() -> String {
@@ -132,6 +133,13 @@ fn calls_of_tools_come_together() {
 }
 
 #[test]
+fn an_empty_piece_is_no_first_token() {
+    let reply =
+        told(&[delta(json!({"role": "assistant", "content": ""})), finish("stop"), done()]).1.unwrap();
+    assert_eq!((reply.text.as_str(), reply.first_token), ("", None));
+}
+
+#[test]
 fn completions_and_refusals_are_text() {
     let piece = |text: &str, reason: Json| {
         event(&json!({"choices": [{"text": text, "index": 0, "finish_reason": reason}]}))
@@ -143,6 +151,89 @@ fn completions_and_refusals_are_text() {
     );
     let (deltas, reply) = told(&[delta(json!({"refusal": "I will not."})), finish("stop"), done()]);
     assert_eq!((deltas.concat().as_str(), reply.is_ok()), ("I will not.", true));
+}
+
+#[test]
+fn pictures_and_sound_are_files_of_the_reply() {
+    let picture = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    let (deltas, reply) = told(&[
+        delta(json!({"content": "See: "})),
+        delta(json!({"images": [picture("data:image/png;base64,Ynl0ZXM=")]})),
+        delta(json!({"content": [picture("https://h/b.jpg"), {"type": "text", "text": " and hear."}]})),
+        delta(json!({"audio": {"id": "a", "transcript": " La", "data": "Ynk="}})),
+        delta(json!({"audio": {"data": "dGVz", "expires_at": 5}})),
+        finish("stop"),
+        done(),
+    ]);
+    let reply = reply.unwrap();
+    // From the first file on nothing is told: where it will lie is not known yet.
+    assert_eq!((deltas, reply.text.as_str()), (vec!["See: ".to_owned()], "See:  and hear. La"));
+    let files: Vec<_> =
+        reply.media.iter().map(|file| (file.at, file.kind, file.mime_type.as_str(), &file.source)).collect();
+    let bytes = Source::Bytes(bytes::Bytes::from_static(b"bytes"));
+    let sound = Source::Bytes(bytes::Bytes::from_static(b"bytes"));
+    assert_eq!(
+        files,
+        [
+            (5, MediaKind::Image, "image/png", &bytes),
+            (5, MediaKind::Image, "", &Source::Url("https://h/b.jpg".into())),
+            (18, MediaKind::Audio, "", &sound),
+        ]
+    );
+    let whole = json!({"choices": [{"message": {"content": null, "images": [picture("https://h/b.jpg")], "audio": {
+        "id": "a", "data": "Ynl0ZXM=", "transcript": "La"
+    }}, "finish_reason": "stop"}]});
+    let reply = told(&[event(&whole)]).1.unwrap();
+    assert_eq!((reply.text.as_str(), reply.media.len()), ("La", 2));
+}
+
+#[test]
+fn files_of_a_try_that_broke_off_are_not_in_the_next() {
+    use crate::providers::RateFacts;
+    use crate::providers::reading::Reader;
+    let mut on_delta = |_: &str| {};
+    let mut reader = ReplyReader::new("p", Chunks::default(), &mut on_delta);
+    let url = "data:image/png;base64,Ynl0ZXM=";
+    let picture = json!({"choices": [{"delta": {
+        "images": [{"type": "image_url", "image_url": {"url": url}}], "audio": {"data": "Ynk="}
+    }}]});
+    for _ in 0..2 {
+        reader.begin();
+        reader.take(&picture).unwrap();
+        assert!(!reader.handed_on(), "nothing was told, so another try is as good");
+    }
+    reader.done();
+    reader.end(RateFacts::default()).unwrap();
+    assert_eq!(reader.into_reply().media.len(), 2);
+}
+
+#[test]
+fn a_file_that_is_nowhere_fails_the_call_in_difys_words() {
+    for (part, said) in [
+        (
+            json!({"type": "image_url", "image_url": {}}),
+            "Multimodal output requires either url or base64_data",
+        ),
+        (
+            json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,a b"}}),
+            "Multimodal output base64_data is invalid",
+        ),
+        (
+            json!({"type": "file", "file": {"file_data": "data:x"}}),
+            "Multimodal output base64_data is invalid",
+        ),
+    ] {
+        let error = told(&[delta(json!({"content": [part]})), done()]).1.unwrap_err();
+        assert_eq!((error.class, error.message.as_str()), (ErrorClass::Value, said));
+    }
+}
+
+#[test]
+fn sound_that_comes_as_a_whole_is_asked_for_without_a_stream() {
+    for (format, streams) in [("pcm16", true), ("mp3", false)] {
+        let params = json!({"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": format}});
+        assert_eq!(body::is_whole_sound(params.as_object().unwrap()), !streams);
+    }
 }
 
 #[test]
@@ -170,7 +261,7 @@ fn what_came_before_something_unreadable_counts_whatever_the_pieces() {
     let (text, unreadable) = (delta(json!({"content": "a"})).into_bytes(), b"data: \xff\n\n");
     let whole = [&text[..], unreadable].concat();
     for pieces in [&[&whole[..]][..], &[&text, unreadable]] {
-        let (deltas, reply) = crate::providers::tests::read(Framing::Sse, Chunks, pieces);
+        let (deltas, reply) = crate::providers::tests::read(Framing::Sse, Chunks::default(), pieces);
         assert_eq!(deltas, ["a"]);
         assert!(reply.unwrap_err().message.ends_with("is not UTF-8"));
     }

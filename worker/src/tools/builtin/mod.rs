@@ -1,6 +1,8 @@
 //! Tools that are part of this program, one file a provider.
 
+mod maths;
 mod time;
+mod webscraper;
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::tool::{Declaration, Message};
@@ -12,14 +14,26 @@ use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
 /// See the module.
 pub struct Builtin;
 
-/// A provider: its name, its tools, and what runs one of them. The error is what the tool says.
+/// A provider: its name, its tools, and what runs one of them.
 struct Provider {
     name: &'static str,
     tools: fn() -> Vec<Declaration>,
-    run: fn(&str, &JsonMap) -> Result<String, String>,
+    run: Run,
 }
 
-const PROVIDERS: &[Provider] = &[Provider { name: "time", tools: time::tools, run: time::run }];
+/// What runs a tool. An error is what the tool says.
+enum Run {
+    /// Out of its arguments alone.
+    Here(fn(&str, &JsonMap) -> Result<String, String>),
+    /// Over the guarded way out.
+    Web,
+}
+
+const PROVIDERS: &[Provider] = &[
+    Provider { name: "time", tools: time::tools, run: Run::Here(time::run) },
+    Provider { name: "maths", tools: maths::tools, run: Run::Here(maths::run) },
+    Provider { name: "webscraper", tools: webscraper::tools, run: Run::Web },
+];
 
 impl Builtin {
     /// Whether a provider is here: by its name, or as Dify's marketplace has it (`langgenius/time/time`).
@@ -67,7 +81,10 @@ impl ToolRuntime for Builtin {
         let Some(provider) = provider(tool.provider_id) else {
             return Err(ToolError::unavailable(format!("there is no provider {}", tool.provider_id)));
         };
-        let said = (provider.run)(tool.tool, call.arguments);
+        let said = match provider.run {
+            Run::Here(run) => run(tool.tool, call.arguments),
+            Run::Web => webscraper::run(call.arguments, call.http).await,
+        };
         sink(Message::Text(said.map_err(|message| ToolError::new(Stage::Tool, message))?));
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! MCP over one URL: each message is a POST, answered by JSON or by a stream of events, within a session if the server
-//! wants one.
+//! wants one. A stream that breaks off is taken up behind its last event, if its events have ids: the question is not asked
+//! again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +16,18 @@ use tokio::sync::Mutex;
 
 use super::Transport;
 use super::protocol::{Incoming, McpError, chosen_version, incoming, introduction, notification, request};
-use crate::http::Answer;
+use crate::http::{Answer, CallError};
 use crate::providers::sse::Decoder;
 use crate::tools::ToolSettingError;
 use crate::tools::door::{Door, Request, address, content_type, excerpt, headers, whole, without_secrets};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+/// How often a stream is asked for again that brings nothing new.
+const RESUMES_MAX: u32 = 5;
+/// How long to wait before that, when the server does not say.
+const RESUME_WAIT: Duration = Duration::from_secs(1);
 
 /// Where a server is, and what every request to it has.
 #[derive(Debug)]
@@ -39,6 +45,13 @@ pub(super) struct StreamableHttp {
     at: Address,
     session: Mutex<Option<Arc<Session>>>,
     last_id: AtomicU64,
+}
+
+/// What came of reading a stream.
+enum Read {
+    Result(Result<Json, McpError>),
+    /// It is over, without a result; why.
+    Over(String),
 }
 
 /// What was agreed on.
@@ -122,15 +135,9 @@ impl StreamableHttp {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    async fn post(
-        &self,
-        session: Option<&Session>,
-        body: &Json,
-        silence: Duration,
-    ) -> Result<Answer, McpError> {
+    /// What every request of a session has.
+    fn headers(&self, session: Option<&Session>) -> HeaderMap {
         let mut headers = self.at.headers.clone();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(session) = session {
             if let Some(id) = &session.id {
                 headers.insert(SESSION, id.clone());
@@ -139,6 +146,18 @@ impl StreamableHttp {
                 headers.insert(PROTOCOL, version);
             }
         }
+        headers
+    }
+
+    async fn post(
+        &self,
+        session: Option<&Session>,
+        body: &Json,
+        silence: Duration,
+    ) -> Result<Answer, McpError> {
+        let mut headers = self.headers(session);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let body = Bytes::from(body.to_string());
         let request = Request { method: Method::POST, url: &self.at.url, headers, body, silence };
         let mut answer =
@@ -185,16 +204,57 @@ impl StreamableHttp {
                 None => Err(broken("the server's answer answers something else".into())),
             };
         }
-        let (mut decoder, mut events, mut total) = (Decoder::default(), Vec::new(), 0);
+        let (mut total, mut resumed) = (0, 0);
+        let mut last_id: Option<String> = None;
         loop {
-            let piece = answer.piece().await.map_err(|error| broken(error.to_string()))?;
+            let mut decoder = Decoder::default();
+            let read = self.read(session, answer, (&mut decoder, &mut total), (id, silence)).await;
+            let why = match read? {
+                Read::Result(result) => return result,
+                Read::Over(why) => why,
+            };
+            // A stream whose events have ids goes on behind the last one that came.
+            if let Some(id) = decoder.last_id() {
+                (last_id, resumed) = (Some(id.to_owned()), 0);
+            }
+            let Some(last) = last_id.as_deref().filter(|_| resumed < RESUMES_MAX) else {
+                return Err(broken(why));
+            };
+            resumed += 1;
+            let wait = decoder.retry_ms().map_or(RESUME_WAIT, Duration::from_millis).min(silence);
+            tracing::debug!(why, last, resumed, "an MCP server's stream is asked for again");
+            tokio::time::sleep(wait).await;
+            *answer = match self.resume(session, last, silence).await? {
+                Some(answer) => answer,
+                None => return Err(broken(why)),
+            };
+        }
+    }
+
+    /// Reads a stream up to the result, or to its end.
+    async fn read(
+        &self,
+        session: Option<&Session>,
+        answer: &mut Answer,
+        (decoder, total): (&mut Decoder, &mut u64),
+        (id, silence): (u64, Duration),
+    ) -> Result<Read, McpError> {
+        let broken = |message: String| McpError::Broken(message);
+        let mut events = Vec::new();
+        loop {
+            let piece = match answer.piece().await {
+                Ok(piece) => piece,
+                // A server that is silent for too long is not asked again.
+                Err(error @ CallError::TimedOut(..)) => return Err(broken(error.to_string())),
+                Err(error) => return Ok(Read::Over(error.to_string())),
+            };
             match &piece {
                 Some(bytes) => decoder.feed(bytes, &mut events),
                 None => decoder.finish(&mut events),
             }
             .map_err(|error| broken(error.to_string()))?;
-            total += piece.as_ref().map_or(0, |bytes| bytes.len() as u64);
-            if total > self.at.answer_bytes_max {
+            *total += piece.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            if *total > self.at.answer_bytes_max {
                 let max = self.at.answer_bytes_max;
                 return Err(broken(format!("the answer has more than {max} bytes (tools.answer_bytes_max)")));
             }
@@ -202,13 +262,33 @@ impl StreamableHttp {
                 // Servers keep a stream alive by events without content.
                 let Ok(body) = serde_json::from_str::<Json>(&event) else { continue };
                 if let Some(result) = self.look(session, &body, id, silence).await? {
-                    return result;
+                    return Ok(Read::Result(result));
                 }
             }
             if piece.is_none() {
-                return Err(broken("the server's stream ended without an answer".into()));
+                return Ok(Read::Over("the server's stream ended without an answer".into()));
             }
         }
+    }
+
+    /// Asks for the rest of a stream. Nothing is done by that, so it may be asked for often. None when the server has no such
+    /// thing.
+    async fn resume(
+        &self,
+        session: Option<&Session>,
+        last_id: &str,
+        silence: Duration,
+    ) -> Result<Option<Answer>, McpError> {
+        let Ok(last_id) = HeaderValue::from_str(last_id) else { return Ok(None) };
+        let mut headers = self.headers(session);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(LAST_EVENT, last_id);
+        let request =
+            Request { method: Method::GET, url: &self.at.url, headers, body: Bytes::new(), silence };
+        let answer = self.at.door.send(request).await;
+        let answer = answer.map_err(|error| McpError::Unreachable(error.to_string()))?;
+        let streams = answer.response.status().is_success() && content_type(&answer) == "text/event-stream";
+        Ok(streams.then_some(answer))
     }
 
     /// Looks at a message; what the server asks is answered at once.

@@ -45,7 +45,10 @@ async fn server(script: Vec<Play>) -> (McpServer, Arc<Mutex<Seen>>) {
     let take = move |headers: HeaderMap, body: Bytes| async move { serve(&noted, &headers, &body) };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, Router::new().route("/mcp", post(take))).await });
+    let resumed = seen.clone();
+    let again = move |headers: HeaderMap| async move { go_on(&resumed, &headers) };
+    let router = Router::new().route("/mcp", post(take).get(again));
+    tokio::spawn(async move { axum::serve(listener, router).await });
     let headers = [("authorization".to_owned(), Hidden("Bearer hush".into()))].into();
     let config = McpConfig { url, headers, list_seconds: 0, ..McpConfig::default() };
     (of(&config), seen)
@@ -54,6 +57,29 @@ async fn server(script: Vec<Play>) -> (McpServer, Arc<Mutex<Seen>>) {
 fn of(config: &McpConfig) -> McpServer {
     let variable = |name: &str| std::env::var(name).ok();
     McpServer::new("s", config, &tidemill_common::config::HttpConfig::default(), 1 << 20, &variable).unwrap()
+}
+
+/// A stream that is asked for again: whose, behind which event.
+fn go_on(seen: &Mutex<Seen>, headers: &HeaderMap) -> Response {
+    let mut seen = seen.lock().unwrap();
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    assert_eq!(
+        (text("authorization").as_deref(), text("accept").as_deref()),
+        (Some("Bearer hush"), Some("text/event-stream"))
+    );
+    let id = seen.all.last().unwrap().2["id"].clone();
+    seen.all.push((
+        "resume".into(),
+        text("mcp-session-id"),
+        json!({"id": id, "last": text("last-event-id")}),
+    ));
+    match seen.script.pop_front().expect("another request") {
+        Play::Events(events) => {
+            ([("content-type", "text/event-stream")], events.replace("ID", &id.to_string())).into_response()
+        }
+        Play::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        Play::Json(_) | Play::Forget => panic!("a stream is asked for"),
+    }
 }
 
 fn serve(seen: &Mutex<Seen>, headers: &HeaderMap, body: &[u8]) -> Response {
@@ -316,5 +342,54 @@ async fn a_server_of_the_first_version_answers_by_its_stream() {
     let server = server_with_two_urls().await;
     for _ in 0..2 {
         assert_eq!(call(&server, "t", json!({})).await, Ok(vec![text("hi")]));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_taken_up_behind_its_last_event() {
+    let answer = "id: 7\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"late\"}]}}\n\n";
+    let script = vec![
+        one_tool(),
+        Play::Events(
+            "id: 5\nretry: 1\ndata:\n\nid: 6\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n",
+        ),
+        Play::Events("retry: 1\n\n"),
+        Play::Events(answer),
+    ];
+    let (server, seen) = server(script).await;
+    assert_eq!(call(&server, "t", json!({})).await.unwrap(), [text("late")]);
+    let seen = seen.lock().unwrap();
+    let asked: Vec<_> =
+        seen.all.iter().map(|(method, session, _)| (method.as_str(), session.as_deref())).collect();
+    let calls = asked.iter().filter(|(method, _)| *method == "tools/call").count();
+    assert_eq!(
+        (calls, &asked[asked.len() - 2..]),
+        (1, &[("resume", Some("s1")); 2][..]),
+        "it is called once"
+    );
+    assert!(seen.all[asked.len() - 2..].iter().all(|(_, _, asked)| asked["last"] == "6"));
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_taken_up_fails_the_call() {
+    let lost = "id: 5\nretry: 1\ndata:\n\n";
+    for (script, resumes) in [
+        (vec![one_tool(), Play::Events("data:\n\n")], 0),
+        (vec![one_tool(), Play::Events(lost), Play::Status(405)], 1),
+        (
+            std::iter::once(one_tool())
+                .chain(
+                    [lost, "", "", "", "", ""]
+                        .map(|events| if events.is_empty() { "retry: 1\n\n" } else { events })
+                        .map(Play::Events),
+                )
+                .collect(),
+            5,
+        ),
+    ] {
+        let (server, seen) = server(script).await;
+        let error = call(&server, "t", json!({})).await.unwrap_err().to_string();
+        assert!(error.contains("ended without an answer"), "{error}");
+        assert_eq!(seen.lock().unwrap().all.iter().filter(|(what, ..)| what == "resume").count(), resumes);
     }
 }

@@ -1,0 +1,190 @@
+//! Files that a model makes are kept, and stand in its text as links, in the place where they came (Dify). A file has no
+//! address of its own here, so a link is its reference.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::files::Files;
+use tidemill_common::ids::RunId;
+use tidemill_common::nodes::llm::message::MediaKind;
+use tidemill_common::nodes::tool::outputs::file_object;
+use tidemill_common::value::mime;
+
+use super::http_request::send;
+use crate::http::Http;
+use crate::http::read::{Largest, kind_of, read};
+use crate::providers::ModelReply;
+use crate::providers::media::Source;
+use crate::providers::produced::Produced;
+
+/// Type of a file of which nothing is known, and the extension of its name.
+const UNKNOWN: (&str, &str) = ("application/octet-stream", "bin");
+
+/// Where files are kept, and how those are fetched that lie elsewhere.
+#[derive(Clone, Copy)]
+pub struct Keeping<'a> {
+    /// Whose they are.
+    pub run: &'a RunId,
+    /// The guarded way out.
+    pub http: &'a Http,
+    /// Where files lie.
+    pub files: &'a dyn Files,
+}
+
+/// A reply's text with links to its files.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) text: String,
+    /// File objects, in order.
+    pub(super) files: Vec<Json>,
+    /// Bytes of the text that were handed on while it came.
+    handed_on: usize,
+}
+
+impl Placed {
+    /// What of the text was not handed on while it came: all from the first file on.
+    pub(super) fn rest(&self) -> &str {
+        &self.text[self.handed_on..]
+    }
+}
+
+/// Keeps the files of a reply.
+///
+/// # Errors
+/// One cannot be fetched or kept.
+pub(super) async fn keep_files(reply: &mut ModelReply, keeping: Keeping<'_>) -> Result<Placed, NodeFailure> {
+    let said = std::mem::take(&mut reply.text);
+    let media = std::mem::take(&mut reply.media);
+    let Some(first) = media.first() else {
+        return Ok(Placed { handed_on: said.len(), text: said, files: Vec::new() });
+    };
+    let handed_on = first.at;
+    let (mut text, mut files, mut from) = (said[..handed_on].to_owned(), Vec::new(), handed_on);
+    for (number, file) in (1..).zip(media) {
+        let at = file.at;
+        let (link, object) = keep(file, number, keeping).await?;
+        text.push_str(&said[from..at]);
+        text.push_str(&link);
+        files.push(object);
+        from = at;
+    }
+    text.push_str(&said[from..]);
+    Ok(Placed { text, files, handed_on })
+}
+
+async fn keep(file: Produced, number: usize, keeping: Keeping<'_>) -> Result<(String, Json), NodeFailure> {
+    let Produced { kind, mime_type, format, source, .. } = file;
+    let (bytes, mime_type) = match source {
+        Source::Bytes(bytes) => (bytes, mime_type),
+        Source::Url(url) => fetched(&url, keeping.http).await?,
+    };
+    let max = keeping.http.bounds.file_bytes_max;
+    if bytes.len() as u64 > max {
+        return Err(failed(format!(
+            "it has {} bytes, and {max} are allowed (http.file_bytes_max)",
+            bytes.len()
+        )));
+    }
+    let mime_type = if mime_type.is_empty() { UNKNOWN.0 } else { &mime_type };
+    let extension = match format.as_str() {
+        "" if mime_type == UNKNOWN.0 => UNKNOWN.1,
+        "" => mime::extension_of(mime_type).unwrap_or(UNKNOWN.1),
+        format => format,
+    };
+    let name = format!("{}-{number}.{extension}", kind.name());
+    let size = bytes.len();
+    let reference =
+        keeping.files.keep(keeping.run, bytes).await.map_err(|error| failed(error.to_string()))?;
+    let mut object = file_object(mime_type, Some(&name), Some(size), &reference);
+    object["type"] = json!(kind.name());
+    let link = match kind {
+        MediaKind::Image => format!("![]({reference})"),
+        MediaKind::Audio | MediaKind::Document | MediaKind::Video => format!("[{name}]({reference})"),
+    };
+    Ok((link, object))
+}
+
+async fn fetched(url: &str, http: &Http) -> Result<(bytes::Bytes, String), NodeFailure> {
+    let mut answer = send::get(url, http).await.map_err(|failure| failed(failure.message))?;
+    let status = answer.response.status();
+    if !status.is_success() {
+        return Err(failed(format!("its server answered with status {}", status.as_u16())));
+    }
+    let content_type = kind_of(answer.response.headers()).content_type;
+    let mime_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let max = http.bounds.file_bytes_max;
+    let read = read(&mut answer, Largest { text: max, file: max }).await;
+    let (_, bytes) = read.map_err(|error| failed(error.to_string()))?;
+    Ok((bytes.into(), mime_type))
+}
+
+fn failed(reason: String) -> NodeFailure {
+    NodeFailure::new("ValueError", format!("a file that the model made cannot be kept: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tidemill_common::config::HttpConfig;
+    use tidemill_common::files::Folder;
+    use tidemill_common::ids::ShardId;
+
+    use super::*;
+
+    fn file(at: usize, kind: MediaKind, mime_type: &str, format: &str) -> Produced {
+        let source = Source::Bytes(Bytes::from_static(b"bytes"));
+        Produced { at, kind, mime_type: mime_type.into(), format: format.into(), source }
+    }
+
+    async fn placed(text: &str, media: Vec<Produced>) -> Result<Placed, NodeFailure> {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Folder::at(&format!("file://{}", folder.path().display())).unwrap();
+        let http = Http::new(&HttpConfig::default()).unwrap();
+        let run = RunId::generate(ShardId(0));
+        let mut reply = ModelReply { text: text.into(), media, ..ModelReply::default() };
+        keep_files(&mut reply, Keeping { run: &run, http: &http, files: &files }).await
+    }
+
+    #[tokio::test]
+    async fn files_stand_in_the_text_where_they_came() {
+        let media = vec![
+            file(3, MediaKind::Image, "image/png", ""),
+            file(3, MediaKind::Audio, "audio/mpeg", "mp3"),
+            file(6, MediaKind::Document, "", ""),
+        ];
+        let placed = placed("abcdefg", media).await.unwrap();
+        let of = |at: usize, key: &str| placed.files[at][key].as_str().unwrap_or_default().to_owned();
+        let expected = format!(
+            "abc![]({})[audio-2.mp3]({})def[document-3.bin]({})g",
+            of(0, "reference"),
+            of(1, "reference"),
+            of(2, "reference")
+        );
+        assert_eq!((placed.text.as_str(), placed.rest()), (expected.as_str(), &expected[3..]));
+        let shown: Vec<_> =
+            (0..3).map(|at| (of(at, "type"), of(at, "filename"), of(at, "mime_type"))).collect();
+        let row = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
+        assert_eq!(
+            shown,
+            [
+                row("image", "image-1.png", "image/png"),
+                row("audio", "audio-2.mp3", "audio/mpeg"),
+                row("document", "document-3.bin", "application/octet-stream"),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_text_without_files_stays_as_it_is() {
+        let placed = placed("abc", Vec::new()).await.unwrap();
+        assert_eq!((placed.text.as_str(), placed.rest(), placed.files.len()), ("abc", "", 0));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_lies_where_nobody_may_look_fails_the_node() {
+        let source = Source::Url("http://127.0.0.1:1/a.png".into());
+        let media = vec![Produced { source, ..file(0, MediaKind::Image, "", "") }];
+        let failure = placed("", media).await.unwrap_err();
+        assert_eq!(failure.error_type, "ValueError");
+        assert!(failure.message.contains("blocked by SSRF protection"), "{}", failure.message);
+    }
+}
