@@ -39,7 +39,6 @@ pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
-pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitTaken, TakeLimit};
 pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{

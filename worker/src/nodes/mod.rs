@@ -18,7 +18,6 @@ use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
 use self::produced::Keeping;
 use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
-use crate::executor::{Attempt, Executor, NodeExecutor};
 
 /// One row a kind that can be run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[

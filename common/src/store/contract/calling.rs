@@ -27,7 +27,7 @@ async fn waiting(s: &Subject) -> Result<Vec<RunId>, Broken> {
 /// Kinds of the facts about a run.
 async fn told(s: &Subject, n: u8) -> Result<Vec<String>, Broken> {
     let facts = s.facts().await?.into_iter();
-    Ok(facts.filter(|fact| fact.run == run_id(n).to_string()).map(|fact| fact.kind).collect())
+    Ok(facts.filter(|fact| fact.run == Ok(run_id(n))).map(|fact| fact.kind.into_owned()).collect())
 }
 
 pub(super) async fn an_order_becomes_one_run_and_its_end_is_told(s: Subject) -> Outcome {

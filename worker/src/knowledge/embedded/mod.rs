@@ -68,7 +68,7 @@ impl Embedded {
     async fn vector(&self, asked: Asked<'_>) -> Result<Vec<f32>, KnowledgeError> {
         let Some(ModelName { provider, model }) = &self.record.embedding else { return Ok(Vec::new()) };
         let failed = |error: crate::providers::ModelError| self.error(&error.message, error.retryable);
-        let model = asked.providers.model(provider, model).map_err(failed)?;
+        let model = asked.providers.model(provider, model).await.map_err(failed)?;
         let (mut vectors, _) = model.embed(&[asked.query.to_owned()]).await.map_err(failed)?;
         vectors.pop().map(vectors::unit).ok_or_else(|| self.error("its model gave no vector", false))
     }
@@ -112,7 +112,7 @@ impl Embedded {
         let Some(ModelName { provider, model }) = &self.record.retrieval.reranking_model else {
             return Ok(passages);
         };
-        let model = match asked.providers.model(provider, model) {
+        let model = match asked.providers.model(provider, model).await {
             Ok(model) => model,
             Err(error) => {
                 tracing::warn!(dataset = self.record.id, %error, "passages are not ranked");

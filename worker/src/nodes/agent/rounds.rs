@@ -209,8 +209,6 @@ impl<'a> Rounds<'a> {
         let log = log.done(thought(&said), self.cost(Some((began, clock)), &usage));
         let event = self.event(&log);
         let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
-        let result = said_json(&said, &usage);
-        let charge = (usage.clone(), (self.provider.clone(), self.model.name().to_owned()));
         let result = said.to_json(&usage);
         let told = Told { events: vec![event], charge: Some(charge) };
         self.means.steps.record(&step, the_try.number, &result, told).await;

@@ -25,7 +25,7 @@ use crate::backoff::Backoff;
 use crate::core::now;
 use crate::knowledge::Datasets;
 use crate::providers::{Model, Providers};
-use crate::steps::{Begun, Steps, Told};
+use crate::steps::{Begun, Spender, Steps, Told};
 
 /// Segments that one step gets vectors for.
 const BATCH: usize = 64;
@@ -197,7 +197,7 @@ impl Indexing<'_> {
 
     /// Gets and keeps the vectors of segments; answers how many numbers one has.
     async fn embed(&mut self, embedding: &ModelName, made: &[SegmentRecord]) -> Result<u32, NodeFailure> {
-        let model = self.means.providers.model(&embedding.provider, &embedding.model)?;
+        let model = self.means.providers.model(&embedding.provider, &embedding.model).await?;
         let mut dimension = None;
         for (number, batch) in made.chunks(BATCH).enumerate() {
             let step = format!("embed:{number}");
@@ -209,7 +209,8 @@ impl Indexing<'_> {
                 }
                 Begun::Try(the_try) => {
                     let (dimension, spent) = self.embed_batch(&model, &step, batch).await?;
-                    let charge = (spent.clone(), (embedding.provider.clone(), embedding.model.clone()));
+                    let who = Spender::Model(embedding.provider.clone(), embedding.model.clone());
+                    let charge = (spent.clone(), who);
                     let told = Told { events: Vec::new(), charge: Some(charge) };
                     let result = json!({"usage": spent.record, "dimension": dimension});
                     self.means.steps.record(&step, the_try.number, &result, told).await;
