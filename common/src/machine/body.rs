@@ -63,11 +63,6 @@ impl OpenContainer {
     pub fn keep(&mut self, index: u32, left: Collected) {
         self.bytes += left.size();
         self.collected.insert(index, left);
-    }
-
-    /// The next items whose outputs make a page of so many bytes, if there are such: those side by side in the order of the
-    /// items, up to the first that is still open or whose output lies apart anyway.
-    pub fn next_page(&mut self, page_bytes: usize) -> Option<Range<u32>> {
         let (items, bytes) = &mut self.at_hand;
         while let Some(left) = self.collected.get(&items.end) {
             items.end += left.items();
@@ -78,13 +73,19 @@ impl OpenContainer {
                     (items.start, *bytes) = (items.end, 0);
                 }
             }
-            if *bytes > page_bytes {
-                let page = items.clone();
-                (items.start, *bytes) = (items.end, 0);
-                return Some(page);
-            }
         }
-        None
+    }
+
+    /// The items whose outputs make a page of more than so many bytes, if there are such: those side by side in the order of
+    /// the items, up to the first that is still open or whose output lies apart anyway.
+    pub fn next_page(&mut self, page_bytes: usize) -> Option<Range<u32>> {
+        let (items, bytes) = &mut self.at_hand;
+        if *bytes <= page_bytes {
+            return None;
+        }
+        let page = items.clone();
+        (items.start, *bytes) = (items.end, 0);
+        Some(page)
     }
 
     /// Takes what items left, to put a page in its place.

@@ -221,8 +221,7 @@ fn needs_no_escape(text: &str) -> bool {
     match bytes.last_chunk() {
         // The last eight are looked at whether or not some of them have been before.
         Some(last) => {
-            bytes.chunks_exact(8).all(|eight| eight.try_into().is_ok_and(|eight| are_plain(eight)))
-                && are_plain(*last)
+            bytes.chunks_exact(8).all(|eight| eight.try_into().is_ok_and(are_plain)) && are_plain(*last)
         }
         None => !bytes.iter().any(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\'),
     }

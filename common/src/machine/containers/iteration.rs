@@ -166,22 +166,20 @@ fn page_bytes(run: &RunState) -> usize {
 fn put_apart(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let page_bytes = page_bytes(cx.run);
     let key = (frame.clone(), node);
-    while let Some(container) = cx.run.containers.get_mut(&key)
-        && let Some(items) = container.next_page(page_bytes)
-    {
-        let taken = container.take(items.clone());
-        let seconds = taken.iter().map(|left| left.seconds).collect();
-        let entries = taken.into_iter().map(|left| outcome(left).entry()).collect();
-        let list = Segment::new(SegmentType::ArrayAny, Json::Array(entries));
-        let execution = cx.execution(frame, node);
-        let name = format!("{execution}/{}.{}/page/{}", cx.at.commit, cx.run.seq, items.start);
-        let (outputs, text) = records::apart(&name, &list);
-        cx.out.blobs.push((outputs.id.clone(), text));
-        cx.out.collected.extend(items.clone().map(|index| (frame.clone(), node, index)));
-        let page = Collected { page: Some(Box::new(Page { outputs, seconds })), ..Collected::default() };
-        if let Some(container) = cx.run.containers.get_mut(&key) {
-            container.keep(items.start, page);
-        }
+    let Some(container) = cx.run.containers.get_mut(&key) else { return };
+    let Some(items) = container.next_page(page_bytes) else { return };
+    let taken = container.take(items.clone());
+    let seconds = taken.iter().map(|left| left.seconds).collect();
+    let entries = taken.into_iter().map(|left| outcome(left).entry()).collect();
+    let list = Segment::new(SegmentType::ArrayAny, Json::Array(entries));
+    let execution = cx.execution(frame, node);
+    let name = format!("{execution}/{}.{}/page/{}", cx.at.commit, cx.run.seq, items.start);
+    let (outputs, text) = records::apart(&name, &list);
+    cx.out.blobs.push((outputs.id.clone(), text));
+    cx.out.collected.extend(items.clone().map(|index| (frame.clone(), node, index)));
+    let page = Collected { page: Some(Box::new(Page { outputs, seconds })), ..Collected::default() };
+    if let Some(container) = cx.run.containers.get_mut(&key) {
+        container.keep(items.start, page);
     }
 }
 

@@ -93,7 +93,7 @@ impl RedisOwner {
             request.command("XADD", 5 + fields.len() * 2).word(self.keys.dead(shard));
             request.word("MAXLEN").word("~").word(limits::DEAD_MAX).word("*");
             for (field, value) in fields {
-                request.word(field).word(&value);
+                request.word(field).word(value);
             }
         }
         self.publish(request, commit);
