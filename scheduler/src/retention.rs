@@ -29,7 +29,7 @@ const FILES_TIME: Duration = Duration::from_secs(2);
 /// most.
 const SETTLED: Duration = Duration::from_secs(5);
 /// Between two looks when there is nothing to do.
-const QUIET: Duration = Duration::from_secs(5);
+const QUIET: Duration = Duration::from_secs(8);
 /// Between two looks when there is more to remove.
 const BUSY: Duration = Duration::from_millis(250);
 

@@ -24,6 +24,8 @@ pub use meter::Meter;
 
 /// Between two looks at what keys have spent.
 const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks while no key has a budget: the first one that is set counts after that at the latest.
+const UNBOUND: Duration = Duration::from_secs(5);
 /// Between two looks for runs of a key that has spent too much: some may have begun just before.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Runs that are listed at once.
@@ -53,11 +55,12 @@ impl Budgets {
     pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
         let mut ended_at: Option<Instant> = None;
         while !*stop.borrow() {
-            let is_new = match self.look().await {
-                Ok(is_new) => is_new,
+            let (is_new, pause) = match self.look().await {
+                Ok(None) => (false, UNBOUND),
+                Ok(Some(is_new)) => (is_new, LOOK),
                 Err(error) => {
                     tracing::warn!(%error, "budgets of keys have to wait for the store");
-                    false
+                    (false, LOOK)
                 }
             };
             let is_due = ended_at.is_none_or(|at| at.elapsed() >= AGAIN);
@@ -70,7 +73,7 @@ impl Budgets {
             }
             tokio::select! {
                 _ = stop.changed() => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
@@ -79,11 +82,13 @@ impl Budgets {
         !self.exceeded.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Adds up what keys with a budget have spent; answers whether one has crossed it since the last look.
-    async fn look(&self) -> Result<bool, StoreError> {
+    /// Adds up what keys with a budget have spent; answers whether one has crossed it since the last look, and none if no key
+    /// has one.
+    async fn look(&self) -> Result<Option<bool>, StoreError> {
         let budgets = self.store.key_budgets().await?;
+        let is_any = !budgets.is_empty();
         let mut exceeded = BTreeMap::new();
-        if !budgets.is_empty() {
+        if is_any {
             let day = day_of(self.store.time().await?);
             for (key, text) in budgets {
                 match KeyBudget::read(&text) {
@@ -101,7 +106,7 @@ impl Budgets {
         let mut known = self.exceeded.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = exceeded.keys().any(|key| !known.contains_key(key));
         *known = exceeded;
-        Ok(is_new)
+        Ok(is_any.then_some(is_new))
     }
 
     /// Ends the runs on these shards whose key has spent too much.

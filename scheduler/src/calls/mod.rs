@@ -20,7 +20,7 @@ use crate::submit::{CalledBy, Submission, SubmitError, Submitter, SystemValues, 
 use order::Order;
 
 /// Between two looks for orders that nobody was told of.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(10);
 /// Between two looks while a shard has too much to do for another run.
 const BUSY: Duration = Duration::from_millis(200);
 /// Runs that are made at the same time.
