@@ -1,5 +1,5 @@
 //! Texts as a knowledge base keeps them, and everything about it that needs no store: documents cut into segments
-//! ([`split`]), what a segment is called and how it is counted ([`segment`]), and which of them a question finds by its words
+//! ([`mod@split`]), what a segment is called and how it is counted ([`mod@segment`]), and which of them a question finds by its words
 //! ([`bm25`]) or by its meaning ([`vectors`]).
 
 pub mod bm25;
