@@ -24,9 +24,9 @@ const TEXT: Field = Field::from_field_id(0);
 /// What words are made by.
 const TOKENIZER: &str = "words";
 /// Bytes that making an index begins with; it takes what it needs.
-const BEGIN_BYTES: usize = 1 << 20;
-/// Bytes of an index besides its files, about.
-const INDEX_BYTES: usize = 2048;
+const BEGIN_BYTES: usize = 100_000;
+/// Bytes of an index besides its files, rather too many.
+const INDEX_BYTES: usize = 8192;
 
 /// The words of a document's segments.
 pub struct Words {

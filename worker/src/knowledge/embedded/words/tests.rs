@@ -88,6 +88,6 @@ fn words_of_any_length_and_more_segments_than_a_block_are_taken() {
 #[test]
 fn what_they_take_grows_with_the_words() {
     let (small, large) = (words(&["mill"]).bytes(), words(&["mill"; 100_000]).bytes());
-    assert!((1_000..10_000).contains(&small), "{small}");
+    assert!((1_000..20_000).contains(&small), "{small}");
     assert!((100_000..1_000_000).contains(&large), "{large}");
 }
