@@ -1,8 +1,7 @@
 //! Texts as a knowledge base keeps them, and everything about it that needs no store: documents cut into segments
-//! ([`mod@split`]), what a segment is called and how it is counted ([`mod@segment`]), and which of them a question finds by its words
-//! ([`bm25`]) or by its meaning ([`vectors`]).
+//! ([`mod@split`]), what a segment is called and how it is counted ([`mod@segment`]), and how near two of them are in meaning
+//! ([`vectors`]).
 
-pub mod bm25;
 pub mod segment;
 pub mod split;
 pub mod vectors;

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidemill_common::knowledge::bm25::Words;
 use tidemill_common::store::{Generation, KnowledgeBases, StoreError};
 use tidemill_common::wire::knowledge::{DocumentRecord, SegmentRecord};
+
+use super::words::Words;
 
 /// Segments that are loaded at a time.
 const PAGE: u64 = 256;
@@ -104,9 +105,9 @@ pub async fn load(
     let made = tokio::task::spawn_blocking(move || {
         let texts = segments.iter().map(super::shown).collect::<Vec<String>>();
         let words = Words::new(texts.iter().map(String::as_str));
-        Content { segments, words, vectors, dimension }
+        words.map(|words| Content { segments, words, vectors, dimension })
     });
-    made.await
-        .map(Some)
-        .map_err(|error| StoreError::Unexpected { doing: "making an index", reason: error.to_string() })
+    let failed = |reason| StoreError::Unexpected { doing: "making an index", reason };
+    let content = made.await.map_err(|error| failed(error.to_string()))?;
+    content.map(Some).map_err(|error| failed(error.to_string()))
 }

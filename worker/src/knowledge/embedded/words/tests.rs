@@ -1,0 +1,93 @@
+//! What words find: over several documents, in scripts without spaces, and within bounds.
+
+use super::*;
+
+fn words(texts: &[&str]) -> Words {
+    Words::new(texts.iter().copied()).unwrap()
+}
+
+fn hits(query: &str, documents: &[&[&str]]) -> Vec<Hit> {
+    let words: Vec<Words> = documents.iter().map(|texts| words(texts)).collect();
+    let hits = search(query, &words.iter().collect::<Vec<_>>(), |_| true).unwrap();
+    assert!(hits.iter().all(|hit| hit.score > 0.0 && hit.score < 1.0), "{hits:?}");
+    assert!(hits.is_sorted_by(|a, b| a.score >= b.score), "{hits:?}");
+    hits
+}
+
+fn found(query: &str, documents: &[&[&str]]) -> Vec<(usize, usize)> {
+    hits(query, documents).into_iter().map(|hit| (hit.document, hit.segment)).collect()
+}
+
+#[test]
+fn rare_words_count_more_and_long_texts_less() {
+    let animals: &[&str] = &["the fox", "the dog and the cat and the cow", "the dog"];
+    assert_eq!(found("the DOG", &[animals]), [(0, 2), (0, 1), (0, 0)]);
+    assert_eq!(found("fox", &[animals, &["a red fox in the snow"]]), [(0, 0), (1, 0)]);
+    assert!(found("horse", &[animals]).is_empty() && found("", &[animals]).is_empty());
+    assert!(found("fox", &[]).is_empty());
+}
+
+#[test]
+fn scripts_without_spaces_are_found_by_pairs_and_by_single_characters() {
+    let documents: &[&str] = &["年假共有三十天。", "请假流程：先填表。", "税"];
+    assert_eq!(found("年假有几天", &[documents])[0], (0, 0));
+    assert_eq!(found("填", &[documents]), [(0, 1)]);
+    assert_eq!(found("休暇の申請", &[&["有給休暇は三十日です", "出張の申請"]]).len(), 2);
+}
+
+#[test]
+fn documents_that_are_not_wanted_are_not_found_and_still_say_what_a_word_is_worth() {
+    let documents = [words(&["red fox"]), words(&["red dog"])];
+    let both: Vec<&Words> = documents.iter().collect();
+    let all = search("red fox", &both, |_| true).unwrap();
+    let one = search("red fox", &both, |at| at == 1).unwrap();
+    assert_eq!((one.len(), one[0].document), (1, 1));
+    assert!((one[0].score - all[1].score).abs() < 1e-12);
+}
+
+#[test]
+fn scores_are_the_same_however_segments_are_spread_over_documents() {
+    let texts = ["red fox", "red dog and red cat", "", "a fox in the snow"];
+    let scores = |hits: Vec<Hit>| hits.into_iter().map(|hit| hit.score).collect::<Vec<f64>>();
+    let apart: Vec<&[&str]> = texts.chunks(1).collect();
+    assert_eq!(scores(hits("red fox", &[&texts])), scores(hits("red fox", &apart)));
+    // By hand: 4 segments of 12 words; each word is in two, so both are worth the same.
+    let share = |times: f64, length: f64| times / (times + 1.2 * (0.25 + 0.75 * length / 3.0));
+    let expected = [share(1.0, 2.0), share(2.0, 5.0) / 2.0, share(1.0, 5.0) / 2.0];
+    for (score, expected) in scores(hits("red fox", &[&texts])).into_iter().zip(expected) {
+        assert!((score - expected).abs() < 1e-6, "{score} {expected}");
+    }
+}
+
+#[test]
+fn equals_keep_the_order_of_documents_and_segments() {
+    let text = "old mill by the old river";
+    let expected = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)];
+    assert_eq!(found("the old, old mill", &[&[text, text], &[text], &[text, text, text]]), expected);
+}
+
+#[test]
+fn texts_without_words_and_documents_without_texts_are_found_by_nothing() {
+    for documents in [&[&[][..]][..], &[&["", "…"]], &[&[], &["", "?!"], &[]]] {
+        assert!(found("old", documents).is_empty());
+    }
+    assert_eq!(found("old", &[&[], &["", "old"], &["…"]]), [(1, 1)]);
+}
+
+#[test]
+fn words_of_any_length_and_more_segments_than_a_block_are_taken() {
+    let long = "a".repeat(200_000);
+    let text = format!("mill {long} wheel");
+    let mut texts: Vec<&str> = vec!["mill"; 1000];
+    texts.push(&text);
+    assert_eq!(found("wheel", &[&texts]), [(0, 1000)]);
+    assert_eq!(found("mill", &[&texts]).len(), 1001);
+    assert!(found(&long, &[&texts]).is_empty(), "longer than any word that is kept");
+}
+
+#[test]
+fn what_they_take_grows_with_the_words() {
+    let (small, large) = (words(&["mill"]).bytes(), words(&["mill"; 100_000]).bytes());
+    assert!((1_000..20_000).contains(&small), "{small}");
+    assert!((100_000..1_000_000).contains(&large), "{large}");
+}
