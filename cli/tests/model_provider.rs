@@ -18,11 +18,12 @@ use tidemill_common::graph::{Node, NodeSettings, RetryConfig};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::nodes::llm::LlmData;
+use tidemill_common::nodes::question_classifier::QuestionClassifierData;
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 use tidemill_common::value::{Lookup, Segment, Variables};
 use tidemill_worker::http::Http;
-use tidemill_worker::nodes::llm;
 use tidemill_worker::nodes::produced::Keeping;
+use tidemill_worker::nodes::{llm, question_classifier};
 use tidemill_worker::providers::limiter::Pace;
 use tidemill_worker::providers::{Providers, ProvidersConfig};
 
@@ -295,4 +296,24 @@ async fn a_picture_that_a_model_makes_is_kept_and_linked_where_it_came() {
     assert_eq!(pieces, ["Here ", "it is: ", &format!("![]({reference})")]);
     let (_, plain) = Call::of("draw").run(&self::mock(json!([{"reply": "no"}])).await).await;
     assert!(plain.outputs.iter().all(|(name, _)| name != "files"), "the output is there only with files");
+}
+
+#[tokio::test]
+async fn a_classifier_asks_for_a_stream_though_nothing_of_it_is_told() {
+    let mock =
+        mock(json!([{"chunks": ["```json\n{\"category_id\": \"2\",", " \"category_name\": \"b\"}\n```"]}]))
+            .await;
+    let config = json!({"default": {"base_url": mock.base_url()}});
+    let config: ProvidersConfig = serde_json::from_value(config).unwrap();
+    let providers = Providers::new(&config, &|_| None).unwrap();
+    let data = json!({
+        "query_variable_selector": ["start", "q"],
+        "model": {"provider": "acme/llm/chat", "name": "mock-chat", "mode": "chat", "completion_params": {}},
+        "classes": [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}]
+    });
+    let data = QuestionClassifierData::parse(data.as_object().unwrap(), &mut Problems::new()).unwrap();
+    let variables = Start(vec![("q", Segment::string("tea"))]);
+    let result = question_classifier::run(&data, &node(), &variables, &providers, &Unhurried).await;
+    assert_eq!((result.failure.as_ref(), result.handle.as_str()), (None, "2"));
+    assert_eq!(mock.requests()[0]["stream"], true);
 }
