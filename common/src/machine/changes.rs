@@ -260,52 +260,92 @@ pub enum EventKind {
     },
 }
 
-/// What a step of a job tells while its node runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepEvent {
-    /// A line of an agent's log, or a newer form of one with the same id (Dify).
-    AgentLog,
-    /// A tool is called.
-    ToolCallStarted,
-    /// A tool has answered.
-    ToolCallCompleted,
-    /// A tool has failed.
-    ToolCallFailed,
-    /// A piece of what a model thinks (Dify).
-    ReasoningChunk,
-    /// The passages that a model was given (Dify).
-    RetrieverResource,
-    /// A workflow is called.
-    WorkflowCalled,
+macro_rules! step_events {
+    ($($(#[$doc:meta])* $event:ident $name:literal;)*) => {
+        /// What is told within a node while it runs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum StepEvent { $($(#[$doc])* $event,)* }
+
+        impl StepEvent {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$event,)*];
+            /// The type of the event that it becomes.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$event => $name,)* }
+            }
+            /// The one of a name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$event),)* _ => None }
+            }
+        }
+    };
 }
 
-impl StepEvent {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::AgentLog,
-        Self::ToolCallStarted,
-        Self::ToolCallCompleted,
-        Self::ToolCallFailed,
-        Self::ReasoningChunk,
-        Self::RetrieverResource,
-        Self::WorkflowCalled,
-    ];
-    /// The type of the event that it becomes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AgentLog => "node_run_agent_log",
-            Self::ToolCallStarted => "tool_call_started",
-            Self::ToolCallCompleted => "tool_call_completed",
-            Self::ToolCallFailed => "tool_call_failed",
-            Self::ReasoningChunk => "node_run_reasoning_chunk",
-            Self::RetrieverResource => "node_run_retriever_resource",
-            Self::WorkflowCalled => "workflow_called",
-        }
-    }
-    /// The one of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.name() == name)
-    }
+step_events! {
+    /// A line of an agent's log, or a newer form of one with the same id (Dify).
+    AgentLog "node_run_agent_log";
+    /// A tool is called.
+    ToolCallStarted "tool_call_started";
+    /// A tool has answered.
+    ToolCallCompleted "tool_call_completed";
+    /// A tool has failed.
+    ToolCallFailed "tool_call_failed";
+    /// A piece of what a model thinks (Dify).
+    ReasoningChunk "node_run_reasoning_chunk";
+    /// The passages that a model was given (Dify).
+    RetrieverResource "node_run_retriever_resource";
+    /// A workflow is called.
+    WorkflowCalled "workflow_called";
+    /// A message was added to a list of the run.
+    ConversationMessageAdded "conversation_message_added";
+    /// What is visible of a list of messages has changed.
+    ConversationUpdated "conversation_updated";
+    /// Somebody is asked, or told, something.
+    UserInteractionRequested "user_interaction_requested";
+    /// Somebody has answered that.
+    UserInteractionResponded "user_interaction_responded";
+    /// What follows from the answer was done.
+    UserInteractionProcessed "user_interaction_processed";
+    /// Nobody has answered, or what follows could not be done.
+    UserInteractionFailed "user_interaction_failed";
+    /// A person is asked to reply in a model's place.
+    HumanRelayRequested "human_relay_requested";
+    /// That person has replied.
+    HumanRelayResponded "human_relay_responded";
+    /// The reply stands as the model's.
+    HumanRelayProcessed "human_relay_processed";
+    /// Nobody has replied.
+    HumanRelayFailed "human_relay_failed";
+    /// Most of what a list of messages may hold in tokens is used.
+    TokenUsageWarning "token_usage_warning";
+    /// A list of messages holds more tokens than it may.
+    TokenLimitExceeded "token_limit_exceeded";
+    /// A list of messages should be shortened.
+    ContextCompressionRequested "context_compression_requested";
+    /// What a model said was cut off by a stop.
+    LlmStreamAborted "llm_stream_aborted";
+    /// What a model said broke off.
+    LlmStreamError "llm_stream_error";
+    /// A step takes shape.
+    StepInit "step_init";
+    /// A step begins with this input.
+    StepInput "step_input";
+    /// A step has ended with this output.
+    StepOutput "step_output";
+    /// A step has failed.
+    StepError "step_error";
+    /// A step was called off.
+    StepCancel "step_cancel";
+    /// A step waits until somebody lets it begin.
+    StepWaitingForStart "step_waiting_for_start";
+    /// A step waits for values that are missing.
+    StepWaitingForParam "step_waiting_for_param";
+    /// Text of a step for the user.
+    TextAdd "text_add";
+    /// Structured output of a step for the user.
+    StepData "step_data";
+    /// An event that the workflow's author has defined.
+    NodeCustomEvent "node_custom_event";
 }
 
 /// How an execution, or one attempt of it, ended.

@@ -7,6 +7,7 @@ pub mod body;
 pub mod breakpoint;
 pub mod budget;
 pub mod changes;
+pub mod choices;
 pub mod compat;
 pub mod control;
 pub mod fact;

@@ -1,5 +1,6 @@
 //! The state of a run: everything the engine needs to go on, and nothing else.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::value::Stored;
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
 use super::breakpoint::Breakpoint;
 use super::budget::Budget;
+use super::choices::Choices;
 use super::compat::{ConversationWrites, NestedAnswers};
 use super::control::Control;
 use super::fact::NamedValues;
@@ -357,6 +359,15 @@ pub struct RunOptions {
     pub human_input_timeout_s: u64,
     /// What it may spend on models (`budget_tokens`, `budget_price`).
     pub budget: Option<Box<Budget>>,
+    /// What only few runs choose; none for what chooses nothing of it.
+    pub choices: Option<Box<Choices>>,
+}
+
+impl RunOptions {
+    /// What is chosen, or the defaults.
+    pub fn choices(&self) -> Cow<'_, Choices> {
+        self.choices.as_deref().map_or_else(|| Cow::Owned(Choices::default()), Cow::Borrowed)
+    }
 }
 
 impl Default for RunOptions {
@@ -374,6 +385,7 @@ impl Default for RunOptions {
             container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
             budget: None,
+            choices: None,
         }
     }
 }

@@ -74,16 +74,6 @@ pub mod kind {
     pub const NODE_RUN_EXCEPTION: &str = "node_run_exception";
     /// A node failed and is tried again.
     pub const NODE_RUN_RETRY: &str = "node_run_retry";
-    /// Those of what happens within a node.
-    pub const STEPS: [&str; 7] = [
-        StepEvent::AgentLog.name(),
-        StepEvent::ToolCallStarted.name(),
-        StepEvent::ToolCallCompleted.name(),
-        StepEvent::ToolCallFailed.name(),
-        StepEvent::ReasoningChunk.name(),
-        StepEvent::RetrieverResource.name(),
-        StepEvent::WorkflowCalled.name(),
-    ];
     /// Those after which nothing comes.
     pub const TERMINAL: [&str; 4] =
         [GRAPH_RUN_SUCCEEDED, GRAPH_RUN_PARTIAL_SUCCEEDED, GRAPH_RUN_FAILED, GRAPH_RUN_ABORTED];

@@ -9,6 +9,7 @@ use super::event::{EventRecord, kind};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
 use crate::ids::{EntryId, FramePath, RunId};
+use crate::machine::changes::StepEvent;
 use crate::nodes::NodeKind;
 use crate::value::JsonMap;
 
@@ -145,7 +146,7 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
         | kind::NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT
         | kind::NODE_RUN_STREAM_REPLACED
         | kind::NODE_RUN_VARIABLE_UPDATED => of_node(record, graph),
-        step if kind::STEPS.contains(&step) => {
+        step if StepEvent::from_name(step).is_some() => {
             let mut data = about(stored, graph);
             if let Some(Json::Object(told)) = stored.get("data") {
                 told.iter().for_each(|(key, value)| {

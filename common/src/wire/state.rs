@@ -34,6 +34,7 @@ use crate::ids::{FramePath, NodeId, RunId};
 use crate::machine::body::Spent;
 use crate::machine::budget::{self, Budget, SetBy};
 use crate::machine::changes::Held;
+use crate::machine::choices::Choices;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
 use crate::machine::run::{
@@ -90,6 +91,9 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.container_rounds_max != default.container_rounds_max {
         map.insert("container_rounds_max".into(), options.container_rounds_max.into());
     }
+    if let Some(choices) = &options.choices {
+        choices.write(&mut map);
+    }
     if let Some(budget) = &options.budget {
         write_budget(&mut map, budget);
     }
@@ -115,6 +119,13 @@ pub fn read_budget(map: &JsonMap) -> Option<Box<Budget>> {
     let tokens = tokens.map(|tokens| (tokens, by("budget_tokens_by")));
     let price = words("budget_price").and_then(budget::price).map(|price| (price, by("budget_price_by")));
     (tokens.is_some() || price.is_some()).then(|| Box::new(Budget { tokens, price }))
+}
+
+/// Choices; what cannot be read is at its default, as with every option.
+fn read_choices(map: &JsonMap) -> Option<Box<Choices>> {
+    let mut choices = Choices::default();
+    choices.take(map).ok()?;
+    (choices != Choices::default()).then(|| Box::new(choices))
 }
 
 /// Options from JSON; what is absent or of a wrong shape is at its default.
@@ -145,6 +156,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         container_rounds_max: number("container_rounds_max").unwrap_or(default.container_rounds_max),
         human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
         budget: read_budget(map),
+        choices: read_choices(map),
     }
 }
 

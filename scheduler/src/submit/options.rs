@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 use tidemill_common::config::{self, Config, Undefined};
 use tidemill_common::machine::budget::{self, Budget, SetBy};
+use tidemill_common::machine::choices::{Choices, WrongChoice};
 use tidemill_common::machine::compat::{ConversationWrites, NestedAnswers};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::evaluate::UndefinedNames;
@@ -12,7 +13,7 @@ use super::{SubmitError, unknown_option};
 
 /// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 18] = [
     "max_steps",
     "max_execution_time_s",
     "template_undefined",
@@ -26,6 +27,11 @@ const KEYS: [&str; 13] = [
     "human_input_timeout_s",
     "budget_tokens",
     "budget_price",
+    "interactive",
+    "on_error",
+    "step_executor",
+    "tool_approval",
+    "language",
 ];
 
 /// The options that hold for a run.
@@ -57,6 +63,7 @@ pub(super) fn resolve(
         container_rounds_max: config.run.container_rounds_max,
         human_input_timeout_s: config.run.human_input_timeout_s,
         budget: None,
+        choices: None,
     };
     let settings = JsonMap::from_iter([
         ("budget_tokens".to_string(), config.run.budget_tokens.into()),
@@ -167,6 +174,9 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
         options.nested_answer_stream = NestedAnswers::from_name(given)
             .ok_or_else(|| wrong("nested_answer_stream", "whole, segments or none".to_string()))?;
     }
+    let mut choices = options.choices.take().unwrap_or_default();
+    choices.take(given).map_err(|WrongChoice { key, expected }| wrong(key, expected.to_string()))?;
+    options.choices = (*choices != Choices::default()).then_some(choices);
     Ok(())
 }
 
@@ -232,6 +242,10 @@ mod tests {
             (
                 json!({"loop_next_after_last": 1}),
                 "option loop_next_after_last in options must be true or false",
+            ),
+            (
+                json!({"tool_approval": {"auto_approved_tools": 1}}),
+                "option tool_approval in options must be an object with auto_approved_tools, a list of names",
             ),
             (
                 json!({"nested_answer_stream": 7}),
