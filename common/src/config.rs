@@ -95,6 +95,8 @@ pub struct Config {
 pub struct RedisConfig {
     /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
     pub url: String,
+    /// A file with the certificates (PEM) that a server behind `rediss://` is known by; empty: the usual public ones.
+    pub ca_file: String,
     /// In front of every key.
     pub namespace: String,
     /// Longest wait for an answer or a connection, in milliseconds.
@@ -106,6 +108,7 @@ impl Default for RedisConfig {
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".into(),
+            ca_file: String::new(),
             namespace: "tm".into(),
             timeout_ms: 5_000,
             blob_connections: 4,
@@ -117,6 +120,7 @@ impl std::fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisConfig")
             .field("url", &masked_url(&self.url))
+            .field("ca_file", &self.ca_file)
             .field("namespace", &self.namespace)
             .field("timeout_ms", &self.timeout_ms)
             .field("blob_connections", &self.blob_connections)

@@ -24,6 +24,7 @@ mod listing;
 mod pauses;
 mod pubsub;
 mod replies;
+mod roots;
 mod runs;
 mod shards;
 mod spent;
