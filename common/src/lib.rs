@@ -27,5 +27,6 @@ pub mod providers;
 pub mod store;
 #[cfg(feature = "runtime")]
 pub mod telemetry;
+pub mod slots;
 pub mod value;
 pub mod wire;

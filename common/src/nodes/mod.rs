@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod answer;
 pub mod assigner;
+pub mod choice;
 pub mod code;
 pub mod condition;
 pub mod datasource;
@@ -146,6 +147,16 @@ node_types! {
     TriggerSchedule "trigger-schedule" Root                true  false true;
     /// begins a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
+    /// does nothing
+    Empty "empty" Executable                               false true  false;
+    /// what was said, in a few sentences
+    Summary "summary" Executable                           false true  false;
+    /// facts from what was said
+    Facts "facts" Executable                               false true  false;
+    /// fields of a schema from what was said
+    Slot "slot" Executable                                 false true  false;
+    /// branches by typed conditions
+    Choice "choice" Branch                                 true  false true;
 }
 
 impl NodeKind {
@@ -226,6 +237,10 @@ pub enum NodeData {
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
+    /// See [`choice`].
+    Choice(Box<choice::ChoiceData>),
+    /// See [`step`].
+    Step(Box<step::StepData>),
 }
 
 /// The moments at which a container is evaluated. Between them its body runs, which is the machine's.

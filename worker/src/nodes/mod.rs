@@ -49,6 +49,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::LoopEnd, Executor::Pure),
     (NodeKind::Datasource, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
+    (NodeKind::Choice, Executor::Pure),
 ];
 
 struct Llm;

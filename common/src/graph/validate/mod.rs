@@ -326,6 +326,11 @@ fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
                 continue;
             }
             format!("node {id:?} has no case {handle:?}; this edge is never taken")
+        } else if let Some(NodeData::Choice(data)) = &node.data {
+            if data.handles().any(|known| known == handle) {
+                continue;
+            }
+            format!("node {id:?} has no branch {handle:?}; this edge is never taken")
         } else {
             continue;
         };
