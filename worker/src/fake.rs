@@ -14,7 +14,7 @@ use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) journal: HashMap<String, String>,
     /// What is known of called runs.
     pub(crate) called: HashMap<RunId, Called>,
+    /// What has become of pauses.
+    pub(crate) paused: HashMap<String, Paused>,
 }
 
 pub(crate) struct FakeJobs {
@@ -376,6 +378,9 @@ impl Jobs for FakeJobs {
         let known = state.journal.get(&of.field(step)).cloned();
         let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false };
         Ok(known.map_or_else(begin, StepBegin::Known))
+    }
+    async fn paused(&self, _: RunId, pause: &str) -> Result<Paused, StoreError> {
+        Ok(self.state().paused.get(pause).cloned().unwrap_or(Paused::Unknown))
     }
     async fn called(&self, _: RunId, run: RunId) -> Result<Called, StoreError> {
         Ok(self.state().called.get(&run).cloned().unwrap_or(Called::Unknown))

@@ -228,6 +228,7 @@ mod tests {
             error_strategy: None,
             retry: RetryConfig::default(),
             settings: crate::graph::NodeSettings::default(),
+            chooses: false,
             ins: Vec::new(),
             outs: vec![EdgeIx(out)],
             parent: None,

@@ -29,7 +29,11 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     }
     let waits: Vec<_> = std::mem::take(&mut cx.run.pauses).into_values().collect();
     for it in waits {
-        pause::reopen(cx, it);
+        match it.step {
+            None => pause::reopen(cx, it),
+            // The job has a journal of its own here and asks anew.
+            Some(_) => reopen(cx, &it.frame, it.node),
+        }
     }
     drive::drive(cx);
 }

@@ -13,6 +13,7 @@ use super::{
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;
+use crate::nodes::pause::{CALLED_OFF, as_form::REJECT};
 use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 use crate::value::{Segment, Stored};
 
@@ -73,8 +74,11 @@ pub(super) fn failed(
     finished_at: Timestamp,
     mut record: Record,
 ) {
-    cx.update(frame, node, |state| state.failures += 1);
     record.updates.clear();
+    if record.error_type == CALLED_OFF {
+        return called_off(cx, frame, node, finished_at, record);
+    }
+    cx.update(frame, node, |state| state.failures += 1);
     let graph = cx.run.graph.clone();
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
@@ -128,6 +132,24 @@ pub(super) fn failed(
     cx.tell(EventKind::NodeRunException(end));
     cx.close_entry();
     after(cx, frame, node);
+}
+
+/// Somebody has called the node off. Where an edge is for that it is taken, else the run is over: it was told to stop.
+fn called_off(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    finished_at: Timestamp,
+    mut record: Record,
+) {
+    let graph = cx.run.graph.clone();
+    let leaves = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
+    if !leaves {
+        return end_of_run::abort(cx, &record.error);
+    }
+    (record.error, record.error_type) = (String::new(), String::new());
+    record.handle = REJECT.into();
+    succeeded(cx, frame, node, finished_at, record);
 }
 
 /// Writes the end into the node's state.

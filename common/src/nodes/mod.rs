@@ -26,6 +26,7 @@ pub mod llm;
 pub mod loop_;
 pub mod parameter_extractor;
 mod parse;
+pub mod pause;
 pub mod question_classifier;
 pub mod start;
 pub mod step;
@@ -41,8 +42,8 @@ use crate::failure::NodeFailure;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
-pub use human_input::{PauseKind, PauseRequest};
 pub(crate) use parse::{mentions_of, parse_data};
+pub use pause::{OnTimeout, PauseKind, PauseRequest};
 
 /// How a node takes part in the traversal, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -335,7 +336,7 @@ pub struct NodeResult {
     /// Set when it failed.
     pub failure: Option<NodeFailure>,
     /// Set when it has not ended and waits for somebody.
-    pub pause: Option<PauseRequest>,
+    pub pause: Option<Box<PauseRequest>>,
 }
 
 impl Default for NodeResult {
@@ -358,6 +359,10 @@ impl NodeResult {
     /// A result that is nothing but outputs.
     pub fn outputs(outputs: Vec<(String, Segment)>) -> Self {
         Self { outputs, ..Self::default() }
+    }
+    /// Not an end, but a wait for somebody.
+    pub fn waiting(request: PauseRequest) -> Self {
+        Self { pause: Some(Box::new(request)), ..Self::default() }
     }
     /// A failure without anything else.
     pub fn failed(failure: NodeFailure) -> Self {

@@ -16,6 +16,7 @@ mod knowledge;
 mod limit;
 #[cfg(feature = "runtime")]
 pub mod memory;
+mod paused;
 #[cfg(feature = "runtime")]
 pub mod redis;
 mod spent;
@@ -39,6 +40,7 @@ pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
+pub use paused::Paused;
 pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
@@ -768,6 +770,8 @@ pub trait Jobs: Send + Sync {
         result: &str,
         fact: (&'static str, &str),
     ) -> Result<StepKept, StoreError>;
+    /// What has become of what a step of a job may have asked, as the run's owner has written it.
+    async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError>;
     /// What is known of a run that this one may have called.
     async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError>;
     /// Gives a call to a model its turn, in all of its buckets or in none. May be repeated.

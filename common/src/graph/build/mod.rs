@@ -6,7 +6,8 @@ use super::containers::Parent;
 use super::draft::Draft;
 use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, body, response, validate};
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
-use crate::nodes::{NodeKind, mentions_of};
+use crate::nodes::pause::as_form::REJECT;
+use crate::nodes::{ExecutionType, NodeKind, mentions_of};
 
 /// Builds the graph of a document and says everything that is wrong with it. There is a graph exactly when no problem
 /// is an error. Paths are those of the file; lines are not known here.
@@ -99,6 +100,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             error_strategy: node.wrapper.error_strategy,
             retry: node.wrapper.retry,
             settings: node.wrapper.settings,
+            chooses: false,
             ins: Vec::new(),
             outs: Vec::new(),
             parent,
@@ -112,6 +114,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         let at = EdgeIx(u32::try_from(edges.len()).ok()?);
         nodes[from].outs.push(at);
         nodes[to].ins.push(at);
+        nodes[from].chooses |= is_chosen(&nodes[from], &edge.source.handle);
         edges.push(Edge {
             id: format!("edge_{}", edge.source.number),
             source: NodeIx(u32::try_from(from).ok()?),
@@ -137,6 +140,11 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         index,
         bodies,
     })
+}
+
+/// Whether a node that is no branch by its type may leave by this handle instead of `source`.
+fn is_chosen(node: &Node, handle: &str) -> bool {
+    handle == REJECT && node.kind.spec().execution == ExecutionType::Executable
 }
 
 /// The nearest loop around a node, through iterations; what `data.loop_id` says does not count (Dify: the owners are

@@ -17,6 +17,7 @@ mod tell;
 mod worker;
 
 mod answers;
+mod asked;
 mod bounds;
 mod breakpoints;
 mod budgets;
