@@ -36,6 +36,7 @@ pub mod trigger_webhook;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
+use crate::objects::Effects;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
@@ -320,6 +321,8 @@ pub struct NodeResult {
     pub failure: Option<NodeFailure>,
     /// Set when it has not ended and waits for somebody.
     pub pause: Option<PauseRequest>,
+    /// What it changes of what the run keeps beside its variables; nothing for nearly all.
+    pub effects: Option<Box<Effects>>,
 }
 
 impl Default for NodeResult {
@@ -334,6 +337,7 @@ impl Default for NodeResult {
             usage: None,
             failure: None,
             pause: None,
+            effects: None,
         }
     }
 }
