@@ -391,6 +391,20 @@ pub struct RunConfig {
     pub budget_tokens: u64,
     /// Money that a run may spend on models, `"0.50 EUR"`; empty for no bound.
     pub budget_price: String,
+    /// Most messages of a list of a run, those that are not visible any more included.
+    pub messages_max: u64,
+    /// Most bytes of such a list.
+    pub messages_bytes_max: u64,
+    /// Most bytes of what a run keeps of its steps (`rt`).
+    pub runtime_bytes_max: u64,
+    /// Most records of a run's history.
+    pub history_records_max: u64,
+    /// Largest of these records, in bytes.
+    pub history_record_bytes_max: u64,
+    /// Tokens of visible messages above which a list is told to be too long; 0: never.
+    pub messages_tokens_limit: u64,
+    /// Tokens of visible messages of which four fifths bring a warning; 0: never.
+    pub messages_tokens_warning: u64,
     /// Largest single value, in bytes.
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
@@ -409,6 +423,13 @@ impl Default for RunConfig {
             call_depth_max: limits::CALL_DEPTH_MAX,
             budget_tokens: 0,
             budget_price: String::new(),
+            messages_max: limits::MESSAGES_MAX,
+            messages_bytes_max: limits::MESSAGES_BYTES_MAX,
+            runtime_bytes_max: limits::RUNTIME_BYTES_MAX,
+            history_records_max: limits::HISTORY_RECORDS_MAX,
+            history_record_bytes_max: limits::HISTORY_RECORD_BYTES_MAX,
+            messages_tokens_limit: limits::MESSAGES_TOKENS_LIMIT,
+            messages_tokens_warning: limits::MESSAGES_TOKENS_WARNING,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
         }

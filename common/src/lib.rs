@@ -21,6 +21,7 @@ pub mod knowledge;
 pub mod limits;
 pub mod machine;
 pub mod nodes;
+pub mod objects;
 #[cfg(feature = "runtime")]
 pub mod providers;
 #[cfg(feature = "runtime")]

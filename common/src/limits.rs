@@ -55,6 +55,23 @@ pub const FRAMES_OF_RUN_MAX: usize = 1024;
 /// Most items of an iteration, and most rounds of a loop (`container_rounds_max`). What a body does counts as steps; an
 /// empty body does nothing, and would never meet another limit.
 pub const CONTAINER_ROUNDS_MAX: u64 = 100_000;
+/// Most messages of a list, those included that are not visible any more (`messages_max`).
+pub const MESSAGES_MAX: u64 = 10_000;
+/// Most bytes of a list of messages (`messages_bytes_max`): the scheduler that owns its run holds all of it in memory.
+pub const MESSAGES_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Most lists of messages of a run.
+pub const LISTS_MAX: usize = 64;
+/// Most bytes of `rt`, what a run keeps of its steps (`runtime_bytes_max`). A job that reads it carries it.
+pub const RUNTIME_BYTES_MAX: u64 = 1024 * 1024;
+/// Most records of a run's history (`history_records_max`): more than its steps.
+pub const HISTORY_RECORDS_MAX: u64 = 10_000;
+/// Largest record of a run's history, in bytes (`history_record_bytes_max`): a prompt of 1 MiB and its answer.
+pub const HISTORY_RECORD_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Tokens of visible messages above which a list is said to be too long (`messages_tokens_limit`). The default of the
+/// design that lists come from.
+pub const MESSAGES_TOKENS_LIMIT: u64 = 4000;
+/// Tokens of visible messages of which four fifths bring a warning (`messages_tokens_warning`). Likewise.
+pub const MESSAGES_TOKENS_WARNING: u64 = 100_000;
 /// Most facts in one commit; more gain nothing.
 pub const COMMIT_FACTS_MAX: usize = 64;
 /// Bytes of facts after which a commit takes no further one.

@@ -25,6 +25,7 @@ mod drive;
 mod edges;
 mod end_of_run;
 mod ledger;
+mod objects;
 mod on_answer;
 mod on_chunk;
 mod on_import;

@@ -52,6 +52,7 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.containers = other.containers;
     run.pauses = other.pauses;
     run.control = other.control;
+    run.objects = other.objects;
     run.derive();
     run.control.resumed_at = Some(now);
     run.control.steps_before = run.steps();
@@ -89,6 +90,12 @@ fn write_all(cx: &mut Step<'_>) {
             text: text.clone(),
         })
     }));
+    if let Some(objects) = &run.objects {
+        let written = out.objects.get_or_insert_default();
+        written.lists.extend(objects.lists.keys().map(|name| (name.clone(), 0)));
+        written.runtime.extend(objects.runtime.keys().cloned());
+        written.recorded.extend(objects.history.iter().cloned());
+    }
     out.response = true;
     out.control = true;
 }

@@ -39,6 +39,7 @@ pub mod trigger_webhook;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
+use crate::objects::Effects;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
@@ -337,6 +338,8 @@ pub struct NodeResult {
     pub failure: Option<NodeFailure>,
     /// Set when it has not ended and waits for somebody.
     pub pause: Option<Box<PauseRequest>>,
+    /// What it changes of what the run keeps beside its variables; nothing for nearly all.
+    pub effects: Option<Box<Effects>>,
 }
 
 impl Default for NodeResult {
@@ -351,6 +354,7 @@ impl Default for NodeResult {
             usage: None,
             failure: None,
             pause: None,
+            effects: None,
         }
     }
 }

@@ -154,6 +154,8 @@ pub struct NewRun {
     pub called: Option<WaitingCall>,
     /// Files were kept for it already: whoever removes it finds them.
     pub has_files: bool,
+    /// The conversation whose list of messages it goes on with: it begins with a copy of what there is then.
+    pub takes_messages: Option<String>,
 }
 
 /// What became of a submission.
@@ -249,6 +251,15 @@ pub enum Answered {
     Over(RunStatus),
 }
 
+/// A piece of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// The place of its first entry, from 0.
+    pub from: usize,
+    /// At most so many.
+    pub count: usize,
+}
+
 /// Which runs to list: newest first.
 #[derive(Debug, Clone, Default)]
 pub struct ListRuns {
@@ -314,6 +325,14 @@ pub trait Runs: Send + Sync {
     async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError>;
     /// Everything at rest of a run.
     async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError>;
+    /// The index of a list of messages of a run; none when there is no such list.
+    async fn list_index(&self, run: RunId, list: &str) -> Result<Option<String>, StoreError>;
+    /// Messages of a list of a run, in the order in which they were added; perhaps more than the index knows of.
+    async fn list_messages(&self, run: RunId, list: &str, page: Page) -> Result<Vec<String>, StoreError>;
+    /// Records of the history of a run, oldest first.
+    async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError>;
+    /// Fields of `rt` of a run, each with its JSON.
+    async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError>;
     /// Ids of runs, newest first, over all shards.
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError>;
     /// Puts a command's fact into the inbox of a run that is not over; under a key, once.

@@ -26,6 +26,7 @@ mod failures;
 mod holders;
 mod invariants;
 mod iterations;
+mod keeping;
 mod loops;
 mod nested_answers;
 mod pauses;
