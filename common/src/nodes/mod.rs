@@ -27,6 +27,7 @@ pub mod parameter_extractor;
 mod parse;
 pub mod question_classifier;
 pub mod start;
+pub mod step;
 pub mod template_transform;
 pub mod tool;
 mod trigger;
