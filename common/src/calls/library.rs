@@ -40,7 +40,8 @@ impl LibraryConfig {
         if self.call_id.trim().is_empty() {
             return Err("callId is required: the Call that it stands for".into());
         }
-        for (name, what) in [("overrideInput", &self.override_input), ("overrideOutput", &self.override_output)]
+        for (name, what) in
+            [("overrideInput", &self.override_input), ("overrideOutput", &self.override_output)]
         {
             super::schema(name, &wrapped(what))?;
             if let Some((property, _)) = what.iter().find(|(_, schema)| !schema.is_object()) {

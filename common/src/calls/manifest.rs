@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Info, Language};
+use super::Info;
+use crate::machine::choices::Language;
 use crate::providers::{Secret, check};
 use crate::value::JsonMap;
 
@@ -107,7 +108,9 @@ impl Manifest {
             return Err("operations must name init, which makes its input".into());
         }
         if !self.has(Operation::Exec) || !self.streaming {
-            return Err("operations must name exec, and streaming must be true: exec answers line by line".into());
+            return Err(
+                "operations must name exec, and streaming must be true: exec answers line by line".into()
+            );
         }
         let is_told = |info: &Info| !info.name.trim().is_empty();
         let others = self.info.keys().find(|language| !["zh", "en"].contains(&language.as_str()));
@@ -122,7 +125,8 @@ impl Manifest {
         match &self.transport {
             None => Err("transport is missing: {type: http, url} or {type: process, command}".into()),
             Some(Transport::Http { url, headers, headers_env }) => {
-                check::base_url(url).map_err(|reason| format!("transport {}", reason.replace("base_url", "url")))?;
+                check::base_url(url)
+                    .map_err(|reason| format!("transport {}", reason.replace("base_url", "url")))?;
                 check::headers(headers).map_err(|reason| format!("transport {reason}"))?;
                 let twice = headers_env.keys().find(|name| headers.contains_key(*name));
                 twice.map_or(Ok(()), |name| Err(format!("transport has the header {name} twice")))

@@ -1,5 +1,5 @@
 //! What nodes of the step family call, as far as it is kept for all workers: library nodes, Calls of somebody's own,
-//! services and datasources. How each is written, what can be wrong with it, and which Call a node means.
+//! services and datasources. How each is written, and what can be wrong with it.
 //!
 //! They lie in Redis as entries of the catalogue ([`crate::store::Catalog`]); [`crate::providers::draft`] makes an entry of
 //! what somebody asks to keep, and seals its secrets. What Calls do is the worker's.
@@ -8,15 +8,13 @@ mod datasource;
 mod library;
 mod manifest;
 mod names;
-mod resolve;
 mod service;
 mod standing;
 
 pub use datasource::{DatabaseType, DatasourceConfig, Tls};
 pub use library::LibraryConfig;
 pub use manifest::{Manifest, Operation, Transport};
-pub use names::{BUILT_IN, BuiltIn, Info, Language, Named};
-pub use resolve::{Known, Resolved, Target, Unknown, resolve};
+pub use names::{BUILT_IN, Info, Named, built_in};
 pub use service::{Auth, Credential, Oidc, ServiceConfig};
 pub(crate) use standing::{canonical, check};
 

@@ -93,7 +93,9 @@ impl Credential {
             return Err(format!("auth.{place} has a credential without a name"));
         }
         if value.is_some() == value_env.is_some() {
-            return Err(format!("auth.{place} {name} needs a value, or value_env: the variable that holds it"));
+            return Err(format!(
+                "auth.{place} {name} needs a value, or value_env: the variable that holds it"
+            ));
         }
         let sendable = match place {
             "header" => name.parse::<HeaderName>().is_ok(),
@@ -113,15 +115,18 @@ impl Credential {
 impl Oidc {
     fn check(&self) -> Result<(), String> {
         let lasting = usize::from(self.token.is_some()) + usize::from(self.token_env.is_some());
-        let secret = usize::from(self.client_secret.is_some()) + usize::from(self.client_secret_env.is_some());
+        let secret =
+            usize::from(self.client_secret.is_some()) + usize::from(self.client_secret_env.is_some());
         match (lasting, &self.token_url) {
             (1, None) if secret == 0 => Ok(()),
-            (0, Some(url)) if secret == 1 && self.client_id.is_some() => {
-                check::base_url(url).map(drop).map_err(|reason| format!("auth.oidc {}", reason.replace("base_url", "token_url")))
-            }
-            _ => Err("auth.oidc needs token or token_env, or token_url with client_id and client_secret (or \
+            (0, Some(url)) if secret == 1 && self.client_id.is_some() => check::base_url(url)
+                .map(drop)
+                .map_err(|reason| format!("auth.oidc {}", reason.replace("base_url", "token_url"))),
+            _ => {
+                Err("auth.oidc needs token or token_env, or token_url with client_id and client_secret (or \
                       client_secret_env)"
-                .into()),
+                    .into())
+            }
         }
     }
 }

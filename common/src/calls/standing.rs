@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::{BuiltIn, DatasourceConfig, LibraryConfig, Manifest, ServiceConfig, read};
+use super::{DatasourceConfig, LibraryConfig, Manifest, ServiceConfig, built_in, read};
 use crate::store::{Catalog, CatalogKind};
 use crate::value::JsonMap;
 
@@ -58,8 +58,8 @@ pub(crate) fn check(
         }
         CatalogKind::Call => {
             let standard = |reason: String| format!("Call {id} does not meet the Call standard: {reason}");
-            if let Some(call) = BuiltIn::named(id) {
-                return Err(format!("Call {id} cannot be registered: {} is built in", call.id));
+            if let Some(call) = built_in(id) {
+                return Err(format!("Call {id} cannot be registered: {call} is built in"));
             }
             let manifest: Manifest = read(kind, object).map_err(standard)?;
             manifest.check().map_err(standard)?;
@@ -82,17 +82,22 @@ pub(crate) fn check(
 fn beside(node: &LibraryConfig, catalog: &Catalog) -> Vec<String> {
     let mut warnings = Vec::new();
     let call = &node.call_id;
-    if BuiltIn::named(call).is_none() && catalog.find(CatalogKind::Call, call).is_none() {
-        warnings.push(format!("there is no Call {call} yet: nodes that use this one fail until it is registered"));
+    if built_in(call).is_none() && catalog.find(CatalogKind::Call, call).is_none() {
+        warnings.push(format!(
+            "there is no Call {call} yet: nodes that use this one fail until it is registered"
+        ));
     }
     if let Some(service) = &node.service_id
         && catalog.find(CatalogKind::Service, service).is_none()
     {
-        warnings.push(format!("there is no service {service} yet: nodes that use this one fail until it is kept"));
+        warnings.push(format!(
+            "there is no service {service} yet: nodes that use this one fail until it is kept"
+        ));
     }
     let url = node.known_params.get("url").and_then(Json::as_str).unwrap_or_default();
     if url.split_once('?').is_some_and(|(_, query)| query.contains("key=") || query.contains("token=")) {
-        warnings.push("knownParams.url seems to carry a key, and known parameters are shown in events".into());
+        warnings
+            .push("knownParams.url seems to carry a key, and known parameters are shown in events".into());
     }
     warnings
 }

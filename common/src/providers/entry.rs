@@ -21,7 +21,14 @@ const fn texts(kind: CatalogKind) -> &'static [&'static str] {
         CatalogKind::Call => &[],
         CatalogKind::Service => &["name", "server"],
         CatalogKind::Datasource => &[
-            "name", "database_type", "host", "username", "password", "password_env", "database", "tls",
+            "name",
+            "database_type",
+            "host",
+            "username",
+            "password",
+            "password_env",
+            "database",
+            "tls",
             "service_url",
         ],
     }

@@ -65,7 +65,9 @@ pub enum SecretError {
         secret: String,
     },
     /// A seal from elsewhere, or longer than the cipher takes.
-    #[error("{secret} of the {kind} {id} cannot be sealed: give the key itself, and not what was sealed elsewhere")]
+    #[error(
+        "{secret} of the {kind} {id} cannot be sealed: give the key itself, and not what was sealed elsewhere"
+    )]
     NotSealable {
         /// Of what.
         kind: CatalogKind,
@@ -165,9 +167,7 @@ const fn places(kind: CatalogKind) -> &'static [&'static [Part]] {
         CatalogKind::Provider => &[&[Of("api_key")], &[Of("headers"), Each]],
         CatalogKind::Profile => &[&[Of("apiKey")], &[Of("headers"), Each]],
         CatalogKind::Library => &[],
-        CatalogKind::Call => {
-            &[&[Of("transport"), Of("headers"), Each], &[Of("transport"), Of("env"), Each]]
-        }
+        CatalogKind::Call => &[&[Of("transport"), Of("headers"), Each], &[Of("transport"), Of("env"), Each]],
         CatalogKind::Service => &[
             &[Of("auth"), Of("header"), Item, Of("value")],
             &[Of("auth"), Of("cookie"), Item, Of("value")],

@@ -79,8 +79,7 @@ impl RedisStore {
         let answers: Vec<Value> = self.connector.ask_all(DOING_READ, &pipe).await?;
         let mut answers = answers.into_iter();
         let (version, default_profile): (Option<u64>, Option<String>) = read(answers.next())?;
-        let mut catalog =
-            Catalog { version: version.unwrap_or(0), default_profile, ..Catalog::default() };
+        let mut catalog = Catalog { version: version.unwrap_or(0), default_profile, ..Catalog::default() };
         for kind in CatalogKind::ALL {
             *catalog.of_mut(kind) = self.read_entries(kind, read(answers.next())?).await?;
         }

@@ -100,8 +100,7 @@ async fn keep(
         EntryPut::Kept(version) => tracing::info!(kind = kind.name(), id, version, "kept for all workers"),
         EntryPut::Differs => return Err(changed(kind, id)),
         EntryPut::Full => {
-            let message =
-                format!("there are {CATALOG_ENTRIES_MAX} {}, as many as there may be", kind.many());
+            let message = format!("there are {CATALOG_ENTRIES_MAX} {}, as many as there may be", kind.many());
             return Err(ApiError::new(StatusCode::CONFLICT, "too_many", message));
         }
     }
@@ -124,8 +123,10 @@ async fn remove(
     let catalog = state.store.catalog().await?;
     let (above, users) = users(kind, &id, &catalog);
     if !users.is_empty() && !force {
-        let message =
-            format!("the {kind} {id} is used by {above} ({}): remove them first, or force it", users.join(", "));
+        let message = format!(
+            "the {kind} {id} is used by {above} ({}): remove them first, or force it",
+            users.join(", ")
+        );
         return Err(ApiError::new(StatusCode::CONFLICT, "in_use", message).with(above, json!(users)));
     }
     if !state.store.remove_entry(kind, &id, catalog.heir(&id).unwrap_or_default()).await? {
