@@ -140,9 +140,10 @@ pub const MODEL_QUEUE_GRACE_MS: u64 = 60_000;
 pub const MODEL_BUCKET_SECONDS: u64 = 3 * 3600;
 /// How often a call to a model with limits is refused by its provider before the node fails (`refusals_max`).
 pub const MODEL_REFUSALS_MAX: u32 = 10;
-/// Most providers, and most profiles, that a namespace keeps: a worker reads all of them when one has changed.
+/// Most entries of a kind (providers, profiles, library nodes …) that a namespace keeps: a worker reads all of them when one
+/// has changed.
 pub const CATALOG_ENTRIES_MAX: usize = 1000;
-/// Largest provider or profile that is kept, in bytes of JSON.
+/// Largest entry that is kept, in bytes of JSON.
 pub const CATALOG_ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// How old what a worker knows of the providers in Redis may be, in milliseconds (`providers_refresh_ms`): then the next
 /// node that asks a model looks whether something has changed.

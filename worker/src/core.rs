@@ -11,6 +11,7 @@ use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
 use crate::backoff::Condition;
+use crate::calls::Calls;
 use crate::cancel::Remembered;
 use crate::graphs::Graphs;
 use crate::held::Held;
@@ -73,6 +74,8 @@ pub(crate) struct Outside {
     pub(crate) tools: Tools,
     /// Knowledge bases.
     pub(crate) knowledge: Datasets,
+    /// What is kept for calls.
+    pub(crate) calls: Calls,
 }
 
 /// See the module.

@@ -215,7 +215,7 @@ async fn outside(
     let mut on_delta = |text: &str| progress.lock().push(text);
     let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
     let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
-    let Outside { providers, http, files, tools, knowledge } = &hand.core.outside;
+    let Outside { providers, http, files, tools, knowledge, calls } = &hand.core.outside;
     let (code, documents) = (&hand.core.code, &hand.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &**files;
@@ -235,6 +235,7 @@ async fn outside(
         on_thought,
         tools,
         knowledge,
+        calls,
         on_piece,
     };
     executor.run(attempt).await

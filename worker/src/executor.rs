@@ -7,6 +7,7 @@ use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
+use crate::calls::Calls;
 use crate::http::Http;
 use crate::knowledge::Datasets;
 use crate::nodes::EXECUTORS;
@@ -46,6 +47,8 @@ pub struct Attempt<'a> {
     pub tools: &'a Tools,
     /// Knowledge bases.
     pub knowledge: &'a Datasets,
+    /// Library nodes, registered calls, services and datasources.
+    pub calls: &'a Calls,
     /// Takes pieces of any output by its name, for nodes that stream more than one.
     pub on_piece: PieceSink<'a>,
 }

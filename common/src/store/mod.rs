@@ -446,7 +446,7 @@ pub trait Runs: Send + Sync {
     async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError>;
     /// Ids of all apps.
     async fn apps(&self) -> Result<Vec<String>, StoreError>;
-    /// All providers and profiles that are kept.
+    /// All that is kept for all workers: providers, profiles, library nodes …
     async fn catalog(&self) -> Result<Catalog, StoreError>;
     /// Keeps one of them whole, if what is there is what was expected.
     async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError>;
@@ -797,9 +797,9 @@ pub trait Jobs: Send + Sync {
     async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError>;
     /// Tells what came of a call that had its turn; answers how often it was refused so far, this time included.
     async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError>;
-    /// A number that is another one after each change to a provider or a profile; 0 before the first.
+    /// A number that is another one after each change to an entry of any kind; 0 before the first.
     async fn catalog_version(&self) -> Result<u64, StoreError>;
-    /// All providers and profiles that are kept.
+    /// All that is kept for all workers: providers, profiles, library nodes …
     async fn load_catalog(&self) -> Result<Catalog, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
     /// [`Shards::files_left`] tells it.

@@ -10,6 +10,7 @@ mod conversations;
 mod events;
 mod knowledge;
 mod layering;
+mod library;
 mod limits;
 mod pauses;
 mod providers;

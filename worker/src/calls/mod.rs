@@ -3,9 +3,15 @@
 //! [`BUILT_IN`] lists those that are part of this program; [`Shelf`] is where library nodes and further calls are kept.
 //! What is around a call (parameters, missing ones, events, outputs) is the runner's, not the call's.
 
+mod kept;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use tidemill_common::calls::Named;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
 use tidemill_common::machine::choices::Language;
@@ -18,6 +24,9 @@ use crate::http::Http;
 use crate::providers::Providers;
 use crate::steps::Steps;
 use crate::tools::Tools;
+
+pub use kept::{Calls, Version};
+pub use resolve::{CallRef, Resolved, resolve};
 
 /// What a call says of itself to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +58,8 @@ pub struct CallContext<'a> {
     pub tools: &'a Tools,
     /// Where files lie.
     pub files: &'a dyn Files,
+    /// Services and datasources.
+    pub calls: &'a Calls,
     /// What it must not do twice. The call itself is the step `call`; what it keeps besides has keys of its own.
     pub steps: &'a Steps,
     /// Which attempt it is.
@@ -106,7 +117,7 @@ pub struct LibraryNode {
     /// The call's id.
     pub call_id: String,
     /// Shown to people.
-    pub name: String,
+    pub name: Named,
     /// Parameters that are known beforehand.
     pub known_params: JsonMap,
     /// Properties of the input's schema that are replaced.

@@ -184,6 +184,7 @@ cases! {
     },
     cataloguing::{
         an_entry_is_kept_whole_and_changed_by_who_has_seen_it,
+        each_kind_has_ids_of_its_own,
         the_version_tells_of_each_change,
         there_is_a_default_profile_while_there_are_profiles,
     },
