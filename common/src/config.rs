@@ -233,6 +233,8 @@ pub struct WorkerConfig {
     pub providers_refresh_ms: u64,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
+    /// How often a person is asked for what the input of a step lacks.
+    pub parameter_rounds_max: u32,
     /// How often a job may be handed out before it is given up.
     pub deliveries_max: u32,
     /// Time for running jobs to end at a stop, in seconds; the rest is handed back.
@@ -252,6 +254,7 @@ impl Default for WorkerConfig {
             job_lease_ms: limits::JOB_LEASE_MS,
             providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
             job_wait_max_ms: limits::JOB_WAIT_MS,
+            parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,
             execution_seconds_max: limits::RUN_SECONDS_MAX,

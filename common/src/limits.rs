@@ -148,6 +148,9 @@ pub const CATALOG_ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// How old what a worker knows of the providers in Redis may be, in milliseconds (`providers_refresh_ms`): then the next
 /// node that asks a model looks whether something has changed.
 pub const PROVIDERS_REFRESH_MS: u64 = 1000;
+/// How often a person is asked for what the input of a step lacks (`parameter_rounds_max`): who answers five times and
+/// has still not given it needs something else than a form.
+pub const PARAMETER_ROUNDS_MAX: u32 = 5;
 /// Longest wait within a job (`job_wait_max_ms`), in milliseconds: what takes longer is waited for in Redis.
 pub const JOB_WAIT_MS: u64 = 1000;
 /// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,

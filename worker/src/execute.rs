@@ -222,6 +222,7 @@ async fn outside(
     let steps = &Steps::new(hand, name.execution);
     let attempt = Attempt {
         node,
+        graph: variables.graph(),
         variables,
         options,
         providers,

@@ -249,6 +249,11 @@ impl Steps {
         std::future::pending().await
     }
 
+    /// How often a person is asked for what the input of a step lacks.
+    pub(crate) fn parameter_rounds_max(&self) -> u32 {
+        self.hand.core.settings.parameter_rounds_max
+    }
+
     /// Whether this try of a step has called a run.
     pub(crate) async fn has_called(&self, step: &str, number: u32) -> bool {
         let run = self.of.run.called_by(&self.of.execution, step, number);

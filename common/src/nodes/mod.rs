@@ -150,13 +150,13 @@ node_types! {
     /// begins a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
     /// does nothing
-    Empty "empty" Executable                               false true  false;
+    Empty "empty" Executable                               false true  true;
     /// what was said, in a few sentences
-    Summary "summary" Executable                           false true  false;
+    Summary "summary" Executable                           false true  true;
     /// facts from what was said
-    Facts "facts" Executable                               false true  false;
+    Facts "facts" Executable                               false true  true;
     /// fields of a schema from what was said
-    Slot "slot" Executable                                 false true  false;
+    Slot "slot" Executable                                 false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
 }
