@@ -395,6 +395,8 @@ pub struct RunConfig {
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
     pub import_bytes_max: usize,
+    /// Most nodes inside one node.
+    pub children_max: usize,
 }
 impl Default for RunConfig {
     fn default() -> Self {
@@ -411,6 +413,7 @@ impl Default for RunConfig {
             budget_price: String::new(),
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
+            children_max: limits::CHILDREN_MAX,
         }
     }
 }

@@ -759,14 +759,15 @@ pub trait Jobs: Send + Sync {
     /// What the journal knows of a step of a job; a step without a result begins with it, and the mark of that is kept.
     /// `another`: the try under way has failed, and the next one begins.
     async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError>;
-    /// Keeps the result of a step together with the fact (kind, body) that tells of it, once, or neither. May be
-    /// repeated.
+    /// Keeps the result of a step together with the fact (kind, body) that tells of it and the blobs, with their sizes,
+    /// that the two refer to, once, or neither. May be repeated.
     async fn record_step(
         &self,
         of: &JournalOf,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError>;
     /// What is known of a run that this one may have called.
     async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError>;

@@ -21,6 +21,7 @@ mod bounds;
 mod breakpoints;
 mod budgets;
 mod calls;
+mod children;
 mod failures;
 mod holders;
 mod invariants;
