@@ -120,6 +120,9 @@ fn node() -> Node {
         parent: None,
         loop_id: None,
         mentions: Vec::new(),
+        work: None,
+        children: Vec::new(),
+        child: None,
     }
 }
 

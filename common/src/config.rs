@@ -412,6 +412,8 @@ pub struct RunConfig {
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
     pub import_bytes_max: usize,
+    /// Most nodes inside one node.
+    pub children_max: usize,
 }
 impl Default for RunConfig {
     fn default() -> Self {
@@ -435,6 +437,7 @@ impl Default for RunConfig {
             messages_tokens_warning: limits::MESSAGES_TOKENS_WARNING,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
+            children_max: limits::CHILDREN_MAX,
         }
     }
 }

@@ -16,6 +16,8 @@ pub const DOCUMENT_TEXT_BYTES_MAX: usize = 2 * IMPORT_BYTES_MAX;
 /// Deepest nesting of iterations and loops, one within the other. Nobody draws five; the bound keeps the paths of frames
 /// short and the walks from a node up to the root cheap.
 pub const CONTAINER_DEPTH_MAX: usize = 16;
+/// Most nodes inside one node (`children_max`). They run one after the other in one job, which somebody waits for.
+pub const CHILDREN_MAX: usize = 16;
 /// Most problems that are reported of one file; the rest is counted.
 pub const DIAGNOSTICS_MAX: usize = 500;
 /// Longest description of a variable, in characters. Dify's limit.

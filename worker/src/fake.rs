@@ -414,6 +414,7 @@ impl Jobs for FakeJobs {
         step: &str,
         result: &str,
         (kind, fact): (&'static str, &str),
+        _: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
         let mut state = self.state();
         if state.lost.contains(&of.entry) {

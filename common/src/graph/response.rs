@@ -234,6 +234,9 @@ mod tests {
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            work: None,
+            children: Vec::new(),
+            child: None,
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Fact {
     JobChunk(JobChunk),
     /// A step of a job was done, or tells something.
     JobStepped(JobStepped),
+    /// Something happened to a node that runs inside the job.
+    Child(Box<ChildFact>),
     /// A job waits for a time to come, in nobody's hands.
     JobParked(JobParked),
     /// A worker brought a result.
@@ -106,6 +108,87 @@ pub struct JobStepped {
     pub events: Vec<(StepEvent, JsonMap)>,
     /// What it cost.
     pub charge: Option<Charge>,
+}
+
+/// See [`Fact::Child`].
+#[derive(Debug, Clone)]
+pub struct ChildFact {
+    /// The job that it runs in: that of its parent.
+    pub job: JobRef,
+    /// When the try began.
+    pub started_at: Timestamp,
+    /// Which node.
+    pub child: NodeIx,
+    /// Which try of it, from 1. Tries are counted over all deliveries of the job.
+    pub number: u32,
+    /// What happened.
+    pub what: ChildEvent,
+}
+
+/// What happens to a node inside another. A try that has failed and an end are recorded in the job's journal, with the
+/// fact that tells of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChildEvent {
+    /// A try began.
+    Started,
+    /// A piece of streamed text.
+    Chunk {
+        /// Which of its texts.
+        selector: Selector,
+        /// Bytes of the text before this piece.
+        offset: u64,
+        /// The piece.
+        text: String,
+    },
+    /// A step of it was done, or tells something.
+    Step {
+        /// What it tells, in order.
+        events: Vec<(StepEvent, JsonMap)>,
+        /// What it cost.
+        charge: Option<Box<Charge>>,
+    },
+    /// The try has failed, and another one follows.
+    Retry {
+        /// When.
+        at: Timestamp,
+        /// What it left.
+        record: Box<Record>,
+    },
+    /// It has ended.
+    Ended {
+        /// When.
+        at: Timestamp,
+        /// How.
+        end: ChildEnd,
+        /// What it left.
+        record: Box<Record>,
+        /// How many bytes of which text were streamed.
+        streamed: Vec<(Selector, u64)>,
+    },
+}
+
+/// How a node inside another ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildEnd {
+    /// Well.
+    Succeeded,
+    /// It failed, and its parent fails with it.
+    Failed,
+    /// It failed, and its parent goes on with default values in place of its outputs.
+    Replaced,
+}
+
+impl ChildEnd {
+    /// Every end.
+    pub const ALL: [Self; 3] = [Self::Succeeded, Self::Failed, Self::Replaced];
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Replaced => "replaced",
+        }
+    }
 }
 
 /// What one model call within a job cost.

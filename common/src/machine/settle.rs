@@ -7,7 +7,7 @@ use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
 use super::{
-    Step, breakpoints, budget, calls, containers, edges, end_of_run, ledger, objects, response, retry,
+    Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, response, retry,
     timeouts, variables,
 };
 use crate::clock::Timestamp;
@@ -104,8 +104,10 @@ pub(super) fn failed(
     let graph = cx.run.graph.clone();
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
+    let again = retry::is_due(cx, frame, node, &record.error_type);
+    children::abandoned(cx, frame, node, &record, again);
     let (status, handle, outputs) = match strategy {
-        _ if retry::is_due(cx, frame, node, &record.error_type) => {
+        _ if again => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
             objects::record(cx, frame, &end, effects);
             retry::again(cx, frame, node, &end);

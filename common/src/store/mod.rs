@@ -780,14 +780,15 @@ pub trait Jobs: Send + Sync {
     /// What the journal knows of a step of a job; a step without a result begins with it, and the mark of that is kept.
     /// `another`: the try under way has failed, and the next one begins.
     async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError>;
-    /// Keeps the result of a step together with the fact (kind, body) that tells of it, once, or neither. May be
-    /// repeated.
+    /// Keeps the result of a step together with the fact (kind, body) that tells of it and the blobs, with their sizes,
+    /// that the two refer to, once, or neither. May be repeated.
     async fn record_step(
         &self,
         of: &JournalOf,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError>;
     /// What has become of what a step of a job may have asked, as the run's owner has written it.
     async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError>;

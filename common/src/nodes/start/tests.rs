@@ -36,6 +36,9 @@ fn run(variables: Json, pool: &Pool) -> NodeResult {
         parent: None,
         loop_id: None,
         mentions: Vec::new(),
+        work: None,
+        children: Vec::new(),
+        child: None,
     };
     data.evaluate(&node, pool)
 }

@@ -228,10 +228,11 @@ impl Jobs for MemoryStore {
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
         let now = self.inner.now();
         let mut space = self.inner.lock();
-        let kept = journal::record(space.shard(of.shard), of, step, result, fact, now);
+        let kept = journal::record(space.shard(of.shard), of, step, (result, fact, blobs), now);
         self.inner.facts_came.notify_waiters();
         Ok(kept)
     }

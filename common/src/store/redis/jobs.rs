@@ -279,8 +279,9 @@ impl Jobs for RedisStore {
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
-        self.record(of, step, result, fact).await
+        self.record(of, step, result, fact, blobs).await
     }
 
     async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError> {
