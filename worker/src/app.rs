@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use crate::calls::Calls;
 use crate::core::{Core, Outside, Settings, sealing_key};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
@@ -120,6 +121,7 @@ pub async fn start_with(
         files,
         tools,
         knowledge,
+        calls: calls(config, &jobs),
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
@@ -284,6 +286,12 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
 fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Kept {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
     Kept::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
+}
+
+/// What calls find in Redis.
+fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Calls {
+    let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
+    Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
 }
 
 /// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.

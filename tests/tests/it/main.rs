@@ -11,6 +11,7 @@ mod encrypted;
 mod events;
 mod knowledge;
 mod layering;
+mod library;
 mod limits;
 mod pauses;
 mod providers;
