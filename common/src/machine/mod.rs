@@ -24,6 +24,7 @@ mod containers;
 mod drive;
 mod edges;
 mod end_of_run;
+mod interaction;
 mod ledger;
 mod on_answer;
 mod on_chunk;

@@ -34,6 +34,7 @@ mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
 pub mod trigger_webhook;
+pub mod user_interaction;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
@@ -146,6 +147,8 @@ node_types! {
     TriggerSchedule "trigger-schedule" Root                true  false true;
     /// begins a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
+    /// a question to the user
+    UserInteraction "user-interaction" Executable          true  false true;
 }
 
 impl NodeKind {
@@ -224,6 +227,8 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
+    /// See [`user_interaction`].
+    UserInteraction(Box<user_interaction::UserInteractionData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
 }

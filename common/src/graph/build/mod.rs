@@ -7,7 +7,8 @@ use super::draft::Draft;
 use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, body, response, validate};
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
 use crate::nodes::pause::as_form::REJECT;
-use crate::nodes::{ExecutionType, NodeKind, mentions_of};
+use crate::nodes::{NodeData, NodeKind, mentions_of};
+use crate::value::JsonMap;
 
 /// Builds the graph of a document and says everything that is wrong with it. There is a graph exactly when no problem
 /// is an error. Paths are those of the file; lines are not known here.
@@ -83,6 +84,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let root = NodeIx(u32::try_from(*draft.roots().first()?).ok()?);
     let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_around(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
+    let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(&node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,
@@ -114,7 +116,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         let at = EdgeIx(u32::try_from(edges.len()).ok()?);
         nodes[from].outs.push(at);
         nodes[to].ins.push(at);
-        nodes[from].chooses |= is_chosen(&nodes[from], &edge.source.handle);
+        nodes[from].chooses |= is_chosen(&nodes[from], called_off[from], &edge.source.handle);
         edges.push(Edge {
             id: format!("edge_{}", edge.source.number),
             source: NodeIx(u32::try_from(from).ok()?),
@@ -143,8 +145,18 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
 }
 
 /// Whether a node that is no branch by its type may leave by this handle instead of `source`.
-fn is_chosen(node: &Node, handle: &str) -> bool {
-    handle == REJECT && node.kind.spec().execution == ExecutionType::Executable
+fn is_chosen(node: &Node, may_be_called_off: bool, handle: &str) -> bool {
+    match &node.data {
+        NodeData::UserInteraction(data) => data.chooses(handle),
+        _ => may_be_called_off && handle == REJECT && !node.is_branch(),
+    }
+}
+
+/// Whether somebody may be asked before the node does what it does, and say no.
+fn may_be_called_off(data: &JsonMap) -> bool {
+    ["require_confirm", "enable_filling"]
+        .iter()
+        .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
 /// The nearest loop around a node, through iterations; what `data.loop_id` says does not count (Dify: the owners are

@@ -24,6 +24,7 @@ mod budgets;
 mod calls;
 mod failures;
 mod holders;
+mod interactions;
 mod invariants;
 mod iterations;
 mod loops;
