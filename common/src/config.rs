@@ -87,6 +87,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Model providers by name, read by the worker.
     pub providers: BTreeMap<String, Table>,
+    /// Profiles by id, read by the worker.
+    pub profiles: BTreeMap<String, Table>,
 }
 
 /// `[redis]`
@@ -235,6 +237,8 @@ pub struct WorkerConfig {
     pub job_lease_ms: u64,
     /// See [`limits::PROVIDERS_REFRESH_MS`].
     pub providers_refresh_ms: u64,
+    /// The profile that is meant where none is named; empty: the default of those in Redis.
+    pub default_profile: String,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
     /// How often a person is asked for what the input of a step lacks.
@@ -257,6 +261,7 @@ impl Default for WorkerConfig {
             permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,
             providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
+            default_profile: String::new(),
             job_wait_max_ms: limits::JOB_WAIT_MS,
             parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
             deliveries_max: limits::DELIVERIES_MAX,
@@ -690,8 +695,8 @@ fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigEr
         let Some(Value::Table(keys)) = known.get(section) else {
             return unknown(section.clone(), known, "");
         };
-        // Providers have names of their own.
-        if section == "providers" {
+        // Providers and profiles have names of their own.
+        if matches!(section.as_str(), "providers" | "profiles") {
             continue;
         }
         for key in value.as_table().into_iter().flat_map(Table::keys) {
