@@ -114,6 +114,7 @@ fn node() -> Node {
         error_strategy: None,
         retry: RetryConfig::default(),
         settings: NodeSettings::default(),
+        chooses: false,
         ins: Vec::new(),
         outs: Vec::new(),
         parent: None,

@@ -168,7 +168,11 @@ pub(crate) async fn finish(
 }
 
 /// What was streamed in all. What is not sent is taken from the outputs, if it ended well and they are at hand.
-pub(crate) fn streamed(progress: &SharedProgress, spilled: &Spilled, is_in_outputs: bool) -> Vec<(Selector, u64)> {
+pub(crate) fn streamed(
+    progress: &SharedProgress,
+    spilled: &Spilled,
+    is_in_outputs: bool,
+) -> Vec<(Selector, u64)> {
     let mut progress = progress.lock();
     if spilled.failed || !spilled.blobs.is_empty() || !is_in_outputs {
         progress.flush();
@@ -271,12 +275,13 @@ async fn outside(
     let mut on_delta = |text: &str| progress.lock().push(text);
     let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
     let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
-    let Outside { providers, http, files, tools, knowledge } = &hand.core.outside;
+    let Outside { providers, http, files, tools, knowledge, calls } = &hand.core.outside;
     let (code, documents) = (&hand.core.code, &hand.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &**files;
     let attempt = Attempt {
         node,
+        graph: variables.graph(),
         variables,
         options,
         providers,
@@ -290,6 +295,7 @@ async fn outside(
         on_thought,
         tools,
         knowledge,
+        calls,
         on_piece,
     };
     executor.run(attempt).await

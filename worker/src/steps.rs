@@ -8,15 +8,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tidemill_common::crash::{self, Place};
 use tidemill_common::clock::Timestamp;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::{BlobId, ExecutionId, NodeId, RunId};
 use tidemill_common::limits::{self, CALL_LOOK_MS};
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::machine::fact::{Call, Charge, ChildEvent};
+use tidemill_common::machine::fact::{Asked, Call, Charge, ChildEvent};
+use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::machine::run::json_size;
-use tidemill_common::nodes::Usage;
-use tidemill_common::store::{Called, Jobs, JournalOf, StepBegin, StepKept, StoreError};
+use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage};
+use tidemill_common::store::{Called, Jobs, JournalOf, Paused, StepBegin, StepKept, StoreError};
 use tidemill_common::value::{BlobRef, JsonMap, Segment, Stored, blob_text};
 use tidemill_common::wire::fact::Report;
 
@@ -77,6 +78,17 @@ pub enum CallEnd {
     Refused(String),
     /// It is over: the fields of its hash.
     Ended(HashMap<String, String>),
+}
+
+/// What came of asking somebody.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PauseEnd {
+    /// Somebody has answered this, or the time is over and it was proposed for that case.
+    Answered(Json),
+    /// Nobody has answered in time.
+    Expired,
+    /// It was called off.
+    Cancelled,
 }
 
 /// The steps of one job. A node is given this with its attempt.
@@ -171,7 +183,8 @@ impl Steps {
     pub(crate) async fn keep(&self, step: &str, result: &Json, report: Report, blobs: &[(BlobId, String)]) {
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = result.to_string();
-        let sizes: Vec<(BlobId, u64)> = blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
+        let sizes: Vec<(BlobId, u64)> =
+            blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
         // What was told of its beginning stands before its end.
         self.hand.core.lanes.of(self.of.shard).passed().await;
         crash::pass(Place::StepMade);
@@ -259,6 +272,36 @@ impl Steps {
         std::future::pending().await
     }
 
+    /// Asks somebody. The first time the job is put down with the question, and this does not return: nobody holds anything
+    /// while the run waits. When it was answered, has expired or was called off the job is handed out again, as the same
+    /// attempt, and the same call returns what came of it, as often as it is made, in later attempts too. What is asked
+    /// once more needs another step.
+    ///
+    /// In a run that nobody answers (`interactive: false`) the node fails; who can do without an answer asks the run's
+    /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
+    pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
+        let pause = id_in_job(&self.of.execution, step);
+        match self.until_answered(|| self.jobs().paused(self.of.run, &pause)).await {
+            Paused::Answered(answer) => return PauseEnd::Answered(answer),
+            Paused::Expired if request.on_timeout == OnTimeout::Default => {
+                return PauseEnd::Answered(request.defaults);
+            }
+            Paused::Expired => return PauseEnd::Expired,
+            Paused::Cancelled => return PauseEnd::Cancelled,
+            Paused::Unknown | Paused::Waits => {}
+        }
+        let kind = request.kind.name();
+        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, %pause, kind, "waits for an answer");
+        metrics::PARKED.count();
+        self.hand.park_for_answer(Asked { pause, step: step.into(), request });
+        std::future::pending().await
+    }
+
+    /// How often a person is asked for what the input of a step lacks.
+    pub(crate) fn parameter_rounds_max(&self) -> u32 {
+        self.hand.core.settings.parameter_rounds_max
+    }
+
     /// Whether this try of a step has called a run.
     pub(crate) async fn has_called(&self, step: &str, number: u32) -> bool {
         let run = self.of.run.called_by(&self.of.execution, step, number);
@@ -337,3 +380,6 @@ impl Pace for Steps {
         Self::wait(self, wait, reason).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

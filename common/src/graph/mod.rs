@@ -169,6 +169,8 @@ pub struct Node {
     pub retry: RetryConfig,
     /// The engine's settings for it.
     pub settings: NodeSettings,
+    /// It leaves by one of several handles although its type is no branch: an edge carries one that it may choose.
+    pub chooses: bool,
     /// Edges that end here, in file order.
     pub ins: Vec<EdgeIx>,
     /// Edges that leave here, in file order.
@@ -195,6 +197,7 @@ impl Node {
     pub fn is_branch(&self) -> bool {
         self.kind.spec().execution == crate::nodes::ExecutionType::Branch
             || self.error_strategy == Some(ErrorStrategy::FailBranch)
+            || self.chooses
     }
 }
 

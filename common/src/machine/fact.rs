@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value as Json;
+
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
 use crate::ids::{Delivery, EntryId, FramePath, RunId};
@@ -9,7 +11,7 @@ use crate::value::{JsonMap, Selector, Stored};
 
 use super::changes::{Record, StepEvent};
 use super::run::{RunHead, RunState};
-use crate::nodes::Usage;
+use crate::nodes::{PauseRequest, Usage};
 
 /// One thing that happened, as an entry of the inbox says it.
 #[derive(Debug, Clone)]
@@ -215,6 +217,19 @@ pub struct JobParked {
     pub reason: String,
     /// The run whose end it waits for, if it is one.
     pub call: Option<Box<Call>>,
+    /// What somebody is asked, if it waits for an answer.
+    pub pause: Option<Box<Asked>>,
+}
+
+/// What a job asks somebody within one of its steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The pause; its id follows from the execution and the step ([`super::pause::id_in_job`]).
+    pub pause: Arc<str>,
+    /// The step.
+    pub step: Arc<str>,
+    /// What is asked.
+    pub request: PauseRequest,
 }
 
 /// A workflow that a node calls: the run that is to be made, or that was made.
@@ -337,10 +352,24 @@ pub struct UpdateVariables {
 pub struct Answer {
     /// The pause that is answered.
     pub pause: Arc<str>,
-    /// The chosen action.
-    pub action: String,
-    /// The values of its fields.
-    pub inputs: JsonMap,
+    /// What was said.
+    pub said: Said,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// That of a form.
+    Form {
+        /// The chosen action.
+        action: String,
+        /// The values of its fields.
+        inputs: JsonMap,
+    },
+    /// That of everything else.
+    Input(Json),
+    /// Nobody will answer: what was asked is called off.
+    Cancel,
 }
 
 /// Text of one stored value, for facts that carry several.

@@ -33,7 +33,11 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     }
     let waits: Vec<_> = std::mem::take(&mut cx.run.pauses).into_values().collect();
     for it in waits {
-        pause::reopen(cx, it);
+        match it.step {
+            None => pause::reopen(cx, it),
+            // The job has a journal of its own here and asks anew.
+            Some(_) => reopen(cx, &it.frame, it.node),
+        }
     }
     drive::drive(cx);
 }
@@ -52,6 +56,7 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.containers = other.containers;
     run.pauses = other.pauses;
     run.control = other.control;
+    run.objects = other.objects;
     run.derive();
     run.control.resumed_at = Some(now);
     run.control.steps_before = run.steps();
@@ -89,6 +94,12 @@ fn write_all(cx: &mut Step<'_>) {
             text: text.clone(),
         })
     }));
+    if let Some(objects) = &run.objects {
+        let written = out.objects.get_or_insert_default();
+        written.lists.extend(objects.lists.keys().map(|name| (name.clone(), 0)));
+        written.runtime.extend(objects.runtime.keys().cloned());
+        written.recorded.extend(objects.history.iter().cloned());
+    }
     out.response = true;
     out.control = true;
 }

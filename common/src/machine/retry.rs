@@ -8,6 +8,7 @@ use super::run::NodeStatus;
 use super::{Step, backoff, children};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
+use crate::objects::ObjectError;
 
 /// Whether a failed attempt is followed by another. A container's own failure never is, nor that of a node
 /// inside it: that one was tried again by itself.
@@ -17,6 +18,7 @@ pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, error_type:
     spec.kind.spec().retries
         && spec.retry.enabled
         && attempt <= spec.retry.retries_max
+        && !ObjectError::NAMES.contains(&error_type)
         && !spec.settings.not_retryable.iter().any(|named| named == error_type)
         && !children::have_failed(cx, frame, node)
 }

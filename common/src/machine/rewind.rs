@@ -131,6 +131,7 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     if let Some(open) = run.frames.get_mut(&pool) {
         open.variables.retain(|id, _| graph.find(id).is_none_or(|ix| !lies_in(&graph, ix, nodes)));
     }
+    hide_messages(run, frame, nodes);
     end_no_loop(run, frame, nodes);
     let gone_keys: Vec<String> = nodes
         .iter()
@@ -158,6 +159,24 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
         if open.nodes.iter().all(|state| state.status != NodeStatus::Failed) {
             open.error = None;
         }
+    }
+}
+
+/// Messages that these nodes, or frames within them, have added are seen no more. What else they did to a list of messages
+/// stays, as do their records and what they wrote into `rt`.
+fn hide_messages(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
+    let graph = run.graph.clone();
+    let Some(objects) = &mut run.objects else { return };
+    let is_gone = |by: &str| {
+        let Some((path, node)) = by.rsplit_once('/') else { return false };
+        let path = FramePath::from(path);
+        let is_one = |id: &str| graph.find(id).is_some_and(|ix| nodes.contains(&ix));
+        let within = path.outwards().find(|at| at.parent() == *frame);
+        (path == *frame && is_one(node))
+            || within.and_then(|at| at.last().map(|(id, _)| is_one(&id))).unwrap_or(false)
+    };
+    for list in objects.lists.values_mut() {
+        list.hide(is_gone);
     }
 }
 

@@ -6,18 +6,20 @@
 //! | `started`, `chunk`, `done`, `failed` | worker | the job it is about, and what happened |
 //! | `step` | worker, with the journal | the job, `events` as `[[type, data]]`, `charge` |
 //! | `child_started`, `child_chunk`, `child_step`, `child_retry`, `child_ended` | worker; the last two with the journal | the job, the `child` within its node, its try, and what happened |
-//! | `parked` | worker | the job, `wait_ms`, `reason`; `call` when it waits for a run: its id, `app`, `given` |
+//! | `parked` | worker | the job, `wait_ms`, `reason`; `call` when it waits for a run: its id, `app`, `given`; `pause` when it waits for an answer: its `id`, `step`, `request` |
 //! | `continue` | the owner | nothing |
 //! | `stop`, `pause` | API | the reason |
 //! | `resume` | API | nothing |
 //! | `update` | API | `updates`: `[{"selector":["node","name"],"value":…}]` |
-//! | `answer` | API | `pause`, `action`, `inputs` |
+//! | `answer` | API | `pause`; of a form `action`, `inputs`, of all else `input`; `cancel` when it is called off |
 //! | `over_budget` | the owner, for the key that pays | the reason |
 //! | `call_ended` | the owner, or whoever makes called runs | `node`, `frame`, and the `called` run that is over |
 //! | `import` | API | a run to go on with, see [`super::snapshot`] |
 //!
 //! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
 //! Commands may carry the `key` under which they were given.
+
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
@@ -34,11 +36,11 @@ use crate::ids::{Delivery, EntryId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
 use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::{
-    Answer, Call, CallEnded, Charge, ChildEvent, JobChunk, JobDone, JobParked, JobRef, JobStarted, JobStepped,
-    PauseCommand, Stop, UpdateVariables,
+    Answer, Asked, Call, CallEnded, Charge, ChildEvent, JobChunk, JobDone, JobParked, JobRef, JobStarted,
+    JobStepped, PauseCommand, Said, Stop, UpdateVariables,
 };
 use crate::machine::run::{Caller, RunHead};
-use crate::nodes::Usage;
+use crate::nodes::{PauseRequest, Usage};
 use crate::value::{JsonMap, Selector};
 
 pub(super) const WHAT: &str = "a fact";
@@ -177,6 +179,8 @@ pub enum Report {
         reason: String,
         /// The run whose end it waits for, if it is one.
         call: Option<Box<Call>>,
+        /// What somebody is asked, if it waits for an answer.
+        pause: Option<Box<Asked>>,
     },
     /// It has ended; it failed when the record holds an error or `failed` is set.
     Ended {
@@ -240,12 +244,15 @@ impl Report {
                 object.number("try", *number);
                 child::write(object, what);
             }
-            Self::Parked { started_at, wait_ms, reason, call } => {
+            Self::Parked { started_at, wait_ms, reason, call, pause } => {
                 object.number("started_at", started_at.micros());
                 object.number("wait_ms", *wait_ms);
                 object.text("reason", reason);
                 if let Some(call) = call {
                     object.value("call", &call_json(call));
+                }
+                if let Some(asked) = pause {
+                    object.value("pause", &asked_json(asked));
                 }
             }
             Self::Ended { started_at, finished_at, record, streamed, failed: _ } => {
@@ -340,6 +347,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             wait_ms: map.get("wait_ms").and_then(Json::as_u64).unwrap_or(0),
             reason: map.take_text("reason").unwrap_or_default(),
             call: map.take_map("call").map(read_call).transpose()?.map(Box::new),
+            pause: map.take_map("pause").map(|map| read_asked(&map)).transpose()?.map(Box::new),
         })),
         _ => {
             let done = JobDone {
@@ -387,6 +395,33 @@ fn read_call(mut map: JsonMap) -> Result<Call, WireError> {
     Ok(Call { run, app, given: map.remove("given").map(stored_from_json).transpose()? })
 }
 
+fn asked_json(asked: &Asked) -> Json {
+    json!({"id": &*asked.pause, "step": &*asked.step, "request": asked.request.to_json()})
+}
+
+fn read_asked(map: &JsonMap) -> Result<Asked, WireError> {
+    let text = |key: &str| {
+        let found = map.get(key).and_then(Json::as_str);
+        found.map(Arc::from).ok_or_else(|| WireError::malformed(WHAT, format!("{key} of a pause is missing")))
+    };
+    let request = PauseRequest::from_json(map.get("request").unwrap_or(&Json::Null))?;
+    Ok(Asked { pause: text("id")?, step: text("step")?, request })
+}
+
+/// What an `answer` fact says. Only what is there was said: the answer may be null.
+fn said(map: &mut Fields<'_>) -> Said {
+    if map.get("cancel").and_then(Json::as_bool) == Some(true) {
+        return Said::Cancel;
+    }
+    match map.take_json("input") {
+        Some(input) => Said::Input(input),
+        None => Said::Form {
+            action: map.text("action").unwrap_or_default().to_string(),
+            inputs: map.take_map("inputs").unwrap_or_default(),
+        },
+    }
+}
+
 /// A fact that is about the run and not about a job.
 fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> {
     let text = |map: &Fields<'_>, key: &str| map.text(key).map(str::to_string);
@@ -402,8 +437,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         }),
         kind::ANSWER => Fact::Answer(Answer {
             pause: text(map, "pause").ok_or_else(|| WireError::malformed(WHAT, "pause is missing"))?.into(),
-            action: text(map, "action").unwrap_or_default(),
-            inputs: map.take_map("inputs").unwrap_or_default(),
+            said: said(map),
         }),
         _ => return Ok(None),
     }))

@@ -13,6 +13,7 @@ pub mod fact;
 pub(crate) mod fields;
 pub mod job;
 pub mod knowledge;
+pub mod objects;
 pub mod open;
 pub mod pause;
 pub mod record;

@@ -17,6 +17,7 @@ mod tell;
 mod worker;
 
 mod answers;
+mod asked;
 mod bounds;
 mod breakpoints;
 mod budgets;
@@ -24,8 +25,10 @@ mod calls;
 mod children;
 mod failures;
 mod holders;
+mod interactions;
 mod invariants;
 mod iterations;
+mod keeping;
 mod loops;
 mod nested_answers;
 mod pauses;

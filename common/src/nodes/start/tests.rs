@@ -30,6 +30,7 @@ fn run(variables: Json, pool: &Pool) -> NodeResult {
         error_strategy: None,
         retry: RetryConfig::default(),
         settings: NodeSettings::default(),
+        chooses: false,
         ins: Vec::new(),
         outs: Vec::new(),
         parent: None,
