@@ -114,7 +114,7 @@ fn read_node<'d>(
             kind,
             child,
             wrapper: wrapper::read(&source.data, kind, problems),
-            data: kind.and_then(|kind| parse_data(kind, &source.data, problems)),
+            data: kind.and_then(|kind| parse_data(kind, &children::as_read(&source.data), problems)),
         })
     })
 }

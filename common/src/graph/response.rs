@@ -236,6 +236,7 @@ mod tests {
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            gives_context: false,
             work: None,
             children: Vec::new(),
             child: None,

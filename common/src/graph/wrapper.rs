@@ -79,8 +79,9 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
     };
     problems.within("retry_config", |problems| {
         let fields = Fields::new(config, BUILD_FAILED);
-        let wanted = fields.boolean("retry_enabled", false, problems).unwrap_or(false);
         let retries_max = fields.integer("max_retries", 0, 0, problems).unwrap_or(0);
+        let unless_said = retries_max > 0 && is_beyond_dify(data, kind);
+        let wanted = fields.boolean("retry_enabled", unless_said, problems).unwrap_or(false);
         let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
         if retries_max > 0 && !wanted {
             problems.warning_with_hint(
@@ -103,6 +104,25 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
         };
         (RetryConfig { enabled: wanted && honoured, ..inside }, inside)
     })
+}
+
+/// Whether a node is of a type or form that no file of Dify has: there `max_retries` alone is meant as it is written.
+fn is_beyond_dify(data: &JsonMap, kind: Option<NodeKind>) -> bool {
+    const TYPES: [&str; 10] = [
+        "context-processor",
+        "user-interaction",
+        "empty",
+        "summary",
+        "facts",
+        "slot",
+        "choice",
+        "api",
+        "sql",
+        "call",
+    ];
+    let has = |key: &str| data.get(key).is_some_and(|value| !value.is_null());
+    let is_other_form = ["profile_id", "prompt", "system_prompt", "user_prompt"].into_iter().any(has);
+    kind.is_some_and(|kind| TYPES.contains(&kind.wire()) || kind == NodeKind::Llm && is_other_form)
 }
 
 /// `isInIteration` and the like are not read; this is: the id of the container that `data` names under `key`.

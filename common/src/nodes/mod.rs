@@ -14,6 +14,7 @@ pub mod default_value;
 pub mod document_extractor;
 pub mod end;
 pub mod evaluate;
+pub mod extraction;
 pub mod fields;
 pub mod http_request;
 pub mod human_input;

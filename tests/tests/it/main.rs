@@ -4,6 +4,7 @@ mod api_refusals;
 mod api_runs;
 mod called;
 mod chats;
+mod children;
 mod containers;
 mod control;
 mod conversations;

@@ -7,8 +7,13 @@ mod assigner_version;
 mod child_references;
 mod default_value_object;
 mod edge_handle;
+mod extractions;
+mod extractors;
+mod foreign_node;
+mod node_type;
 mod node_version;
 mod null_lists;
+mod retry_seconds;
 mod user_interaction;
 
 use serde_json::Value as Json;
@@ -33,6 +38,10 @@ enum Part {
 const FORMS: &[Form] = &[
     // `nodes` or `edges` absent or null is an empty list
     Form { rewrite: null_lists::rewrite, part: Part::Graph },
+    // `{id, type, name, config}` for a node
+    Form { rewrite: foreign_node::rewrite, part: Part::Graph },
+    // types as other programs spell them
+    Form { rewrite: node_type::rewrite, part: Part::NodeData },
     // an edge without `sourceHandle` leaves by `source`
     Form { rewrite: edge_handle::rewrite, part: Part::Edge },
     // `version` of a node as a number
@@ -41,6 +50,10 @@ const FORMS: &[Form] = &[
     Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+    // `retry_interval_seconds`
+    Form { rewrite: retry_seconds::rewrite, part: Part::NodeData },
+    // inputs that are extracted out of a conversation
+    Form { rewrite: extractions::rewrite, part: Part::Graph },
     // a node inside another named by its local or dotted id
     Form { rewrite: child_references::rewrite, part: Part::Graph },
     // a question to the user in the words of other engines

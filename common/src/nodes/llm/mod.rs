@@ -20,6 +20,7 @@ pub mod reasoning;
 pub mod record;
 pub mod structured;
 pub mod tokens;
+pub mod turns;
 pub mod usage;
 
 use crate::dsl::Problems;
@@ -106,6 +107,8 @@ pub enum TextTemplate {
     Basic(String),
     /// Jinja over the declared variables.
     Jinja(String),
+    /// Not a text: the messages of a list stand in its place.
+    Messages(Selector),
 }
 
 impl TextTemplate {
@@ -113,6 +116,7 @@ impl TextTemplate {
     pub fn source(&self) -> &str {
         match self {
             Self::Basic(text) | Self::Jinja(text) => text,
+            Self::Messages(_) => "",
         }
     }
 }
@@ -224,6 +228,9 @@ impl LlmData {
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         for text in self.texts() {
             Template::parse(text.source()).mentions(into);
+            if let TextTemplate::Messages(selector) = text {
+                mention(selector, into);
+            }
         }
         self.model.mentions(into);
         let jinja = self.jinja_variables.iter().map(|variable| &variable.selector);

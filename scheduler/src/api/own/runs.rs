@@ -177,7 +177,11 @@ fn nodes(run: &RunState) -> Vec<Json> {
         for (node, state) in run.graph.nodes.iter().zip(&frame.nodes) {
             let is_root = path.is_root() && node.parent.is_none();
             if is_root || state.status != NodeStatus::Unknown {
-                shown.push(shown_node(path, node, state));
+                let mut one = shown_node(path, node, state);
+                if let Some(child) = &node.child {
+                    one["parent_node_id"] = json!(run.graph.node(child.of).id);
+                }
+                shown.push(one);
             }
         }
     }
