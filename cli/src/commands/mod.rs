@@ -11,6 +11,7 @@ mod dev;
 mod doctor;
 mod export;
 mod import;
+mod kept;
 mod keys;
 mod knowledge;
 mod mock_llm;

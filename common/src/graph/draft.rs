@@ -98,7 +98,9 @@ fn read_node<'d>(source: &'d DocumentNode, problems: &mut Problems) -> DraftNode
             source,
             kind,
             wrapper: wrapper::read(&source.data, kind, problems),
-            data: kind.and_then(|kind| parse_data(kind, &source.data, problems)),
+            data: kind.and_then(|kind| {
+                problems.of_node(&source.id, |problems| parse_data(kind, &source.data, problems))
+            }),
         })
     })
 }

@@ -3,17 +3,29 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Step;
 use super::changes::{EventKind, NodeEnd, StepEvent};
+use super::{Step, records};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::limits;
-use crate::nodes::{NodeKind, Usage};
+use crate::nodes::{NodeKind, Usage, context_processor};
 use crate::objects::{
     Effects, HISTORY_HELD, Index, MessageChange, MessageList, ObjectError, ObjectLimits, Outcome,
     TOKENS_WARNING_PERCENT, Target, history_status, merge,
 };
 use crate::value::{JsonMap, Stored, json_size};
+
+/// The run begins with the lists that it was given. One that it goes on with stays as it is.
+pub(super) fn begin(cx: &mut Step<'_>) {
+    let Some(given) = cx.run.head.options.messages.clone() else { return };
+    for (name, messages) in *given {
+        let lists = &mut cx.run.objects.get_or_insert_default().lists;
+        if !lists.contains_key(&name) {
+            lists.insert(name.clone(), MessageList::beginning(messages));
+            cx.out.objects.get_or_insert_default().lists.insert(name, 0);
+        }
+    }
+}
 
 /// Applies what a node's success changes, or nothing: the last change says what it has made.
 ///
@@ -176,6 +188,26 @@ fn tell_tokens(
     }
 }
 
+/// The outputs of a node whose one doing is a change of a list.
+pub(super) fn outputs(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    effects: &Effects,
+    outcome: &Outcome,
+) -> Vec<(String, Stored)> {
+    let Some(change) = effects.messages.last() else { return Vec::new() };
+    let list = cx.run.objects.as_ref().and_then(|objects| objects.lists.get(&change.list));
+    let visible = list.into_iter().flat_map(|list| list.visible().map(|(_, kept)| &kept.message));
+    let made = context_processor::outputs(&change.list, outcome, visible);
+    made.into_iter()
+        .map(|(name, value)| {
+            let stored = records::stored(cx, frame, node, &name, value);
+            (name, stored)
+        })
+        .collect()
+}
+
 // ---- rt
 
 fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Result<(), ObjectError> {
@@ -216,8 +248,8 @@ fn check_history(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
 }
 
 /// Whether a node of this kind leaves a record, even when it says nothing about itself.
-const fn is_recorded(_kind: NodeKind) -> bool {
-    false
+const fn is_recorded(kind: NodeKind) -> bool {
+    matches!(kind, NodeKind::ContextProcessor)
 }
 
 /// Adds to the history what a node's end leaves: its own records, or one that follows from its inputs and outputs. Beyond

@@ -28,6 +28,9 @@ pub(super) fn succeeded(
     let effects = record.effects.take();
     if let Some(effects) = &effects {
         match objects::apply(cx, frame, node, effects, record.usage.as_ref()) {
+            Ok(Some(outcome)) if cx.run.graph.node(node).kind == NodeKind::ContextProcessor => {
+                record.outputs = objects::outputs(cx, frame, node, effects, &outcome);
+            }
             Ok(_) => {}
             Err(error) => return failed(cx, frame, node, finished_at, refused(record, &error)),
         }

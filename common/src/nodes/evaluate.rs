@@ -52,6 +52,7 @@ pub fn evaluate(
         NodeData::ListOperator(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::Datasource(data) => Ok(data.evaluate(variables)),
+        NodeData::ContextProcessor(data) => Ok(data.evaluate(variables)),
         NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
@@ -116,6 +117,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::TriggerWebhook(_)
             | NodeData::TriggerSchedule(_)
             | NodeData::TriggerPlugin(_)
+            | NodeData::ContextProcessor(_)
             | NodeData::KnowledgeRetrieval(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod assigner;
 pub mod code;
 pub mod condition;
+pub mod context_processor;
 pub mod datasource;
 pub mod default_value;
 pub mod document_extractor;
@@ -146,6 +147,8 @@ node_types! {
     TriggerSchedule "trigger-schedule" Root                true  false true;
     /// begins a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
+    /// what is visible of a list of messages
+    ContextProcessor "context-processor" Executable        true  false true;
 }
 
 impl NodeKind {
@@ -224,6 +227,8 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
+    /// See [`context_processor`].
+    ContextProcessor(Box<context_processor::ContextProcessorData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
 }
