@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::changes::{EventKind, NodeEnd, StepEvent};
 use super::{Step, records};
 use crate::graph::NodeIx;
-use crate::ids::FramePath;
+use crate::ids::{ExecutionId, FramePath};
 use crate::limits;
 use crate::nodes::{NodeKind, Usage, context_processor};
 use crate::objects::{
@@ -27,6 +27,14 @@ pub(super) fn begin(cx: &mut Step<'_>) {
     }
 }
 
+/// Who changes something: the node by which it is told, and the execution that does.
+#[derive(Clone, Copy)]
+pub(super) struct Author<'a> {
+    pub(super) frame: &'a FramePath,
+    pub(super) node: NodeIx,
+    pub(super) execution: ExecutionId,
+}
+
 /// Applies what a node's success changes, or nothing: the last change says what it has made.
 ///
 /// # Errors
@@ -38,13 +46,28 @@ pub(super) fn apply(
     effects: &Effects,
     usage: Option<&Usage>,
 ) -> Result<Option<Outcome>, ObjectError> {
+    let execution = cx.execution(frame, node);
+    apply_by(cx, Author { frame, node, execution }, effects, usage)
+}
+
+/// The same in the name of another execution.
+///
+/// # Errors
+/// As [`apply`].
+pub(super) fn apply_by(
+    cx: &mut Step<'_>,
+    author: Author<'_>,
+    effects: &Effects,
+    usage: Option<&Usage>,
+) -> Result<Option<Outcome>, ObjectError> {
+    let Author { frame, node, execution } = author;
     let limits = cx.run.head.options.object_limits();
     check_runtime(cx, effects, &limits)?;
     check_history(cx, effects, &limits)?;
     let mut before: Vec<(String, Option<Index>)> = Vec::new();
     let mut done = Vec::with_capacity(effects.messages.len());
     for change in &effects.messages {
-        match one(cx, frame, node, change, &limits, &mut before) {
+        match one(cx, author, change, &limits, &mut before) {
             Ok(None) => {}
             Ok(Some(outcome)) => done.push((change, outcome)),
             Err(error) => {
@@ -53,7 +76,6 @@ pub(super) fn apply(
             }
         }
     }
-    let execution = cx.execution(frame, node);
     let changed = cx.run.objects.as_mut().map(|objects| &mut objects.lists);
     let mut usage = usage.filter(|usage| usage.total_tokens > 0);
     let mut tokens_before = std::collections::HashMap::new();
@@ -89,8 +111,7 @@ fn tokens_of(list: &MessageList, index: &Index) -> u64 {
 /// One change; nothing when this execution has made it before.
 fn one(
     cx: &mut Step<'_>,
-    frame: &FramePath,
-    node: NodeIx,
+    Author { frame, node, execution }: Author<'_>,
     change: &MessageChange,
     limits: &ObjectLimits,
     before: &mut Vec<(String, Option<Index>)>,
@@ -101,7 +122,6 @@ fn one(
     if change.target == Target::Parent && frame.is_root() {
         return Err(ObjectError::ParentConversationNotFound);
     }
-    let execution = cx.execution(frame, node);
     let by = format!("{frame}/{}", cx.run.graph.node(node).id);
     let lists = &mut cx.run.objects.get_or_insert_default().lists;
     let is_first = !before.iter().any(|(name, _)| *name == change.list);

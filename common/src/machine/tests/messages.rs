@@ -4,10 +4,11 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use super::sheet::sheet;
-use crate::ids::FramePath;
-use crate::machine::run::RunStatus;
+use crate::ids::{FramePath, RunId};
+use crate::machine::run::{Caller, NodeStatus, RunStatus};
 use crate::objects::{MESSAGES, given_messages};
 use crate::value::{Segment, Stored};
+use crate::wire::fact::parse;
 
 fn conversation() -> Json {
     json!({"main": [
@@ -158,4 +159,62 @@ fn a_second_try_does_not_see_what_the_first_has_added_in_a_container_that_begins
     let again = crate::machine::rewind::rewind(&play.run, &FramePath::root(), &"lp".into()).unwrap();
     let list = &again.objects.as_ref().unwrap().lists["main"];
     assert_eq!((list.index.visible.clone(), list.messages.len()), (vec![0], 3));
+}
+
+/// What was told to other runs since, by their ids.
+fn told(play: &mut Play) -> Vec<(RunId, &'static str, String)> {
+    std::mem::take(&mut play.calls).into_iter().flat_map(|calls| calls.told).collect()
+}
+
+/// A run with a list, whose node `m` has called the other, which changes a list of its parent.
+fn family(data: &str) -> (Play, Play) {
+    let mut parent = Play::headed(&sheet("m llm\ne end outputs: []\ns > m > e"), json!({}), |head| {
+        head.options.messages = given_messages(&conversation()).map(Box::new);
+    });
+    parent.restless = true;
+    parent.start();
+    let caller = Caller { run: parent.run.id, frame: FramePath::root(), node: "m".into() };
+    let text = format!("c context-processor {data}, target: parent\ne end outputs: []\ns > c > e");
+    let mut child = Play::headed(&sheet(&text), json!({}), |head| head.caller = Some(Box::new(caller)));
+    child.restless = true;
+    child.start();
+    (parent, child)
+}
+
+fn hears(play: &mut Play, (_, kind, body): &(RunId, &'static str, String)) {
+    let fact = parse(kind, body, &play.run.graph).unwrap();
+    play.feed(vec![fact]);
+}
+
+#[test]
+fn a_called_run_changes_a_list_of_its_caller_and_ends_with_what_came_of_it() {
+    let (mut parent, mut child) = family("operation: truncate, truncate: {keepLast: 2}");
+    assert_eq!(child.node("c").status, NodeStatus::Retrying);
+    assert_eq!(child.run.status, RunStatus::Running);
+    let asked = told(&mut child);
+    assert_eq!((asked.len(), asked[0].0, asked[0].1), (1, parent.run.id, "parent_asked"));
+    hears(&mut parent, &asked[0]);
+    assert_eq!(texts(&parent), ["bar baz", "A2"]);
+    assert!(parent.last().contains("m conversation_updated"), "{}", parent.last());
+    let answered = told(&mut parent);
+    assert_eq!((answered.len(), answered[0].1), (1, "parent_answered"));
+    hears(&mut child, &answered[0]);
+    assert_eq!((child.run.status, value(&child, "c", "message_count")), (RunStatus::Succeeded, json!(2)));
+    assert_eq!(value(&child, MESSAGES, "main"), json!([]), "its own list is another");
+    // Asked once more by whoever computes the step again, it changes nothing.
+    hears(&mut parent, &asked[0]);
+    assert_eq!(parent.run.objects.as_ref().unwrap().lists["main"].index.version, 1);
+    hears(&mut child, &answered[0]);
+}
+
+#[test]
+fn what_the_caller_cannot_change_fails_the_node_that_asked() {
+    let replace = "operation: replace, replace: {index: 5, message: {role: user, content: Y}}";
+    let (mut parent, mut child) = family(replace);
+    let asked = told(&mut child);
+    hears(&mut parent, &asked[0]);
+    let answered = told(&mut parent);
+    hears(&mut child, &answered[0]);
+    assert_eq!(child.run.error.as_deref(), Some("Visible index 5 out of bounds. Visible messages count: 5"));
+    assert_eq!(parent.run.status, RunStatus::Running);
 }

@@ -26,7 +26,6 @@ pub struct ContextProcessorData {
     /// Whose.
     pub target: Target,
     operation: Operation,
-    /// What the record shows of the configuration: the operation and its object, as written.
     shown: JsonMap,
 }
 
@@ -122,13 +121,17 @@ impl ContextProcessorData {
         self.messages().iter().for_each(|message| message.content.mentions(into));
     }
 
+    /// What the record shows of the configuration: the operation and its object, as written.
+    pub fn shown_inputs(&self) -> Vec<(String, Segment)> {
+        self.shown.iter().map(|(key, value)| (key.clone(), Segment::infer(value.clone()))).collect()
+    }
+
     /// Says what is to change.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let change =
             MessageChange { list: self.list.clone(), target: self.target, change: self.change(variables) };
-        let inputs = self.shown.iter().map(|(key, value)| (key.clone(), Segment::infer(value.clone())));
         NodeResult {
-            inputs: inputs.collect(),
+            inputs: self.shown_inputs(),
             effects: Some(Box::new(Effects { messages: vec![change], ..Effects::default() })),
             ..NodeResult::default()
         }
