@@ -114,7 +114,11 @@ fn read_node<'d>(
             kind,
             child,
             wrapper: wrapper::read(&source.data, kind, problems),
-            data: kind.and_then(|kind| parse_data(kind, &children::as_read(&source.data), problems)),
+            data: kind.and_then(|kind| {
+                problems.of_node(&source.id, |problems| {
+                    parse_data(kind, &children::as_read(&source.data), problems)
+                })
+            }),
         })
     })
 }

@@ -73,6 +73,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -167,6 +168,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart

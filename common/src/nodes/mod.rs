@@ -9,6 +9,7 @@ pub mod assigner;
 pub mod choice;
 pub mod code;
 pub mod condition;
+pub mod context_processor;
 pub mod datasource;
 pub mod default_value;
 pub mod document_extractor;
@@ -163,6 +164,8 @@ node_types! {
     Choice "choice" Branch                                 true  false true;
     /// a question to the user
     UserInteraction "user-interaction" Executable          true  false true;
+    /// what is visible of a list of messages
+    ContextProcessor "context-processor" Executable        true  false true;
 }
 
 impl NodeKind {
@@ -243,6 +246,8 @@ pub enum NodeData {
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
     /// See [`user_interaction`].
     UserInteraction(Box<user_interaction::UserInteractionData>),
+    /// See [`context_processor`].
+    ContextProcessor(Box<context_processor::ContextProcessorData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
     /// See [`choice`].

@@ -4,8 +4,8 @@ use super::trigger_plugin::TriggerPluginData;
 use super::trigger_schedule::TriggerScheduleData;
 use super::trigger_webhook::TriggerWebhookData;
 use super::{
-    NodeData, NodeKind, agent, code, datasource, http_request, human_input, iteration, knowledge_index,
-    knowledge_retrieval, loop_,
+    NodeData, NodeKind, agent, code, context_processor, datasource, http_request, human_input, iteration,
+    knowledge_index, knowledge_retrieval, loop_,
 };
 use super::{
     answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
@@ -67,6 +67,8 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Agent => {
             agent::AgentData::parse(data, problems).map(|data| NodeData::Agent(Box::new(data)))
         }
+        NodeKind::ContextProcessor => context_processor::ContextProcessorData::parse(data, problems)
+            .map(|data| NodeData::ContextProcessor(Box::new(data))),
         NodeKind::KnowledgeRetrieval => knowledge_retrieval::KnowledgeRetrievalData::parse(data, problems)
             .map(|data| NodeData::KnowledgeRetrieval(Box::new(data))),
         NodeKind::Choice => {
@@ -113,6 +115,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
         NodeData::Choice(data) => data.mentions(&mut mentions),
         NodeData::Step(data) => data.mentions(&mut mentions),
+        NodeData::ContextProcessor(data) => data.mentions(&mut mentions),
         NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

@@ -103,6 +103,18 @@ impl Objects {
     }
 }
 
+/// Lists of messages that a run is given.
+pub type GivenMessages = BTreeMap<String, Vec<Message>>;
+
+/// Reads `{list: [message, …]}`; none when it is something else.
+pub fn given_messages(value: &serde_json::Value) -> Option<GivenMessages> {
+    let list = |(name, items): (&String, &serde_json::Value)| {
+        let messages = items.as_array()?.iter().map(Message::from_json).collect::<Option<Vec<_>>>()?;
+        is_list_name(name).then(|| (name.clone(), messages))
+    };
+    value.as_object()?.iter().map(list).collect()
+}
+
 /// Whether a text can name a list: letters, digits, `-` and `_`.
 pub fn is_list_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

@@ -51,6 +51,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::LoopStart, Executor::Pure),
     (NodeKind::LoopEnd, Executor::Pure),
     (NodeKind::Datasource, Executor::Pure),
+    (NodeKind::ContextProcessor, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
     (NodeKind::Choice, Executor::Pure),
     (NodeKind::Empty, Executor::Outside(&Step)),

@@ -66,7 +66,11 @@ fn feed(cx: &mut WorkContext<'_>) -> Result<(), NodeFailure> {
             (Some(value), _) => value,
             (None, Some(default)) => Segment::infer(default),
             (None, None) => {
-                let message = format!("Variable {} is null, and input {} needs a value", input.selector.join("."), input.name);
+                let message = format!(
+                    "Variable {} is null, and input {} needs a value",
+                    input.selector.join("."),
+                    input.name
+                );
                 return Err(NodeFailure::new("ExtractionError", message));
             }
         };
@@ -170,7 +174,8 @@ async fn one_try(
         ChildKind::Extraction(extraction) => Some(&**extraction),
         ChildKind::Virtual | ChildKind::Slot => None,
     });
-    let refused = of.and_then(|of| extraction::check(of, graph.find(&of.source.0).is_some(), &variables).err());
+    let refused =
+        of.and_then(|of| extraction::check(of, graph.find(&of.source.0).is_some(), &variables).err());
     let (mut result, variables) = match refused {
         Some(failure) => (NodeResult::failed(failure), Some(variables)),
         None => telling(&progress, execute(doing, variables)).await,

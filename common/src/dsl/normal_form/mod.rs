@@ -5,6 +5,7 @@
 
 mod assigner_version;
 mod child_references;
+mod context_processor;
 mod default_value_object;
 mod edge_handle;
 mod extractions;
@@ -48,6 +49,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: node_version::rewrite, part: Part::NodeData },
     // an assigner with `items` is of version 2
     Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
+    // keys in camel case and operations in upper case
+    Form { rewrite: context_processor::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
     // `retry_interval_seconds`

@@ -145,7 +145,9 @@ pub(super) fn extractions_are_whole(draft: &Draft<'_>, report: &mut Report<'_>) 
         let inputs = node.source.data.get("inputs").and_then(Json::as_array).into_iter().flatten();
         let named = inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input)));
         let all = parameters.map(|(name, value)| (name.as_str(), value)).chain(named);
-        for (name, value) in all.filter(|(_, value)| value.get("type").and_then(Json::as_str) == Some("extraction")) {
+        for (name, value) in
+            all.filter(|(_, value)| value.get("type").and_then(Json::as_str) == Some("extraction"))
+        {
             let given = |key: &str| value.get("value").and_then(|value| value.get(key)?.as_str()).is_some();
             let keys = ["source_node_id", "source_variable", "extraction_prompt"];
             let missing: Vec<&str> = keys.into_iter().filter(|key| !given(key)).collect();
@@ -173,7 +175,8 @@ pub(super) fn sources_exist(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let Some(extraction) = node.child.and_then(|child| child.extraction.as_ref()) else { continue };
         let source = &extraction.source.0;
-        let is_namespace = ["sys", "env", "conversation"].contains(&source.as_str()) || source.starts_with('#');
+        let is_namespace =
+            ["sys", "env", "conversation"].contains(&source.as_str()) || source.starts_with('#');
         if !draft.index.contains_key(source.as_str()) && !is_namespace {
             let message = format!("SourceNodeNotFoundError: Source node {source} not found in graph config");
             report.node(draft, at, "source", message, None);
@@ -184,7 +187,9 @@ pub(super) fn sources_exist(draft: &Draft<'_>, report: &mut Report<'_>) {
 pub(super) fn inputs_are_given_once(draft: &Draft<'_>, report: &mut Report<'_>) {
     for at in 0..draft.document.nodes.len() {
         let data = &draft.nodes[at].source.data;
-        let (Some((_, parameters)), Some(inputs)) = (parameters(data), data.get("inputs").and_then(Json::as_array)) else {
+        let (Some((_, parameters)), Some(inputs)) =
+            (parameters(data), data.get("inputs").and_then(Json::as_array))
+        else {
             continue;
         };
         let names = inputs.iter().filter_map(|input| input.get("name")?.as_str());
