@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) value_bytes_max: usize,
     /// Longest wait within a job.
     pub(crate) job_wait_max: Duration,
+    /// Longest prompt of the profile form.
+    pub(crate) prompt_bytes_max: usize,
 }
 
 impl Settings {
@@ -51,6 +53,7 @@ impl Settings {
             chunk_gather: Duration::from_millis(worker.chunk_gather_ms),
             value_bytes_max: config.run.value_bytes_max,
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
+            prompt_bytes_max: worker.prompt_bytes_max,
         }
     }
 }

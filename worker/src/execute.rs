@@ -139,7 +139,8 @@ async fn attempt(hand: Hand, job: Job) {
         Err(_) => (timed_out(node, limit), None),
     };
     let is_in_outputs = progress.lock().is_in(&result);
-    let spilled = spill(result, variables.as_ref(), sizes(&hand, &options));
+    let mut spilled = spill(result, variables.as_ref(), sizes(&hand, &options));
+    spilled.record.passing &= node.settings.passing_only;
     drop(variables);
     let streamed = {
         let mut progress = progress.lock();
@@ -155,7 +156,7 @@ async fn attempt(hand: Hand, job: Job) {
 
 fn progress(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool) -> SharedProgress {
     let output = match executor {
-        Some(Executor::Outside(executor)) if streams => executor.streamed_output(),
+        Some(Executor::Outside(executor)) if streams && node.data.streams() => executor.streamed_output(),
         Some(Executor::Outside(_) | Executor::Pure) | None => None,
     };
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
@@ -236,6 +237,7 @@ async fn outside(
         tools,
         knowledge,
         on_piece,
+        prompt_bytes_max: hand.core.settings.prompt_bytes_max,
     };
     executor.run(attempt).await
 }

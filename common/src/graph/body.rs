@@ -59,6 +59,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Assigner(_)
         | NodeData::HumanInput(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)

@@ -79,7 +79,7 @@ pub(super) fn failed(
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
     let (status, handle, outputs) = match strategy {
-        _ if retry::is_due(cx, frame, node, &record.error_type) => {
+        _ if retry::is_due(cx, frame, node, &record) => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
             retry::again(cx, frame, node, &end);
             budget::check(cx);

@@ -57,6 +57,7 @@ pub fn evaluate(
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -99,6 +100,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::VariableAggregator(_)
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
+            | NodeData::ProfileLlm(_)
             | NodeData::QuestionClassifier(_)
             | NodeData::ParameterExtractor(_)
             | NodeData::HttpRequest(_)

@@ -27,6 +27,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::VariableAggregator => variable_aggregator::VariableAggregatorData::parse(data, problems)
             .map(NodeData::VariableAggregator),
         NodeKind::Assigner => assigner::AssignerData::parse(data, problems).map(NodeData::Assigner),
+        NodeKind::Llm if llm::profile::is_form_of(data) => {
+            llm::profile::ProfileData::parse(data, problems).map(|data| NodeData::ProfileLlm(Box::new(data)))
+        }
         NodeKind::Llm => llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data))),
         NodeKind::QuestionClassifier => question_classifier::QuestionClassifierData::parse(data, problems)
             .map(|data| NodeData::QuestionClassifier(Box::new(data))),
@@ -83,6 +86,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::ProfileLlm(data) => data.mentions(&mut mentions),
         NodeData::QuestionClassifier(data) => data.mentions(&mut mentions),
         NodeData::ParameterExtractor(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),

@@ -6,6 +6,7 @@
 mod assigner_version;
 mod default_value_object;
 mod edge_handle;
+mod llm_profile;
 mod node_version;
 mod null_lists;
 
@@ -37,6 +38,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: node_version::rewrite, part: Part::NodeData },
     // an assigner with `items` is of version 2
     Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
+    // `profileId` of an llm node
+    Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
 ];
@@ -85,6 +88,18 @@ mod tests {
             (
                 json!({"nodes": [{"data": {"type": "assigner", "items": []}}, {"data": {"type": "code", "items": []}}], "edges": []}),
                 json!({"nodes": [{"data": {"type": "assigner", "items": [], "version": "2"}}, {"data": {"type": "code", "items": []}}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profileId": "p", "prompt": "x", "maxToolCallsPerRequest": 4, "onToolError": "fail"}},
+                    {"data": {"type": "LLM", "profileId": "theirs", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profile_id": "p", "prompt": "x", "max_tool_calls_per_request": 4, "on_tool_error": "fail"}},
+                    {"data": {"type": "LLM", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
             ),
             (
                 json!({"nodes": [{"data": {"default_value": {"text": "x", "n": 1, "l": ["a"], "o": {}}}}], "edges": []}),
