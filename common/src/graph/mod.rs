@@ -9,6 +9,7 @@ mod children;
 mod containers;
 mod cycles;
 mod draft;
+mod names;
 pub mod response;
 mod settings;
 mod validate;
@@ -132,6 +133,8 @@ pub struct NodeSettings {
     pub honour_retry_after: bool,
     /// Error types after which the node is not tried again.
     pub not_retryable: Vec<String>,
+    /// Whether only a failure that may pass is tried again; nodes as Dify has them try any.
+    pub passing_only: bool,
     /// Whether calls that the node makes carry `Idempotency-Key`.
     pub idempotency_key: bool,
 }
@@ -145,6 +148,7 @@ impl Default for NodeSettings {
             backoff: None,
             honour_retry_after: false,
             not_retryable: Vec::new(),
+            passing_only: false,
             idempotency_key: false,
         }
     }

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::{ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
-use crate::nodes::{NodeKind, default_value};
+use crate::nodes::{NodeKind, default_value, is_own_form};
 use crate::value::{JsonMap, Segment};
 
 /// The wrapper of one node.
@@ -79,8 +79,9 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
     };
     problems.within("retry_config", |problems| {
         let fields = Fields::new(config, BUILD_FAILED);
+        let is_own = kind.is_some_and(|kind| is_own_form(kind, data));
         let retries_max = fields.integer("max_retries", 0, 0, problems).unwrap_or(0);
-        let unless_said = retries_max > 0 && is_beyond_dify(data, kind);
+        let unless_said = retries_max > 0 && is_own;
         let wanted = fields.boolean("retry_enabled", unless_said, problems).unwrap_or(false);
         let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
         if retries_max > 0 && !wanted {
@@ -104,25 +105,6 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
         };
         (RetryConfig { enabled: wanted && honoured, ..inside }, inside)
     })
-}
-
-/// Whether a node is of a type or form that no file of Dify has: there `max_retries` alone is meant as it is written.
-fn is_beyond_dify(data: &JsonMap, kind: Option<NodeKind>) -> bool {
-    const TYPES: [&str; 10] = [
-        "context-processor",
-        "user-interaction",
-        "empty",
-        "summary",
-        "facts",
-        "slot",
-        "choice",
-        "api",
-        "sql",
-        "call",
-    ];
-    let has = |key: &str| data.get(key).is_some_and(|value| !value.is_null());
-    let is_other_form = ["profile_id", "prompt", "system_prompt", "user_prompt"].into_iter().any(has);
-    kind.is_some_and(|kind| TYPES.contains(&kind.wire()) || kind == NodeKind::Llm && is_other_form)
 }
 
 /// `isInIteration` and the like are not read; this is: the id of the container that `data` names under `key`.
@@ -172,6 +154,24 @@ mod tests {
         ] {
             let (_, problems) = read_data(data.clone());
             assert_eq!(problems.iter().map(|p| p.0).collect::<Vec<_>>(), [code], "{data}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn forms_that_no_dify_file_has_retry_unless_they_say_that_they_do_not() {
+        let profile = json!({"profile_id": "fast", "prompt": "Hi"});
+        for (config, enabled, codes) in [
+            (json!({"max_retries": 2}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": null}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": true}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": false}), false, vec!["retry.not_enabled"]),
+        ] {
+            let mut data = profile.as_object().unwrap().clone();
+            data.insert("retry_config".into(), config.clone());
+            let mut problems = Problems::new();
+            let wrapper = read(&data, Some(NodeKind::Llm), &mut problems);
+            assert_eq!((wrapper.retry.enabled, wrapper.retry.retries_max), (enabled, 2), "{config}");
+            assert_eq!(problems.into_vec().iter().map(|p| p.code).collect::<Vec<_>>(), codes, "{config}");
         }
     }
 

@@ -60,6 +60,7 @@ pub fn evaluate(
         NodeData::Choice(data) => Ok(data.evaluate(variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -103,6 +104,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::VariableAggregator(_)
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
+            | NodeData::ProfileLlm(_)
             | NodeData::QuestionClassifier(_)
             | NodeData::ParameterExtractor(_)
             | NodeData::HttpRequest(_)

@@ -43,6 +43,7 @@ pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
 use crate::objects::Effects;
+use crate::value::names::Names;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
@@ -187,6 +188,22 @@ impl NodeKind {
     }
 }
 
+/// Whether a node has a type or a form that no file of Dify has. Such a node is tried again unless it says that it is not,
+/// and only after a failure that may pass.
+pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
+    match kind {
+        NodeKind::Llm => llm::profile::is_form_of(data) || step::is_llm_step(data),
+        NodeKind::ContextProcessor
+        | NodeKind::UserInteraction
+        | NodeKind::Empty
+        | NodeKind::Summary
+        | NodeKind::Facts
+        | NodeKind::Slot
+        | NodeKind::Choice => true,
+        _ => false,
+    }
+}
+
 /// A node's configuration, parsed. One variant a type.
 #[derive(Debug, Clone)]
 pub enum NodeData {
@@ -206,6 +223,8 @@ pub enum NodeData {
     Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`llm::profile`].
+    ProfileLlm(Box<llm::profile::ProfileData>),
     /// See [`question_classifier`].
     QuestionClassifier(Box<question_classifier::QuestionClassifierData>),
     /// See [`parameter_extractor`].
@@ -254,6 +273,21 @@ pub enum NodeData {
     Choice(Box<choice::ChoiceData>),
     /// See [`step`].
     Step(Box<step::StepData>),
+}
+
+impl NodeData {
+    /// Whether a node of a kind that streams does so.
+    pub fn streams(&self) -> bool {
+        if let Self::ProfileLlm(data) = self { data.stream } else { true }
+    }
+    /// Whether variables stand in its texts by their bare names.
+    pub(crate) fn has_names(&self) -> bool {
+        matches!(self, Self::ProfileLlm(_))
+    }
+    /// The variables that those names may mean.
+    pub(crate) fn names_mut(&mut self) -> Option<&mut Names> {
+        if let Self::ProfileLlm(data) = self { Some(&mut data.names) } else { None }
+    }
 }
 
 /// The moments at which a container is evaluated. Between them its body runs, which is the machine's.

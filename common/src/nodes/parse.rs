@@ -28,6 +28,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             .map(NodeData::VariableAggregator),
         NodeKind::Assigner => assigner::AssignerData::parse(data, problems).map(NodeData::Assigner),
         NodeKind::Llm if step::is_llm_step(data) => step_of(kind, data, problems),
+        NodeKind::Llm if llm::profile::is_form_of(data) => {
+            llm::profile::ProfileData::parse(data, problems).map(|data| NodeData::ProfileLlm(Box::new(data)))
+        }
         NodeKind::Llm => llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data))),
         NodeKind::QuestionClassifier => question_classifier::QuestionClassifierData::parse(data, problems)
             .map(|data| NodeData::QuestionClassifier(Box::new(data))),
@@ -98,6 +101,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::ProfileLlm(data) => data.mentions(&mut mentions),
         NodeData::QuestionClassifier(data) => data.mentions(&mut mentions),
         NodeData::ParameterExtractor(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),

@@ -11,6 +11,7 @@ mod edge_handle;
 mod extractions;
 mod extractors;
 mod foreign_node;
+mod llm_profile;
 mod node_type;
 mod node_version;
 mod null_lists;
@@ -51,6 +52,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
     // keys in camel case and operations in upper case
     Form { rewrite: context_processor::rewrite, part: Part::NodeData },
+    // `profileId` of an llm node
+    Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
     // `retry_interval_seconds`
@@ -130,6 +133,18 @@ mod tests {
                     "type": "user-interaction", "interaction_type": "ask_for_input",
                     "on_answer": {"add_message": {"role": "user", "content": "Q: {{input}}"}},
                 }}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profileId": "p", "prompt": "x", "maxToolCallsPerRequest": 4, "onToolError": "fail"}},
+                    {"data": {"type": "LLM", "profileId": "theirs", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profile_id": "p", "prompt": "x", "max_tool_calls_per_request": 4, "on_tool_error": "fail"}},
+                    {"data": {"type": "LLM", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
             ),
             (
                 json!({"nodes": [{"data": {"default_value": {"text": "x", "n": 1, "l": ["a"], "o": {}}}}], "edges": []}),

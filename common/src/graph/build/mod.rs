@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use super::containers::Parent;
 use super::draft::Draft;
 use super::work::{Child, ChildKind, FedInput, INPUTS, Work};
-use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, response, validate};
+use super::{
+    Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, names, response, validate,
+};
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
 use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
@@ -165,6 +167,9 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             target: NodeIx(u32::try_from(to).ok()?),
             handle: edge.source.handle.clone(),
         });
+    }
+    for at in names::give(&mut nodes, document) {
+        nodes[at].mentions = each_once(mentions_of(nodes[at].id.as_str(), &nodes[at].data));
     }
     let (responses, streamed) = response::responses(&nodes, &edges);
     let index = nodes.iter().enumerate().map(|(at, node)| (node.id.clone(), NodeIx(at as u32))).collect();

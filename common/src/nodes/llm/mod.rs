@@ -15,6 +15,7 @@ pub mod memory;
 pub mod message;
 pub mod params;
 mod parse;
+pub mod profile;
 pub mod prompt;
 pub mod reasoning;
 pub mod record;
