@@ -118,7 +118,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             Some(child) => Some(Box::new(Child {
                 of: NodeIx(u32::try_from(child.of).ok()?),
                 local: child.local.clone(),
-                kind: ChildKind::Virtual,
+                kind: if child.is_slot { ChildKind::Slot } else { ChildKind::Virtual },
             })),
         };
         nodes.push(Node {
