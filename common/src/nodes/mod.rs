@@ -36,6 +36,7 @@ mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
 pub mod trigger_webhook;
+pub mod user_interaction;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
@@ -159,6 +160,8 @@ node_types! {
     Slot "slot" Executable                                 false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
+    /// a question to the user
+    UserInteraction "user-interaction" Executable          true  false true;
 }
 
 impl NodeKind {
@@ -237,6 +240,8 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
+    /// See [`user_interaction`].
+    UserInteraction(Box<user_interaction::UserInteractionData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
     /// See [`choice`].

@@ -86,7 +86,12 @@ async fn fill(cx: &mut WorkContext<'_>, graph: &Arc<Graph>, child: NodeIx) -> Re
         }
         _ => {
             for (name, value) in input {
-                cx.variables.put(graph.node(child).id.as_str(), &name, Stored::Inline(Segment::infer(value)), None);
+                cx.variables.put(
+                    graph.node(child).id.as_str(),
+                    &name,
+                    Stored::Inline(Segment::infer(value)),
+                    None,
+                );
             }
         }
     }
@@ -226,7 +231,12 @@ async fn search(
     let (searched, result, inside, output) = one_search(cx, graph, child, wanted, filled, &the_try).await;
     let spilled = spill(result, Some(&cx.variables), sizes(cx.hand, cx.options));
     let record = Box::new(spilled.record);
-    let ended = ChildEvent::Ended { at: now().max(inside.began), end: ChildEnd::Succeeded, record, streamed: Vec::new() };
+    let ended = ChildEvent::Ended {
+        at: now().max(inside.began),
+        end: ChildEnd::Succeeded,
+        record,
+        streamed: Vec::new(),
+    };
     cx.steps.keep("slot", &output, inside.report(ended), &spilled.blobs).await;
     searched.error
 }

@@ -113,7 +113,8 @@ fn looked_for(data: &ToolData, variables: &dyn Variables) -> Option<parameters::
             secrets.note(&segment);
         }
     }
-    let shown = values.iter().map(|(name, value)| (name.clone(), Segment::infer(secrets.masked_value(value))));
+    let shown =
+        values.iter().map(|(name, value)| (name.clone(), Segment::infer(secrets.masked_value(value))));
     Some(parameters::Filled { shown: shown.collect(), values })
 }
 
