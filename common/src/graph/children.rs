@@ -79,7 +79,8 @@ fn slot(parent: &DocumentNode, of: usize) -> Option<ChildNode> {
         ("target_node".to_owned(), parent.id.as_str().into()),
     ]);
     // A step's parameters are its own; those of any other type are made for this.
-    let own = ["params"].into_iter().filter(|_| !step::is_step(kind, &parent.data));
+    let has_own = parent.data.get("params").is_some_and(Json::is_object) && !step::is_step(kind, &parent.data);
+    let own = ["params"].into_iter().filter(|_| has_own);
     for key in OF_PARENT.into_iter().chain(own) {
         if let Some(value) = parent.data.get(key) {
             data.insert(key.to_owned(), value.clone());
