@@ -121,7 +121,7 @@ pub async fn start_with(
         files,
         tools,
         knowledge,
-        calls: calls(config, &jobs),
+        calls: calls(config, &jobs)?,
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
@@ -289,9 +289,10 @@ fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Kept {
 }
 
 /// What calls find in Redis.
-fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Calls {
+fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Calls, HttpSettingError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
-    Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
+    let calls = Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
+    calls.reaching(&config.calls, &config.http)
 }
 
 /// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.
