@@ -23,11 +23,13 @@ pub mod knowledge;
 pub mod limits;
 pub mod machine;
 pub mod nodes;
+pub mod objects;
 #[cfg(feature = "runtime")]
 pub mod providers;
 #[cfg(feature = "runtime")]
 pub mod store;
 #[cfg(feature = "runtime")]
 pub mod telemetry;
+pub mod slots;
 pub mod value;
 pub mod wire;

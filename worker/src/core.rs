@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) value_bytes_max: usize,
     /// Longest wait within a job.
     pub(crate) job_wait_max: Duration,
+    /// How often a person is asked for what the input of a step lacks.
+    pub(crate) parameter_rounds_max: u32,
 }
 
 impl Settings {
@@ -52,6 +54,7 @@ impl Settings {
             chunk_gather: Duration::from_millis(worker.chunk_gather_ms),
             value_bytes_max: config.run.value_bytes_max,
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
+            parameter_rounds_max: worker.parameter_rounds_max,
         }
     }
 }

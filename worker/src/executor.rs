@@ -1,7 +1,7 @@
 //! How a kind of node is executed: by the code that the scheduler uses as well, or by one that goes outside.
 
 use tidemill_common::files::Files;
-use tidemill_common::graph::Node;
+use tidemill_common::graph::{Graph, Node};
 use tidemill_common::ids::{ExecutionId, RunId};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{NodeKind, NodeResult};
@@ -21,6 +21,8 @@ use crate::tools::Tools;
 pub struct Attempt<'a> {
     /// The node, with its configuration.
     pub node: &'a Node,
+    /// The workflow that it belongs to.
+    pub graph: &'a Graph,
     /// What it may read; large values are loaded, secrets open.
     pub variables: &'a (dyn Variables + Send + Sync),
     /// The run's options.

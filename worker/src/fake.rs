@@ -16,7 +16,8 @@ use tidemill_common::providers::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,
-    JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError,
+    TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -73,6 +74,8 @@ pub(crate) struct State {
     pub(crate) journal: HashMap<String, String>,
     /// What is known of called runs.
     pub(crate) called: HashMap<RunId, Called>,
+    /// What has become of pauses.
+    pub(crate) paused: HashMap<String, Paused>,
 }
 
 pub(crate) struct FakeJobs {
@@ -399,6 +402,9 @@ impl Jobs for FakeJobs {
         let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false };
         Ok(known.map_or_else(begin, StepBegin::Known))
     }
+    async fn paused(&self, _: RunId, pause: &str) -> Result<Paused, StoreError> {
+        Ok(self.state().paused.get(pause).cloned().unwrap_or(Paused::Unknown))
+    }
     async fn called(&self, _: RunId, run: RunId) -> Result<Called, StoreError> {
         Ok(self.state().called.get(&run).cloned().unwrap_or(Called::Unknown))
     }
@@ -408,6 +414,7 @@ impl Jobs for FakeJobs {
         step: &str,
         result: &str,
         (kind, fact): (&'static str, &str),
+        _: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
         let mut state = self.state();
         if state.lost.contains(&of.entry) {

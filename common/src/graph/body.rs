@@ -75,6 +75,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => None,
     }
 }

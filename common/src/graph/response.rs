@@ -85,6 +85,8 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     }
 }
@@ -176,6 +178,8 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => HashSet::new(),
     }
 }
@@ -224,11 +228,15 @@ mod tests {
             error_strategy: None,
             retry: RetryConfig::default(),
             settings: crate::graph::NodeSettings::default(),
+            chooses: false,
             ins: Vec::new(),
             outs: vec![EdgeIx(out)],
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            work: None,
+            children: Vec::new(),
+            child: None,
         }
     }
 

@@ -55,6 +55,7 @@ pub fn evaluate(
         NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
+        NodeData::Choice(data) => Ok(data.evaluate(variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
         | NodeData::QuestionClassifier(_)
@@ -67,6 +68,7 @@ pub fn evaluate(
         | NodeData::Iteration(_)
         | NodeData::Loop(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }
@@ -116,6 +118,8 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::TriggerWebhook(_)
             | NodeData::TriggerSchedule(_)
             | NodeData::TriggerPlugin(_)
+            | NodeData::Choice(_)
+            | NodeData::Step(_)
             | NodeData::KnowledgeRetrieval(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

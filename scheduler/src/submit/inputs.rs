@@ -59,6 +59,8 @@ fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::HumanInput(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;

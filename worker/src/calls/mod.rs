@@ -3,20 +3,35 @@
 //! [`BUILT_IN`] lists those that are part of this program; [`Shelf`] is where library nodes and further calls are kept.
 //! What is around a call (parameters, missing ones, events, outputs) is the runner's, not the call's.
 
+pub(crate) mod ask;
+mod empty;
+mod facts;
 mod kept;
+mod llm;
+pub(crate) mod params;
+pub(crate) mod prepare;
 mod resolve;
+pub(crate) mod run;
+pub(crate) mod search;
+mod slot;
+mod summary;
+pub(crate) mod tell;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value as Json;
 use tidemill_common::calls::Named;
 use tidemill_common::files::Files;
-use tidemill_common::graph::Node;
+use tidemill_common::graph::{Graph, Node};
 use tidemill_common::machine::choices::Language;
 use tidemill_common::machine::run::RunOptions;
-use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::nodes::Usage;
+use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::step::background::Background;
+use tidemill_common::nodes::step::texts::Text;
+use tidemill_common::nodes::step::{CallError, Chunk, Secrets};
 use tidemill_common::value::{JsonMap, Variables};
 
 use crate::executor::AttemptName;
@@ -64,7 +79,73 @@ pub struct CallContext<'a> {
     pub steps: &'a Steps,
     /// Which attempt it is.
     pub name: AttemptName,
+    /// The workflow.
+    pub graph: &'a Graph,
+    /// What it knows of its run.
+    pub background: &'a Background,
+    /// The profile that the node names, for calls that ask a model.
+    pub profile_id: Option<&'a str>,
+    /// What it makes besides its pieces.
+    pub made: &'a Made,
+    /// Who tells of the step.
+    pub(crate) teller: &'a tell::Teller,
+    /// Secrets that went into its input.
+    pub(crate) secrets: &'a Secrets,
 }
+
+/// What a call makes besides its pieces.
+#[derive(Debug, Default)]
+pub struct Made(Mutex<Besides>);
+
+#[derive(Debug, Default)]
+struct Besides {
+    usage: Option<Usage>,
+    runtime: JsonMap,
+    outputs: JsonMap,
+}
+
+impl Made {
+    /// All of it: what its model calls cost, what the run is to keep, outputs of its own.
+    pub(crate) fn take(&self) -> (Option<Usage>, JsonMap, JsonMap) {
+        let besides = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        (besides.usage, besides.runtime, besides.outputs)
+    }
+    fn with(&self, change: impl FnOnce(&mut Besides)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl<'a> CallContext<'a> {
+    /// Notes what a model call of this call cost, one that is charged already.
+    pub fn spend(&self, newer: Usage) {
+        self.made.with(|besides| {
+            let sum = besides.usage.take().map_or_else(|| newer.clone(), |older| usage::sum(&older, &newer));
+            besides.usage = Some(sum);
+        });
+    }
+    /// Has the run keep a value under a key of `rt`, with the step's success.
+    pub fn keep(&self, key: &str, value: Json) {
+        self.made.with(|besides| {
+            besides.runtime.insert(key.to_owned(), value);
+        });
+    }
+    /// Adds an output to those that follow from the pieces.
+    pub fn output(&self, name: &str, value: Json) {
+        self.made.with(|besides| {
+            besides.outputs.insert(name.to_owned(), value);
+        });
+    }
+    /// The profile that is asked: that of the input, of the node, or none for the default.
+    pub fn profile<'b>(&'b self, input: &'b JsonMap) -> Option<&'b str> {
+        let given = input.get("profile_id").and_then(Json::as_str).filter(|id| !id.is_empty());
+        given.or(self.profile_id)
+    }
+}
+
+fn info(language: Language, name: Text, description: Text) -> CallInfo {
+    CallInfo { name: name.of(language).into(), description: description.of(language).into() }
+}
+
 
 /// Takes the pieces as they come.
 pub type ChunkSink<'a> = &'a mut (dyn FnMut(Chunk) + Send);
@@ -91,6 +172,11 @@ pub trait Call: Send + Sync {
     /// Whether the user sees its pieces unless the node says otherwise.
     fn to_user(&self) -> bool {
         false
+    }
+
+    /// Parameters that are templates in Jinja: values that a workflow puts into them stay what they are.
+    fn templates(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Makes its input of the merged parameters.
@@ -161,4 +247,10 @@ impl Shelf for EmptyShelf {
 }
 
 /// The calls of this program, by ids that are compared without regard to case.
-pub static BUILT_IN: &[(&str, &dyn Call)] = &[];
+pub static BUILT_IN: &[(&str, &dyn Call)] = &[
+    ("EMPTY", &empty::Empty),
+    ("SUMMARY", &summary::Summary),
+    ("FACTS", &facts::Facts),
+    ("SLOT", &slot::Slot),
+    ("LLM", &llm::Llm),
+];

@@ -4,6 +4,7 @@
 //! cannot make sense of it leaves as it is, for the checks to find.
 
 mod assigner_version;
+mod child_references;
 mod default_value_object;
 mod edge_handle;
 mod node_version;
@@ -39,6 +40,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+    // a node inside another named by its local or dotted id
+    Form { rewrite: child_references::rewrite, part: Part::Graph },
 ];
 
 /// Applies every form to a graph.

@@ -226,6 +226,10 @@ impl Keys {
     pub fn turns(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:turns"))
     }
+    /// list: the messages of a conversation's list `main`
+    pub fn messages(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}:messages"))
+    }
     /// hash: what is said of messages of a conversation
     pub fn ratings(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:ratings"))
@@ -308,6 +312,11 @@ impl Keys {
             self.pauses(run),
             self.commands(run),
         ]
+    }
+    /// A part of what it keeps beside its variables, named by the end of its key. `messages:<list>`, list: messages. `rt`,
+    /// hash: what is known of its steps. `history`, list: records of what was done.
+    pub fn object(&self, run: RunId, part: &str) -> String {
+        self.of_run(run, &format!(":{part}"))
     }
     /// list: chunks whose turn has not come
     pub fn held(&self, run: RunId) -> String {

@@ -82,6 +82,8 @@ pub async fn parameters(
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     };
     let mut shown = json!({
