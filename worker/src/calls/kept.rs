@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_common::calls::{
@@ -17,6 +17,7 @@ use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreErro
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::api::Token;
 use super::{Call, LibraryNode, Shelf};
 use crate::http::HttpSettingError;
 use crate::tools::door::Door;
@@ -42,6 +43,8 @@ pub struct Calls {
     door: Option<Door>,
     /// Room for connections, by datasource.
     rooms: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// Tokens that services were given for a time, by service.
+    tokens: Mutex<HashMap<String, Token>>,
 }
 
 #[derive(Clone)]
@@ -84,8 +87,8 @@ impl Calls {
     pub fn empty() -> Self {
         let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
         let (environment, refresh) = (Arc::new(|_: &str| None), Duration::ZERO);
-        let (config, rooms) = (CallsConfig::default(), Mutex::default());
-        Self { jobs: None, key: None, environment, refresh, known, looking, config, door: None, rooms }
+        let (config, rooms, tokens) = (CallsConfig::default(), Mutex::default(), Mutex::default());
+        Self { jobs: None, key: None, environment, refresh, known, looking, config, door: None, rooms, tokens }
     }
 
     /// A variable of the worker's environment that `whose` names.
@@ -103,6 +106,11 @@ impl Calls {
     /// The way to servers that the operator has named.
     pub(super) fn door(&self) -> Result<&Door, CallError> {
         self.door.as_ref().ok_or_else(|| CallError::of(VALUE_ERROR, "this worker reaches no services"))
+    }
+
+    /// Tokens that services were given for a time. Nothing else happens while this is held.
+    pub(super) fn tokens(&self) -> MutexGuard<'_, HashMap<String, Token>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Room for connections to a datasource.

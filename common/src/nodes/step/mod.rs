@@ -2,6 +2,7 @@
 //! its output. What the calls do is in the worker; here is what needs no outside world: the configuration ([`parse`]), the
 //! parameters ([`params`]), the pieces ([`chunk`]) and errors ([`error`]).
 
+pub mod api;
 pub mod background;
 pub mod chunk;
 pub mod error;
@@ -116,9 +117,19 @@ pub const STEP_FORMS: &[StepForm] = &[
     StepForm { kind: NodeKind::Summary, call: "SUMMARY", keys: &["profile_id"], has_background: true, fills: false },
     StepForm { kind: NodeKind::Facts, call: "FACTS", keys: &["profile_id", "message"], has_background: true, fills: false },
     StepForm { kind: NodeKind::Slot, call: "SLOT", keys: &["schema", "data", "on_missing"], has_background: true, fills: false },
+    StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: true, fills: true },
+    StepForm { kind: NodeKind::Sql, call: "SQL", keys: SQL_KEYS, has_background: true, fills: false },
     StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: true },
 ];
 
+/// What `api` takes.
+const API_KEYS: &[&str] = &[
+    "url", "method", "content_type", "timeout", "query", "body", "headers", "accept_text", "idempotent", "service_id",
+];
+/// What `sql` takes.
+const SQL_KEYS: &[&str] = &[
+    "mode", "datasource", "sql", "bind", "question", "table_name_list", "read_only", "rows_max", "timeout", "profile_id",
+];
 /// What the step form of `llm` takes.
 const LLM_KEYS: &[&str] =
     &["system_prompt", "user_prompt", "enable_context", "step_history_size", "temperature", "profile_id"];
