@@ -2,6 +2,7 @@
 //! its output. What the calls do is in the worker; here is what needs no outside world: the configuration ([`parse`]), the
 //! parameters ([`params`]), the pieces ([`chunk`]) and errors ([`error`]).
 
+pub mod api;
 pub mod background;
 pub mod chunk;
 pub mod error;
@@ -138,8 +139,18 @@ pub const STEP_FORMS: &[StepForm] = &[
         fills: false,
     },
     StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: false },
+    StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: true, fills: true },
+    StepForm { kind: NodeKind::Sql, call: "SQL", keys: SQL_KEYS, has_background: true, fills: false },
 ];
 
+/// What `api` takes.
+const API_KEYS: &[&str] = &[
+    "url", "method", "content_type", "timeout", "query", "body", "headers", "accept_text", "idempotent", "service_id",
+];
+/// What `sql` takes.
+const SQL_KEYS: &[&str] = &[
+    "mode", "datasource", "sql", "bind", "question", "table_name_list", "read_only", "rows_max", "timeout", "profile_id",
+];
 /// What the step form of `llm` takes.
 const LLM_KEYS: &[&str] =
     &["system_prompt", "user_prompt", "enable_context", "step_history_size", "temperature", "profile_id"];
