@@ -7,7 +7,8 @@ use serde_json::{Value as Json, json};
 
 use super::work::{Extraction, FedInput, INPUTS};
 use crate::dsl::{Document, DocumentNode};
-use crate::nodes::{NodeKind, extraction};
+use crate::machine::choices::Language;
+use crate::nodes::{NodeKind, extraction, step};
 use crate::value::JsonMap;
 
 /// The field that lists them.
@@ -27,7 +28,12 @@ pub(super) struct ChildNode {
     pub(super) entry: JsonMap,
     /// Set for an extraction.
     pub(super) extraction: Option<Extraction>,
+    /// It looks for what the parent's input lacks. No file lists it: it follows from the parent.
+    pub(super) is_slot: bool,
 }
+
+/// The local id of the node that looks for missing input.
+pub(super) const SLOT: &str = "slot";
 
 /// The id of a child within the whole graph: one that templates can name.
 pub fn global_id(parent: &str, local: &str) -> String {
@@ -38,6 +44,7 @@ pub fn global_id(parent: &str, local: &str) -> String {
 pub(super) fn of(document: &Document) -> Vec<ChildNode> {
     let mut children = Vec::new();
     for (of, parent) in document.nodes.iter().enumerate() {
+        children.extend(slot(parent, of));
         let Some(list) = parent.data.get(FIELD).and_then(Json::as_array) else { continue };
         let entries = list.iter().enumerate().filter_map(|(at, entry)| Some((at, entry.as_object()?)));
         children.extend(entries.map(|(at, entry)| child(document, (of, parent), at, entry)));
@@ -63,7 +70,15 @@ fn child(document: &Document, (of, parent): (usize, &DocumentNode), at: usize, e
         data,
         place: parent.place,
     };
-    ChildNode { node, of, at, local, entry: entry.clone(), extraction: extraction.map(|(_, it)| it) }
+    ChildNode {
+        node,
+        of,
+        at,
+        local,
+        entry: entry.clone(),
+        extraction: extraction.map(|(_, it)| it),
+        is_slot: false,
+    }
 }
 
 /// An extraction as an `llm` node, and what it is made of; none for a child of another kind, or one that lacks something.
@@ -154,4 +169,46 @@ pub(super) fn parameters(data: &JsonMap) -> Option<(&'static str, &JsonMap)> {
     ["tool_parameters", "agent_parameters", "params"]
         .into_iter()
         .find_map(|field| Some((field, data.get(field)?.as_object()?)))
+}
+
+/// What of the parent the node that looks for missing input is told.
+const OF_PARENT: [&str; 4] = ["profile_id", "question", "input_schema", "language"];
+
+/// The node that looks for missing input, where the parent may lack some.
+fn slot(parent: &DocumentNode, of: usize) -> Option<ChildNode> {
+    let kind = NodeKind::from_wire(parent.type_name())?;
+    if !step::may_fill(kind, &parent.data) {
+        return None;
+    }
+    let language = parent.data.get("language").and_then(Json::as_str).and_then(Language::from_name);
+    let title = step::texts::FILLING.of(language.unwrap_or_default());
+    let mut data = JsonMap::from_iter([
+        ("type".to_owned(), NodeKind::Slot.wire().into()),
+        ("title".to_owned(), title.into()),
+        ("target_node".to_owned(), parent.id.as_str().into()),
+    ]);
+    // A step's parameters are its own; those of any other type are made for this.
+    let has_own =
+        parent.data.get("params").is_some_and(Json::is_object) && !step::is_step(kind, &parent.data);
+    let own = ["params"].into_iter().filter(|_| has_own);
+    for key in OF_PARENT.into_iter().chain(own) {
+        if let Some(value) = parent.data.get(key) {
+            data.insert(key.to_owned(), value.clone());
+        }
+    }
+    let node = DocumentNode {
+        id: global_id(&parent.id, SLOT),
+        parent: parent.parent.clone(),
+        data,
+        place: parent.place,
+    };
+    Some(ChildNode {
+        node,
+        of,
+        at: 0,
+        local: SLOT.into(),
+        entry: JsonMap::new(),
+        extraction: None,
+        is_slot: true,
+    })
 }

@@ -98,6 +98,7 @@ impl<'d> Draft<'d> {
 fn node_path(node: &DocumentNode, child: Option<&ChildNode>) -> String {
     match child {
         None => format!("nodes[{}]", node.place),
+        Some(child) if child.is_slot => format!("nodes[{}]", node.place),
         Some(child) => format!("nodes[{}].data.{}[{}]", node.place, children::FIELD, child.at),
     }
 }

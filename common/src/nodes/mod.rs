@@ -161,6 +161,10 @@ node_types! {
     Facts "facts" Executable                               false true  true;
     /// fields of a schema from what was said
     Slot "slot" Executable                                 false true  true;
+    /// an interface over HTTP
+    Api "api" Executable                                   false true  true;
+    /// a database
+    Sql "sql" Executable                                   false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
     /// a question to the user

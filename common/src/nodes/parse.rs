@@ -77,9 +77,12 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Choice => {
             choice::ChoiceData::parse(data, problems).map(|data| NodeData::Choice(Box::new(data)))
         }
-        NodeKind::Empty | NodeKind::Summary | NodeKind::Facts | NodeKind::Slot => {
-            step_of(kind, data, problems)
-        }
+        NodeKind::Empty
+        | NodeKind::Summary
+        | NodeKind::Facts
+        | NodeKind::Slot
+        | NodeKind::Api
+        | NodeKind::Sql => step_of(kind, data, problems),
     }
 }
 

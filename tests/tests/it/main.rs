@@ -20,6 +20,7 @@ mod redis_page;
 mod secrets;
 mod snapshots;
 mod spending;
+mod steps;
 mod store_contract;
 mod triggers;
 

@@ -59,6 +59,8 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Summary, Executor::Outside(&Step)),
     (NodeKind::Facts, Executor::Outside(&Step)),
     (NodeKind::Slot, Executor::Outside(&Step)),
+    (NodeKind::Api, Executor::Outside(&Step)),
+    (NodeKind::Sql, Executor::Outside(&Step)),
 ];
 
 struct Llm;

@@ -126,6 +126,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
                 local: child.local.clone(),
                 kind: match &child.extraction {
                     Some(extraction) => ChildKind::Extraction(Box::new(extraction.clone())),
+                    None if child.is_slot => ChildKind::Slot,
                     None => ChildKind::Virtual,
                 },
             })),

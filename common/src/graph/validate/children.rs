@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::{Draft, Report};
 use crate::graph::children::{FIELD, parameters};
-use crate::nodes::{ExecutionType, NodeKind};
+use crate::nodes::{ExecutionType, NodeKind, step};
 
 /// The code of what is wrong with the children of a node.
 pub(super) const INVALID: &str = "children.invalid";
@@ -89,7 +89,7 @@ pub(super) fn parents_may_have_children(draft: &Draft<'_>, report: &mut Report<'
 pub(super) fn types_may_run_inside(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let (Some(child), Some(kind)) = (node.child, node.kind) else { continue };
-        if !ALLOWED.contains(&kind.wire()) {
+        if !child.is_slot && !ALLOWED.contains(&kind.wire()) {
             let parent = &draft.document.nodes[child.of].id;
             let message = format!(
                 "{:?} inside node {parent:?}: a node of type {} cannot run inside another",
@@ -98,6 +98,28 @@ pub(super) fn types_may_run_inside(draft: &Draft<'_>, report: &mut Report<'_>) {
             );
             report.node(draft, at, "type", message, Some(format!("possible are {}", ALLOWED.join(", "))));
         }
+    }
+}
+
+/// Missing input can be looked for where a schema says what there should be.
+pub(super) fn filling_has_a_schema(draft: &Draft<'_>, report: &mut Report<'_>) {
+    for node in draft.nodes.iter() {
+        let Some(child) = node.child.filter(|child| child.is_slot) else { continue };
+        let parent = &draft.nodes[child.of];
+        let Some(kind) = parent.kind else { continue };
+        let has_one = step::is_step(kind, &parent.source.data)
+            || kind == NodeKind::Tool
+            || parent.source.data.get("input_schema").is_some_and(Json::is_object);
+        let may = matches!(kind.spec().execution, ExecutionType::Executable | ExecutionType::Branch);
+        let (id, wire) = (&parent.source.id, kind.wire());
+        let problem = if !may {
+            format!("node {id:?} of type {wire} has no input that could be filled")
+        } else if !has_one {
+            format!("node {id:?} of type {wire} needs `input_schema` for `enable_filling`")
+        } else {
+            continue;
+        };
+        report.node(draft, child.of, "data.enable_filling", problem, None);
     }
 }
 

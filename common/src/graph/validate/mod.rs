@@ -43,6 +43,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: children::INVALID, check: children::lists_are_usable },
     Rule { code: children::INVALID, check: children::parents_may_have_children },
     Rule { code: children::INVALID, check: children::types_may_run_inside },
+    Rule { code: BUILD_FAILED, check: children::filling_has_a_schema },
     Rule { code: children::INVALID, check: children::there_is_one_level },
     Rule { code: children::INVALID, check: children::names_are_known },
     Rule { code: children::INVALID, check: children::extractions_are_whole },
