@@ -136,7 +136,8 @@ impl Variables for JobVariables {
                 None => Lookup::Blob(list),
             },
             Some((_, _, Stored::Secret(name))) => opened(name),
-            None if node == "env" => opened(name),
+            // Also of the environment: texts that users typed are filled in too, and must not reach what their workflow's
+            // author did not mention.
             None => Lookup::Missing,
         }
     }
@@ -218,8 +219,37 @@ async fn load(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tidemill_common::graph::build::import;
+    use tidemill_common::value::template::Template;
 
     use super::*;
+
+    #[test]
+    fn only_secrets_that_the_node_mentions_are_opened() {
+        let variable = |name: &str, kind: &str| json!({"id": name, "name": name, "value_type": kind, "value": "v"});
+        let document = json!({
+            "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "x"},
+            "workflow": {
+                "environment_variables": [variable("OWN", "secret"), variable("OTHER", "secret"), variable("PLAIN", "string")],
+                "graph": {
+                    "nodes": [{"id": "start", "data": {"type": "start", "title": "S", "variables": []}}],
+                    "edges": [],
+                },
+            },
+        });
+        let imported = import(document.to_string().as_bytes());
+        let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+        let inputs = vec![("env".into(), "OWN".into(), Stored::Secret("OWN".into()))];
+        let variables = JobVariables::new(inputs, Arc::new(graph));
+        for (text, shown) in [
+            ("{{#env.OWN#}}", "v"),
+            ("{{#env.OTHER#}}", "env.OTHER"),
+            ("env.OTHER", "env.OTHER"),
+            ("{{#env.PLAIN#}}", "env.PLAIN"),
+        ] {
+            assert_eq!(Template::parse(text).render_text(&variables), shown, "{text}");
+        }
+    }
 
     #[test]
     fn values_are_weighed_only_as_far_as_there_is_room() {
