@@ -219,7 +219,7 @@ async fn outside(
     let (code, documents) = (&hand.core.code, &hand.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &**files;
-    let steps = &Steps::new(hand, name.execution);
+    let steps = &Steps::new(hand, name.execution).hiding(variables.secrets());
     let attempt = Attempt {
         node,
         variables,

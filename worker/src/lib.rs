@@ -2,7 +2,7 @@
 //!
 //! In the order of a job's way: it is read with a permit ([`consume`]) or taken over ([`takeover`]), noted as held
 //! ([`held`]) and started ([`begin`]); one attempt runs ([`execute`], [`executor`], [`nodes`]) and tells of its progress
-//! ([`progress`]) and keeps what it must not do twice ([`steps`]); the result is made fit to travel ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
+//! ([`progress`]) and keeps what it must not do twice ([`steps`]), neither of them in the words of a secret ([`secrets`]); the result is made fit to travel ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
 //! keeps what is held ([`heartbeat`]), and hints stop what is not wanted any more ([`cancel`]).
 #![warn(missing_docs)]
 // The modules named above are private; the text is for readers of the code.
@@ -32,6 +32,7 @@ pub mod nodes;
 mod noted_files;
 mod progress;
 pub mod providers;
+mod secrets;
 mod spill;
 pub mod steps;
 mod takeover;

@@ -23,6 +23,7 @@ use crate::backoff::Backoff;
 use crate::hand::Hand;
 use crate::metrics;
 use crate::providers::Pace;
+use crate::secrets::Secrets;
 use crate::spill;
 
 /// What a called run is given lies apart from this size on, in bytes of JSON.
@@ -83,6 +84,8 @@ pub struct Steps {
     hand: Hand,
     of: JournalOf,
     wait_max: Duration,
+    /// What neither the journal nor events have in the clear.
+    secrets: Secrets,
 }
 
 impl Steps {
@@ -97,7 +100,18 @@ impl Steps {
             execution,
             attempt: hand.name.attempt,
         };
-        Self { hand: hand.clone(), of, wait_max: hand.core.settings.job_wait_max }
+        let wait_max = hand.core.settings.job_wait_max;
+        Self { hand: hand.clone(), of, wait_max, secrets: Secrets::default() }
+    }
+
+    /// Of a job that was given these secrets.
+    pub(crate) fn hiding(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// The secrets that the job was given.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -107,7 +121,7 @@ impl Steps {
                 Begun::Try(self.the_try(step, attempt, possible_duplicate))
             }
             StepBegin::Known(text) => match serde_json::from_str(&text) {
-                Ok(result) => Begun::Known(result),
+                Ok(result) => Begun::Known(self.secrets.opened(result)),
                 Err(error) => {
                     // Written by nobody of ours.
                     tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
@@ -137,9 +151,12 @@ impl Steps {
             };
             Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
         });
-        let report = Report::Step { started_at: self.hand.started_at, events, charge };
+        let report = Report::Step { started_at: self.hand.started_at, events: self.hidden(events), charge };
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
-        let result = result.to_string();
+        let result = match self.secrets.are_none() {
+            true => result.to_string(),
+            false => self.secrets.sealed(result.clone()).to_string(),
+        };
         // What was told of its beginning stands before its end.
         self.hand.core.lanes.of(self.of.shard).passed().await;
         crash::pass(Place::StepMade);
@@ -155,6 +172,7 @@ impl Steps {
 
     /// Tells something that needs no memory, before whatever is recorded later: it may be told again when the job is handed out again.
     pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
+        let events = self.hidden(events);
         let report = Report::Step { started_at: self.hand.started_at, events, charge: None };
         let lane = self.hand.core.lanes.of(self.of.shard);
         lane.report(self.of.run, report.kind(), report.to_json(&self.hand.name));
@@ -221,6 +239,13 @@ impl Steps {
     /// The text of a blob of the shard; none when it is gone.
     pub(crate) async fn blob(&self, id: &BlobId) -> Option<String> {
         self.until_answered(|| self.jobs().load_blob(self.of.shard, id)).await
+    }
+
+    fn hidden(&self, events: Vec<(StepEvent, JsonMap)>) -> Vec<(StepEvent, JsonMap)> {
+        if self.secrets.are_none() {
+            return events;
+        }
+        events.into_iter().map(|(what, data)| (what, self.secrets.hidden_in(data))).collect()
     }
 
     fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {

@@ -15,6 +15,7 @@ use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Vari
 
 use crate::backoff::Backoff;
 use crate::lists::Lists;
+use crate::secrets::Secrets;
 
 /// The inputs of one job, over its graph.
 #[derive(Debug)]
@@ -108,12 +109,12 @@ impl JobVariables {
         self.graph.environment.iter().find(same).map(|v| v.name.clone())
     }
 
-    /// The secrets that the node was given, opened; for masking.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Segment> {
-        self.inputs.iter().filter_map(|(_, _, stored)| match stored {
-            Stored::Secret(name) => self.graph.environment_variable(name).map(|v| &v.value),
+    /// The secrets that the node was given.
+    pub(crate) fn secrets(&self) -> Secrets {
+        Secrets::of(self.inputs.iter().filter_map(|(_, _, stored)| match stored {
+            Stored::Secret(name) => self.graph.environment_variable(name).map(|v| (name.clone(), &v.value)),
             Stored::Inline(_) | Stored::Blob(_) | Stored::Item { .. } => None,
-        })
+        }))
     }
 }
 

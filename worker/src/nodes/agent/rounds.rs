@@ -392,12 +392,13 @@ impl<'a> Rounds<'a> {
         let files = files::kept(pending, self.means.run, self.means.http, self.means.files).await?;
         let mut json = self.logs.outputs(self.node.id.as_str());
         json.push(json!({"data": []}));
+        let json = self.means.steps.secrets().hidden(Json::Array(json));
         Ok(vec![
             ("text".to_owned(), Segment::string(text)),
             ("reasoning_content".to_owned(), Segment::string(thoughts)),
             ("usage".to_owned(), Segment::new(SegmentType::Object, Json::Object(usage.record))),
             ("files".to_owned(), Segment::new(SegmentType::ArrayFile, Json::Array(files))),
-            ("json".to_owned(), Segment::new(SegmentType::ArrayObject, Json::Array(json))),
+            ("json".to_owned(), Segment::new(SegmentType::ArrayObject, json)),
         ])
     }
 }
