@@ -97,6 +97,10 @@ pub trait ToolRuntime: Send + Sync {
     ) -> Result<(), ToolError>;
 }
 
+/// Why a secret is no argument.
+const NO_SECRETS: &str =
+    "a secret cannot be handed to another workflow; give that one an environment variable of its own";
+
 /// A tool that can be called.
 pub struct Tool<'a> {
     /// What it is called.
@@ -129,8 +133,12 @@ impl Tool<'_> {
     /// Calls it; see [`ToolRuntime::invoke`].
     ///
     /// # Errors
-    /// As there.
+    /// As there, and for a secret among the arguments of a workflow: they would lie in the open as another run's inputs.
     pub async fn invoke(&self, call: ToolCall<'_>, sink: MessageSink<'_>) -> Result<(), ToolError> {
+        let secrets = call.step.map(|(steps, ..)| steps.secrets());
+        if self.name.kind == ProviderKind::Workflow && secrets.is_some_and(|all| all.are_in(call.arguments)) {
+            return Err(ToolError::new(Stage::Invoke, NO_SECRETS));
+        }
         self.runtime.invoke(&self.name, call, sink).await
     }
 }
