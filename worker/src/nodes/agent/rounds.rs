@@ -239,7 +239,10 @@ impl<'a> Rounds<'a> {
         let the_try = match self.means.steps.begin(&step).await {
             Begun::Known(known) => {
                 let answered = Answered::read(&known);
-                let log = log.done(answered.data(call), JsonMap::new());
+                let log = match &answered.error {
+                    None => log.done(answered.data(call), JsonMap::new()),
+                    Some(error) => log.with(answered.data(call)).failed(error.clone(), JsonMap::new()),
+                };
                 self.logs.note(log);
                 answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
                 answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
