@@ -33,9 +33,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
         for call in &said.tool_calls {
             // There is no round left in which the model could make use of it.
             let words = if round == last && last > 1 {
-                let place = format!("tool:{}", call.id);
-                let line = rounds.begun(&place, format!("CALL {}", call.name), Some(&log));
-                rounds.told_without(line, call, prompt::limit_reached(last, &call.name))
+                rounds.too_late(round, call, &log)
             } else {
                 rounds.call(round, call, &log).await
             };

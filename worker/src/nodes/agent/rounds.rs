@@ -57,7 +57,7 @@ pub(super) struct Rounds<'a> {
     text: String,
     /// Files and variables that tools made.
     collected: Collected,
-    /// Tool calls that were steps before: their ids are the model's, which may give one twice.
+    /// Steps that were tool calls: the ids of calls are the model's, which may give one twice.
     called: BTreeSet<String>,
 }
 
@@ -218,14 +218,17 @@ impl<'a> Rounds<'a> {
         Ok(said)
     }
 
+    /// A call behind the last round, which is not made: the model is told so.
+    pub(super) fn too_late(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
+        let step = step_of(&mut self.called, round, call);
+        let line = self.begun(&step, format!("CALL {}", call.name), Some(parent));
+        self.told_without(line, call, prompt::limit_reached(round, &call.name))
+    }
+
     /// Calls a tool, or takes what it answered before; answers what the model is told of it. What goes wrong is told to the
     /// model, too.
     pub(super) async fn call(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
-        // Some servers number the calls of each round anew.
-        let step = match self.called.insert(call.id.clone()) {
-            true => format!("tool:{}", call.id),
-            false => format!("tool:{}#{round}", call.id),
-        };
+        let step = step_of(&mut self.called, round, call);
         let log = self.begun(&step, format!("CALL {}", call.name), Some(parent));
         let Some(at) = self.tools.iter().position(|tool| tool.spec.name == call.name) else {
             return self.told_without(log, call, prompt::unknown_tool(&call.name));
@@ -330,7 +333,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// A call that was never made: the model is told why.
-    pub(super) fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
+    fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
         let answered =
             Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()), spent: None };
         self.tell(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
@@ -458,6 +461,17 @@ impl Variables for Nothing {
     }
 }
 
+/// The step that a call is. Some servers number the calls of each round anew, and some give the calls of one reply the same
+/// id; the same replies name the same steps.
+fn step_of(called: &mut BTreeSet<String>, round: u64, call: &ToolCall) -> String {
+    let first = [format!("tool:{}", call.id), format!("tool:{}#{round}", call.id)];
+    let more = (2_u64..).map(|nth| format!("tool:{}#{round}.{nth}", call.id));
+    let free = first.into_iter().chain(more).find(|step| !called.contains(step));
+    let step = free.unwrap_or_default();
+    called.insert(step.clone());
+    step
+}
+
 fn seconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }
@@ -470,4 +484,24 @@ fn thought(said: &Said) -> Json {
 
 fn unreadable(step: &str) -> String {
     format!("the journal has a result of {step} that cannot be read; a newer version may have written it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_calls_are_the_same_step() {
+        let mut called = BTreeSet::new();
+        let mut step = |round: u64, id: &str| {
+            let call = ToolCall { id: id.into(), name: "f".into(), arguments: String::new() };
+            step_of(&mut called, round, &call)
+        };
+        let steps: Vec<String> =
+            [(1, "c"), (1, "c"), (1, "c"), (1, "d"), (2, "c"), (2, "c"), (2, "c#1")].map(|(round, id)| step(round, id)).into();
+        assert_eq!(
+            steps,
+            ["tool:c", "tool:c#1", "tool:c#1.2", "tool:d", "tool:c#2", "tool:c#2.2", "tool:c#1#2"]
+        );
+    }
 }
