@@ -76,7 +76,7 @@ fn what_no_strategy_takes_is_refused() {
 }
 
 #[test]
-fn arguments_are_what_is_fixed_and_what_the_model_says() {
+fn arguments_are_what_the_model_says_but_what_is_fixed_stays() {
     let tool = AgentTool {
         kind: ProviderKind::Api,
         provider: "p".into(),
@@ -85,7 +85,7 @@ fn arguments_are_what_is_fixed_and_what_the_model_says() {
         fixed: map(json!({"limit": 3, "lang": "en"})),
     };
     let given = prompt::arguments(&tool, r#"{"q": "x", "lang": "de"}"#).unwrap();
-    assert_eq!(Json::Object(given), json!({"limit": 3, "lang": "de", "q": "x"}));
+    assert_eq!(Json::Object(given), json!({"limit": 3, "lang": "en", "q": "x"}));
     assert_eq!(Json::Object(prompt::arguments(&tool, " ").unwrap()), json!({"limit": 3, "lang": "en"}));
     for wrong in ["{", "[1]"] {
         assert!(prompt::arguments(&tool, wrong).is_err(), "{wrong}");
