@@ -63,6 +63,37 @@ fn parameters_are_filled_in_under_their_types() {
 }
 
 #[test]
+fn settings_of_tools_may_be_variables() {
+    let setting = |value: Json| json!({"value": value});
+    let data = data(json!({
+        "model": model(),
+        "query": {"type": "constant", "value": "hello"},
+        "tools": {"type": "constant", "value": [
+            {"enabled": true, "provider_name": "p", "tool_name": "t", "settings": {
+                "region": setting(json!({"type": "variable", "value": ["s", "region"]})),
+                "zone": {"type": "variable", "value": ["s", "zone"]},
+                "text": setting(json!({"type": "mixed", "value": "in {{#s.region#}}"})),
+                "old": setting(json!("plain")), "oldest": 3, "object": setting(json!({"type": "x"})),
+                "none": setting(json!(null)), "nothing": setting(json!({"type": "constant", "value": null})),
+            }},
+        ]},
+    }))
+    .unwrap();
+    let mut mentions = Vec::new();
+    data.mentions(&mut mentions);
+    for name in ["region", "zone"] {
+        assert!(mentions.contains(&("s".into(), name.into())), "{name}: {mentions:?}");
+    }
+    let given = resolve(&data, &Pool::new(json!({"s": {"region": "eu", "zone": 7}}))).unwrap();
+    let expected = json!({
+        "region": "eu", "zone": 7, "text": "in eu", "old": "plain", "oldest": 3, "object": {"type": "x"},
+    });
+    assert_eq!(Json::Object(given.tools[0].fixed.clone()), expected);
+    let failure = resolve(&data, &Pool::new(json!({"s": {"region": "eu"}}))).unwrap_err();
+    assert_eq!(failure.message, "Variable '['s', 'zone']' does not exist");
+}
+
+#[test]
 fn what_no_strategy_takes_is_refused() {
     let missing =
         data(json!({"model": model(), "query": {"type": "variable", "value": ["s", "gone"]}})).unwrap();
