@@ -20,7 +20,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
         if round > 1 || !sees {
             prompt::without_files(&mut messages);
         }
-        let log = rounds.begun(&format!("round:{round}"), format!("ROUND {round}"), None);
+        let log = rounds.line(&format!("round:{round}"), format!("ROUND {round}"), None);
         let said = rounds.ask(round, messages.clone(), rounds.specs(), &mut str::to_owned, &log).await?;
         if said.tool_calls.is_empty() {
             let data = json!({"output": {"llm_response": said.text, "tool_responses": []}});

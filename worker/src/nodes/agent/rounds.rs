@@ -59,6 +59,8 @@ pub(super) struct Rounds<'a> {
     collected: Collected,
     /// Steps that were tool calls: the ids of calls are the model's, which may give one twice.
     called: BTreeSet<String>,
+    /// Whether the model was asked in this round, or the journal.
+    is_new: bool,
 }
 
 impl<'a> Rounds<'a> {
@@ -89,6 +91,7 @@ impl<'a> Rounds<'a> {
             text: String::new(),
             collected: Collected::default(),
             called: BTreeSet::new(),
+            is_new: true,
         })
     }
 
@@ -122,11 +125,12 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// A line of the log that begins.
-    pub(super) fn begun(&mut self, place: &str, label: String, parent: Option<&AgentLog>) -> AgentLog {
+    /// A line of the log that begins. Whoever does what it speaks of tells it then: of what is known from the journal it
+    /// was told before, and would seem to be under way again.
+    pub(super) fn line(&mut self, place: &str, label: String, parent: Option<&AgentLog>) -> AgentLog {
         let log = AgentLog::begun(&self.means.execution, place, label);
         let log = parent.map_or_else(|| log.clone(), |parent| log.clone().below(parent));
-        self.tell(log.clone());
+        self.logs.note(log.clone());
         log
     }
 
@@ -154,8 +158,10 @@ impl<'a> Rounds<'a> {
         let step = format!("llm:{round}");
         let place = format!("{step}/thought");
         let label = format!("{} Thought", self.model.name());
-        let log = self.begun(&place, label, Some(parent));
-        let the_try = match self.means.steps.begin(&step).await {
+        let log = self.line(&place, label, Some(parent));
+        let begun = self.means.steps.begin(&step).await;
+        self.is_new = matches!(begun, Begun::Try(_));
+        let the_try = match begun {
             Begun::Known(known) => {
                 let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
                 self.say(&tells(&said.text));
@@ -167,6 +173,7 @@ impl<'a> Rounds<'a> {
             }
             Begun::Try(the_try) => the_try,
         };
+        self.means.steps.tell(vec![self.event(parent), self.event(&log)]);
         let (began, clock) = (now(), Instant::now());
         let question = Question {
             messages,
@@ -221,7 +228,7 @@ impl<'a> Rounds<'a> {
     /// A call behind the last round, which is not made: the model is told so.
     pub(super) fn too_late(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
         let step = step_of(&mut self.called, round, call);
-        let line = self.begun(&step, format!("CALL {}", call.name), Some(parent));
+        let line = self.line(&step, format!("CALL {}", call.name), Some(parent));
         self.told_without(line, call, prompt::limit_reached(round, &call.name))
     }
 
@@ -229,7 +236,7 @@ impl<'a> Rounds<'a> {
     /// model, too.
     pub(super) async fn call(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
         let step = step_of(&mut self.called, round, call);
-        let log = self.begun(&step, format!("CALL {}", call.name), Some(parent));
+        let log = self.line(&step, format!("CALL {}", call.name), Some(parent));
         let Some(at) = self.tools.iter().position(|tool| tool.spec.name == call.name) else {
             return self.told_without(log, call, prompt::unknown_tool(&call.name));
         };
@@ -258,7 +265,8 @@ impl<'a> Rounds<'a> {
         let is_workflow = self.tools[at].given.kind == ProviderKind::Workflow;
         let is_told = is_workflow && self.means.steps.has_called(&step, the_try.number).await;
         if !is_told {
-            self.means.steps.tell(vec![(StepEvent::ToolCallStarted, self.told_call(call, &arguments))]);
+            let started = (StepEvent::ToolCallStarted, self.told_call(call, &arguments));
+            self.means.steps.tell(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
         let (event, log) = match &answered.error {
@@ -334,6 +342,9 @@ impl<'a> Rounds<'a> {
 
     /// A call that was never made: the model is told why.
     fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
+        if self.is_new {
+            self.tell(log.clone());
+        }
         let answered =
             Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()), spent: None };
         self.tell(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
