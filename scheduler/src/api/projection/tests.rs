@@ -315,6 +315,6 @@ fn sources_that_are_told_again_count_once() {
     };
     // The second round of a loop is another execution; the third event is the first job, handed out again.
     let events = [told("e1", &["a", "b"]), told("e2", &["a"]), told("e1", &["a", "b"]), told("e3", &[])];
-    super::tests::told(&mut chat, &events);
+    self::told(&mut chat, &events);
     assert_eq!(chat.metadata()["retriever_resources"], json!(["a", "b", "a"]));
 }

@@ -12,7 +12,7 @@ use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::Usage;
-use tidemill_common::nodes::agent::log::{AgentLog, Logs};
+use tidemill_common::nodes::agent::log::{AgentLog, Logs, Room};
 use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::ReasoningFormat;
@@ -272,14 +272,14 @@ impl<'a> Rounds<'a> {
         let (event, log) = match &answered.error {
             None => {
                 let mut told = self.told_call(call, &arguments);
-                told.insert("result".into(), json!(answered.words));
+                told.insert("result".into(), json!(Room::of_a_line().text(&answered.words)));
                 told.insert("execution_time".into(), json!(seconds(clock)));
                 let log = log.done(answered.data(call), self.times(began, clock));
                 ((StepEvent::ToolCallCompleted, told), log)
             }
             Some(error) => {
                 let mut told = self.told_call(call, &arguments);
-                told.insert("error".into(), json!(error));
+                told.insert("error".into(), json!(Room::of_a_line().text(error)));
                 let log = log.with(answered.data(call)).failed(error.clone(), self.times(began, clock));
                 ((StepEvent::ToolCallFailed, told), log)
             }
@@ -357,7 +357,7 @@ impl<'a> Rounds<'a> {
             "tool_id": call.name,
             "tool_name": call.name,
             "tool_call_id": call.id,
-            "arguments": arguments,
+            "arguments": Room::of_a_line().map(arguments),
         });
         told.as_object().cloned().unwrap_or_default()
     }
