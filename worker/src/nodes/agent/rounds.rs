@@ -19,6 +19,7 @@ use tidemill_common::nodes::llm::ReasoningFormat;
 use tidemill_common::nodes::llm::message::{Message, ModelFacts, ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::params::{self, Params};
 use tidemill_common::nodes::llm::reasoning;
+use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, ProviderKind};
@@ -175,9 +176,11 @@ impl<'a> Rounds<'a> {
         };
         self.means.steps.tell(vec![self.event(parent), self.event(&log)]);
         let (began, clock) = (now(), Instant::now());
+        let mut params = self.params.clone();
+        tokens::lower_reply(&self.model.facts(), &mut params, tokens::estimate(&messages));
         let question = Question {
             messages,
-            params: self.params.clone(),
+            params,
             stream: tools.is_empty() || self.model.facts().has("stream-tool-call"),
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
