@@ -13,8 +13,8 @@ use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs,
+    JournalOf, KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -411,6 +411,9 @@ impl Jobs for FakeJobs {
         let mut state = self.state();
         state.catalog_asked.1 += 1;
         if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.clone()) }
+    }
+    async fn app_called(&self, _: &str) -> Result<Option<App>, StoreError> {
+        Ok(None)
     }
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)

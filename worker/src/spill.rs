@@ -41,7 +41,8 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
     let secrets = variables.map(JobVariables::secrets).unwrap_or_default();
     let mut blobs = Vec::new();
     let mut keep = |segment: Segment| keep(segment, variables, sizes, &mut blobs);
-    let inputs = result.inputs.into_iter().map(|(name, value)| (name, keep(shown(value, &secrets)))).collect();
+    let inputs =
+        result.inputs.into_iter().map(|(name, value)| (name, keep(shown(value, &secrets)))).collect();
     let process_data = result
         .process_data
         .into_iter()

@@ -227,7 +227,8 @@ mod tests {
 
     #[test]
     fn only_secrets_that_the_node_mentions_are_opened() {
-        let variable = |name: &str, kind: &str| json!({"id": name, "name": name, "value_type": kind, "value": "v"});
+        let variable =
+            |name: &str, kind: &str| json!({"id": name, "name": name, "value_type": kind, "value": "v"});
         let document = json!({
             "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "x"},
             "workflow": {

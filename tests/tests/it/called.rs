@@ -261,6 +261,12 @@ async fn an_agent_calls_an_app_and_is_told_of_it_once() {
     }
     let completed = told.of_kind("tool_call_completed").next().unwrap();
     assert!(completed.data.to_string().contains("inner"), "{completed:#?}");
+    // The model is offered the app's start form.
+    let asked = model.requests();
+    let tool = asked.iter().find_map(|request| request["tools"].get(0)).expect("a tool is offered");
+    let name = json!({"name": {"type": "string", "description": "name"}});
+    let parameters = json!({"type": "object", "properties": name, "required": []});
+    assert_eq!((&tool["function"]["name"], &tool["function"]["parameters"]), (&json!("greet"), &parameters));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -274,7 +280,11 @@ async fn the_log_of_an_agent_that_waited_for_an_app_stands_as_it_stood() {
     .await;
     let system = system(&[], &model).await;
     let client = &system.client;
-    register(client, &file("Greeter", &["name"], &[("g", template("Hi {{ name }}"))], &[("hi", ["g", "output"])])).await;
+    register(
+        client,
+        &file("Greeter", &["name"], &[("g", template("Hi {{ name }}"))], &[("hi", ["g", "output"])]),
+    )
+    .await;
     let tools = json!([workflow_tool("nobody", "missing"), workflow_tool("Greeter", "greet")]);
     let text = file("Caller", &["name"], &[("a", agent(&tools))], &[("log", ["a", "json"])]);
     let run = submit(client, &text).await;

@@ -15,12 +15,15 @@ pub mod openapi;
 pub mod workflow;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, Known, Message, ProviderKind};
+use tidemill_common::store::Jobs;
 use tidemill_common::value::JsonMap;
 
 use crate::http::{Http, HttpSettingError};
@@ -172,10 +175,16 @@ impl Tools {
                 _ => Some(Bridge::new(config, door::Door::new(http).map_err(own)?)?),
             },
             builtin: config.builtin.then_some(Builtin),
-            workflows: config.workflows.then_some(Workflows),
+            workflows: config.workflows.then(|| Workflows::new(Duration::from_secs(config.describe_seconds))),
             api: api.collect::<Result<_, ToolSettingError>>()?,
             mcp: mcp.collect::<Result<_, ToolSettingError>>()?,
         })
+    }
+
+    /// With apps that say of themselves what is kept there.
+    #[must_use]
+    pub fn with_apps_in(self, jobs: Arc<dyn Jobs>) -> Self {
+        Self { workflows: self.workflows.map(|workflows| workflows.kept_in(jobs)), ..self }
     }
 
     /// The tool of a name, with what it says of itself.

@@ -173,7 +173,8 @@ fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, 
 
 /// A setting as an input with a type, which newer editors write where older ones have the value.
 pub(super) fn typed(setting: &Json) -> Option<&Json> {
-    let is_typed = |value: &&Json| value.get("type").is_some_and(Json::is_string) && value.get("value").is_some();
+    let is_typed =
+        |value: &&Json| value.get("type").is_some_and(Json::is_string) && value.get("value").is_some();
     [Some(setting), setting.get("value")].into_iter().flatten().find(is_typed)
 }
 

@@ -310,7 +310,8 @@ fn sources_that_are_told_again_count_once() {
     let mut chat = projection();
     chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into() });
     let told = |id: &str, passages: &[&str]| {
-        let data = json!({"id": id, "node_id": "llm", "data": {"retriever_resources": passages, "context": ""}});
+        let data =
+            json!({"id": id, "node_id": "llm", "data": {"retriever_resources": passages, "context": ""}});
         ("node_run_retriever_resource", 1, data)
     };
     // The second round of a loop is another execution; the third event is the first job, handed out again.

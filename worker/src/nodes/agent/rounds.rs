@@ -511,8 +511,9 @@ mod tests {
             let call = ToolCall { id: id.into(), name: "f".into(), arguments: String::new() };
             step_of(&mut called, round, &call)
         };
-        let steps: Vec<String> =
-            [(1, "c"), (1, "c"), (1, "c"), (1, "d"), (2, "c"), (2, "c"), (2, "c#1")].map(|(round, id)| step(round, id)).into();
+        let steps: Vec<String> = [(1, "c"), (1, "c"), (1, "c"), (1, "d"), (2, "c"), (2, "c"), (2, "c#1")]
+            .map(|(round, id)| step(round, id))
+            .into();
         assert_eq!(
             steps,
             ["tool:c", "tool:c#1", "tool:c#1.2", "tool:d", "tool:c#2", "tool:c#2.2", "tool:c#1#2"]

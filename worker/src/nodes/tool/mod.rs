@@ -13,7 +13,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::tool::outputs::Collected;
-use tidemill_common::nodes::tool::{Known, Message, ToolData, parameters};
+use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, parameters};
 use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Variables};
 
@@ -65,7 +65,12 @@ pub async fn run(
         Err(error) => return failed(result, error),
     };
     let noted = data.declared.as_deref().map(Known::just);
-    let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+    let declared = match data.provider_type {
+        // The form of the run that is made looks at its values itself.
+        ProviderKind::Workflow => noted,
+        _ => tool.known().or(noted),
+    };
+    let declared = declared.unwrap_or(Known::NOTHING);
     let configured = match parameters::configured(data, declared, variables) {
         Ok(configured) => configured,
         Err(message) => return failed(result, ToolError::unavailable(message)),
