@@ -158,6 +158,13 @@ pub const JOB_WAIT_MS: u64 = 1000;
 /// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,
 /// there and as the node's result; instead the tool is called again, with the same key, if its job is handed out again.
 pub const TOOL_RECORD_BYTES_MAX: usize = 1024 * 1024;
+/// Longest text in a line of an agent's log, as events and metadata show it, in bytes; longer ones are cut, and whole only in
+/// the node's output `json`. As large as a value that travels inline: a line is written with the fact, the state and the event.
+pub const AGENT_LOG_TEXT_BYTES_MAX: usize = INLINE_BYTES_MAX;
+/// Most that an event shows of a line of an agent's log, in bytes of texts.
+pub const AGENT_LOG_LINE_BYTES_MAX: usize = 64 * 1024;
+/// Most that the metadata of an agent has of its log, in bytes of texts.
+pub const AGENT_LOG_BYTES_MAX: usize = 256 * 1024;
 /// Most bytes that are kept of something given up on.
 pub const DEAD_BYTES_MAX: usize = 16 * 1024;
 /// Most entries of a dead-letter stream.

@@ -15,7 +15,7 @@ use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 use tidemill_common::providers::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,
+    Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,
     JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError,
     TakeLimit,
 };
@@ -440,6 +440,9 @@ impl Jobs for FakeJobs {
         let mut state = self.state();
         state.catalog_asked.1 += 1;
         if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.clone()) }
+    }
+    async fn app_called(&self, _: &str) -> Result<Option<App>, StoreError> {
+        Ok(None)
     }
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)

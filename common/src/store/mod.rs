@@ -802,6 +802,8 @@ pub trait Jobs: Send + Sync {
     async fn catalog_version(&self) -> Result<u64, StoreError>;
     /// All that is kept for all workers: providers, profiles, library nodes …
     async fn load_catalog(&self) -> Result<Catalog, StoreError>;
+    /// The app of an id, else the one of a name; none when there is none, or several have the name.
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
     /// [`Shards::files_left`] tells it.
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;

@@ -86,7 +86,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     let Job { inputs, options, phase, frame, streams, .. } = job;
     let mut variables = JobVariables::new(inputs, graph.clone());
     let core = hand.core.clone();
-    let steps = &Steps::new(&hand, name.execution);
+    let steps = &Steps::new(&hand, name.execution).hiding(variables.secrets());
     let before = async {
         if let Err(failure) = variables.load(&*core.jobs, &core.lists, hand.place.shard).await {
             return Err(Box::new((NodeResult::failed(failure), variables)));

@@ -136,11 +136,17 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
     store.put_app(&app("one", "v2"), None, &none).await?;
     same("by id", store.app("one").await?, Some(app("one", "v2")))?;
     same("unknown", store.app("three").await?, None)?;
+    same("called by its id", store.app_called("two").await?, Some(app("two", "v1")))?;
+    same("called by a name of two", store.app_called("An app").await?, None)?;
+    let other = App { name: "Another".to_string(), ..app("other", "v1") };
+    store.put_app(&other, None, &none).await?;
+    same("called by its name", store.app_called("Another").await?, Some(other))?;
+    same("called by no name", store.app_called("Nobody").await?, None)?;
     same("by key", store.app_of_key("hash of key").await?, Some("one".to_string()))?;
     same("by another key", store.app_of_key("hash of another").await?, None)?;
     let mut ids = store.apps().await?;
     ids.sort();
-    same("all", ids, vec!["one".to_string(), "two".to_string()])
+    same("all", ids, vec!["one".to_string(), "other".to_string(), "two".to_string()])
 }
 
 pub(super) async fn an_idempotency_key_is_reserved_once(s: Subject) -> Outcome {
