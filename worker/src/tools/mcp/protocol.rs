@@ -112,7 +112,8 @@ fn one(value: &Json) -> Incoming {
 }
 
 fn result(value: &Json) -> Result<Json, McpError> {
-    match value.get("error") {
+    // Some servers say that there is none.
+    match value.get("error").filter(|error| !error.is_null()) {
         None => Ok(value.get("result").cloned().unwrap_or_default()),
         Some(error) => {
             let message = error.get("message").and_then(Json::as_str).unwrap_or("no message").to_owned();
@@ -163,6 +164,10 @@ mod tests {
 
     #[test]
     fn what_we_cannot_do_is_declined() {
+            (
+                json!({"id": 4, "result": {"a": 1}, "error": null}),
+                Incoming::Answer { id: 4, result: Ok(json!({"a": 1})) },
+            ),
         for (method, part, expected) in [
             ("sampling/createMessage", "/error/code", json!(-32601)),
             ("elicitation/create", "/result/action", json!("decline")),
