@@ -18,6 +18,7 @@ use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
 use self::produced::Keeping;
 use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
+use crate::knowledge::models::Models;
 
 /// One row a kind that can be run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[
@@ -139,9 +140,10 @@ impl NodeExecutor for KnowledgeRetrieval {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, knowledge, .. } = attempt;
+        let Attempt { node, variables, providers, knowledge, steps, .. } = attempt;
         let NodeData::KnowledgeRetrieval(data) = &node.data else { return mistaken(node.kind) };
-        knowledge_retrieval::run(data, node, variables, providers, knowledge).await
+        let models = Models::new(providers, steps);
+        knowledge_retrieval::run(data, node, variables, &models, knowledge).await
     }
 }
 
