@@ -39,7 +39,10 @@ pub async fn run(
     match choose(&reply.text, &data.classes) {
         Ok(at) => succeeded(result, data, variables, &prompt, &reply, usage, at),
         Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
-        Err(Unread::Escaped(failure)) => NodeResult::failed(failure),
+        // Nothing is shown of it (Dify), and it is paid for.
+        Err(Unread::Escaped(failure)) => {
+            NodeResult { usage: Some(usage), ..NodeResult::failed(masked(failure, &prompt)) }
+        }
     }
 }
 
