@@ -12,7 +12,7 @@ use reqwest::Response;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use serde_json::Value as Json;
 
-use super::errors::{ErrorClass, ModelError};
+use super::errors::{Detail, ErrorClass, ModelError};
 use super::frames::Framing;
 use super::reading::{Intake, ObjectReader, Reader, object};
 use super::retry::{self, Hints};
@@ -237,6 +237,7 @@ impl Api {
         let ms = self.settings.read_timeout.as_millis();
         let cause = format!("{}: no {what} within {ms} ms (read_timeout_ms)", self.host());
         let error = ModelError::new(label, ErrorClass::Connection, &cause).passing();
+        let error = ModelError { detail: Detail::Late, ..error };
         Failed { silent: true, ..error.into() }
     }
 
