@@ -193,6 +193,8 @@ pub const HTTP_REDIRECTS_MAX: u32 = 20;
 pub const KNOWLEDGE_PENDING_SECONDS: u64 = 7 * 24 * 3600;
 /// How long segments of a document that was replaced or removed can still be read, in seconds: longer than a worker loads.
 pub const KNOWLEDGE_REPLACED_SECONDS: u64 = 120;
+/// Messages that wait for an MCP server that is a program and does not read: a call is one or two, so it is far behind then.
+pub const MCP_LINES_WAITING_MAX: usize = 256;
 /// Longest name or id of a dataset or a document, in bytes.
 pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
 /// Largest segment, in characters: more than any model of vectors takes.

@@ -243,7 +243,7 @@ impl Steps {
     /// reason where people look for it, and handed out again when its time has come; this does not return then, and
     /// whoever takes the job up goes on behind its last recorded step.
     pub async fn wait(&self, wait: Duration, reason: &str) {
-        if wait <= self.wait_max {
+        if !self.puts_down(wait) {
             return tokio::time::sleep(wait).await;
         }
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -251,6 +251,11 @@ impl Steps {
         metrics::PARKED.count();
         self.hand.park(wait_ms, reason.to_owned());
         std::future::pending().await
+    }
+
+    /// Whether the job is put down for a wait of this length.
+    pub(crate) fn puts_down(&self, wait: Duration) -> bool {
+        wait > self.wait_max
     }
 
     /// What came of the run that this try of a step calls. The first time it is ordered, and while it is not over the job is

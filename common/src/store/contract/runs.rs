@@ -103,7 +103,14 @@ pub(super) async fn runs_are_listed_newest_first(s: Subject) -> Outcome {
     let two = ListRuns { limit: 2, ..ListRuns::default() };
     same("two", s.store().list_runs(&two).await?, newest[..2].to_vec())?;
     let before = ListRuns { before: Some(created_at(2)), ..all() };
-    same("before the second", s.store().list_runs(&before).await?, vec![run_id(1)])
+    same("before the second", s.store().list_runs(&before).await?, vec![run_id(1)])?;
+    let since = ListRuns { since: Some(created_at(4)), ..all() };
+    same("since the last", s.store().list_runs(&since).await?, vec![run_id(4)])?;
+    let here = ListRuns { shards: Some(vec![SHARD]), ..all() };
+    let of_shard = vec![run_id(4), run_id(2), run_id(1)];
+    same("of a shard", s.store().list_runs(&here).await?, of_shard)?;
+    let nowhere = ListRuns { shards: Some(Vec::new()), ..all() };
+    same("of none", s.store().list_runs(&nowhere).await?, Vec::new())
 }
 
 pub(super) async fn the_list_by_status_follows_the_commits(s: Subject) -> Outcome {
