@@ -217,7 +217,8 @@ mod tests {
             let raw = json!({"type": name, "data": data, "seq": 1});
             Event::read(&raw.to_string()).expect("an event")
         };
-        let began = |id: &str, inside: bool| json!({"id": id, "node_id": id, "node_title": id, "is_virtual": inside});
+        let began =
+            |id: &str, inside: bool| json!({"id": id, "node_id": id, "node_title": id, "is_virtual": inside});
         progress.event(&event("node_run_started", began("c", true)));
         let ended = event("node_run_succeeded", json!({"id": "c", "node_id": "c", "node_title": "c"}));
         assert!(progress.standing(&ended).starts_with("  ↳ ✓ c"), "{}", progress.standing(&ended));

@@ -128,7 +128,8 @@ pub(super) fn fed_inputs(data: &JsonMap) -> Vec<FedInput> {
         let strategy = value.get("null_strategy")?.as_str()?;
         let parts = value.get("value")?.as_array()?;
         let selector = parts.iter().map(|part| part.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-        let default = (strategy == "use_default").then(|| value.get("default_value").cloned().unwrap_or_default());
+        let default =
+            (strategy == "use_default").then(|| value.get("default_value").cloned().unwrap_or_default());
         Some(FedInput { name: name.clone(), selector, default })
     };
     parameters.iter().filter_map(fed).collect()

@@ -24,8 +24,8 @@ use crate::value::{JsonMap, Segment};
 
 pub use body::Body;
 pub use build::{Imported, build, import, import_within};
-pub(crate) use children::model_of;
 pub use children::global_id;
+pub(crate) use children::model_of;
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
 pub use work::{Child, ChildKind, Extraction, FedInput, INPUTS, Work};
 

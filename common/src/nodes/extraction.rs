@@ -106,18 +106,39 @@ mod tests {
     #[test]
     fn ve_a12_a13_a14_a15_what_is_missing_is_named_in_one_order() {
         let turn = json!({"role": "user", "text": "x", "files": []});
-        let pool = Pool::new(json!({"llm1": {"text": "x", "context": [turn], "odd": [turn, {"role": "user"}]}}));
+        let pool =
+            Pool::new(json!({"llm1": {"text": "x", "context": [turn], "odd": [turn, {"role": "user"}]}}));
         let failure = |source, is_node, has_model| {
             let failure = check(&extraction(source, has_model), is_node, &pool).unwrap_err();
             assert!(!failure.retryable);
             (failure.error_type, failure.message)
         };
         for (found, class, message) in [
-            (failure(("ghost", "context"), false, false), "SourceNodeNotFoundError", "Source node ghost not found in graph config"),
-            (failure(("llm2", "context"), true, false), "VariableNotFoundError", "Variable llm2.context not found in variable pool"),
-            (failure(("llm1", "text"), true, false), "InvalidVariableTypeError", "Variable llm1.text is not a list type, got str"),
-            (failure(("llm1", "odd"), true, false), "InvalidVariableTypeError", "Variable llm1.odd is not a list of messages: item 1 has no role and text"),
-            (failure(("llm1", "context"), true, false), "ModelConfigNotFoundError", "Model config not found for llm1.context"),
+            (
+                failure(("ghost", "context"), false, false),
+                "SourceNodeNotFoundError",
+                "Source node ghost not found in graph config",
+            ),
+            (
+                failure(("llm2", "context"), true, false),
+                "VariableNotFoundError",
+                "Variable llm2.context not found in variable pool",
+            ),
+            (
+                failure(("llm1", "text"), true, false),
+                "InvalidVariableTypeError",
+                "Variable llm1.text is not a list type, got str",
+            ),
+            (
+                failure(("llm1", "odd"), true, false),
+                "InvalidVariableTypeError",
+                "Variable llm1.odd is not a list of messages: item 1 has no role and text",
+            ),
+            (
+                failure(("llm1", "context"), true, false),
+                "ModelConfigNotFoundError",
+                "Model config not found for llm1.context",
+            ),
         ] {
             assert_eq!(found, (class.to_owned(), message.to_owned()));
         }

@@ -17,7 +17,8 @@ const PROMPT: &str = "Extract keywords";
 
 /// A model that answers a question, and a tool whose input is extracted from what was said.
 fn workflow(tool: Json) -> String {
-    let extraction = json!({"source_node_id": "llm1", "source_variable": "context", "extraction_prompt": PROMPT});
+    let extraction =
+        json!({"source_node_id": "llm1", "source_variable": "context", "extraction_prompt": PROMPT});
     let mut data = json!({
         "type": "tool", "title": "Search", "provider_id": "acme", "provider_name": "acme", "provider_type": "builtin",
         "tool_name": "find", "tool_label": "Find", "tool_configurations": {},
@@ -91,7 +92,11 @@ async fn survives(at: &str, model: &Running, tool: Json) -> Survived {
 async fn ve_a23_a_child_that_has_ended_is_not_done_again_when_its_worker_dies() {
     let model = model(json!({"chunks": ["Raft", ", consensus"]})).await;
     let Survived { run, told, called, ledger } = survives("worker.step_kept:1", &model, json!({})).await;
-    assert_eq!((&run["status"], &run["outputs"]["keywords"]), (&json!("succeeded"), &json!("Raft, consensus")), "{run:#}");
+    assert_eq!(
+        (&run["status"], &run["outputs"]["keywords"]),
+        (&json!("succeeded"), &json!("Raft, consensus")),
+        "{run:#}"
+    );
     assert_eq!((asked(&model), told.count("node_run_succeeded", "tool1_ext_1")), (1, 1));
     assert_eq!(called, [r#"{"parameters":{"query":"Raft, consensus"}}"#]);
     assert_eq!(ledger.matches("\"total_tokens\":120").count(), 1, "{ledger}");
@@ -113,8 +118,13 @@ async fn ve_a24_a_child_whose_worker_dies_in_the_middle_of_its_text_begins_anew(
     let _second = cluster.worker().await;
     let told = follower.to_the_end().await;
     let ended = client.ended(&run).await;
-    assert_eq!((&ended["status"], &ended["outputs"]["keywords"]), (&json!("succeeded"), &json!("Raft, consensus")), "{ended:#}");
-    let replaced: Vec<&Json> = told.of_kind("node_run_stream_replaced").map(|event| &event.data["selector"]).collect();
+    assert_eq!(
+        (&ended["status"], &ended["outputs"]["keywords"]),
+        (&json!("succeeded"), &json!("Raft, consensus")),
+        "{ended:#}"
+    );
+    let replaced: Vec<&Json> =
+        told.of_kind("node_run_stream_replaced").map(|event| &event.data["selector"]).collect();
     assert_eq!(replaced, [&json!(["tool1_ext_1", "text"])]);
     assert_eq!((told.text(), asked(&model), outside.take().len()), ("Raft, consensus".to_owned(), 2, 1));
     assert_eq!(told.count("node_run_started", "tool1_ext_1"), 1);
@@ -130,7 +140,8 @@ async fn ve_a25_tries_that_were_made_count_when_a_worker_dies_between_them() {
     let Survived { run, told, called, .. } = survives("worker.step_kept:2", &model, retry).await;
     assert_eq!(run["status"], "succeeded", "{run:#}");
     assert_eq!((asked(&model), called.len()), (3, 1));
-    let indexes: Vec<&Json> = told.of_kind("node_run_retry").map(|event| &event.data["retry_index"]).collect();
+    let indexes: Vec<&Json> =
+        told.of_kind("node_run_retry").map(|event| &event.data["retry_index"]).collect();
     assert_eq!(indexes, [1, 2]);
 }
 
@@ -140,7 +151,8 @@ async fn ve_a25_a_long_wait_between_tries_is_nobodys() {
     let model = model(refused).await;
     let outside = Outside::start().await;
     let endpoint = format!("{}/tools", outside.base_url);
-    let settings = [&QUICK[..], &[("tools.endpoint", endpoint.as_str()), ("worker.job_wait_max_ms", "100")]].concat();
+    let settings =
+        [&QUICK[..], &[("tools.endpoint", endpoint.as_str()), ("worker.job_wait_max_ms", "100")]].concat();
     let cluster = Cluster::start(&settings, Some(&model)).await;
     let (scheduler, mut first) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
@@ -150,6 +162,10 @@ async fn ve_a25_a_long_wait_between_tries_is_nobodys() {
     first.process.kill();
     let _second = cluster.worker().await;
     let ended = client.ended(&run).await;
-    assert_eq!((&ended["status"], &ended["outputs"]["keywords"]), (&json!("succeeded"), &json!("Raft")), "{ended:#}");
+    assert_eq!(
+        (&ended["status"], &ended["outputs"]["keywords"]),
+        (&json!("succeeded"), &json!("Raft")),
+        "{ended:#}"
+    );
     assert_eq!((asked(&model), outside.take().len()), (2, 1));
 }

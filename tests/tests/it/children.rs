@@ -58,7 +58,8 @@ fn with(mut value: Json, more: Json) -> Json {
 
 impl Setup {
     fn tool(&self) -> Json {
-        let schema = |name: &str, ty: &str| json!({"name": name, "type": ty, "form": "llm", "required": false});
+        let schema =
+            |name: &str, ty: &str| json!({"name": name, "type": ty, "form": "llm", "required": false});
         let data = json!({
             "type": "tool", "title": "Search", "provider_id": "acme", "provider_name": "acme", "provider_type": "builtin",
             "tool_name": "find", "tool_label": "Find", "tool_configurations": {}, "version": "2",
@@ -107,7 +108,8 @@ struct Fleet {
 impl Fleet {
     /// One whose model answers the question, and everything else by these rules.
     async fn start(rules: Json) -> Self {
-        let mut all = vec![json!({"match": {"contains": QUESTION}, "reply": "Raft is …", "usage": usage(10, 5)})];
+        let mut all =
+            vec![json!({"match": {"contains": QUESTION}, "reply": "Raft is …", "usage": usage(10, 5)})];
         all.extend(rules.as_array().cloned().unwrap_or_default());
         let model = llm::rules(Json::Array(all)).await;
         let outside = Outside::start().await;
@@ -129,7 +131,8 @@ impl Fleet {
 
     /// What the tool was given, call by call.
     fn called(&self) -> Vec<Json> {
-        let read = |body: &str| serde_json::from_str::<Json>(body).expect("a call is JSON")["parameters"].clone();
+        let read =
+            |body: &str| serde_json::from_str::<Json>(body).expect("a call is JSON")["parameters"].clone();
         self.outside.take().iter().map(|call| read(&call.body)).collect()
     }
 
@@ -181,7 +184,8 @@ async fn ve_a02_a04_a05_a06_a_tool_is_given_what_a_model_has_extracted() {
         .collect();
     assert_eq!(said, [("user", QUESTION), ("assistant", "Raft is …"), ("user", PROMPT)]);
 
-    let of_two = |event: &&tidemill_tests::check::Event| matches!(event.node(), Some("tool1_ext_1" | "tool1"));
+    let of_two =
+        |event: &&tidemill_tests::check::Event| matches!(event.node(), Some("tool1_ext_1" | "tool1"));
     let order: Vec<String> = told
         .events
         .iter()
@@ -198,9 +202,19 @@ async fn ve_a02_a04_a05_a06_a_tool_is_given_what_a_model_has_extracted() {
     let chunks: Vec<&str> = order.iter().map(String::as_str).filter(|it| !it.contains("node_run")).collect();
     assert_eq!(chunks.concat().replace("false", ""), "Raft, consensustrue", "{order:?}");
     let ends: Vec<&str> = order.iter().map(String::as_str).filter(|it| it.contains("node_run")).collect();
-    assert_eq!(ends, ["tool1_ext_1 node_run_started", "tool1_ext_1 node_run_succeeded", "tool1 node_run_started", "tool1 node_run_succeeded"]);
+    assert_eq!(
+        ends,
+        [
+            "tool1_ext_1 node_run_started",
+            "tool1_ext_1 node_run_succeeded",
+            "tool1 node_run_started",
+            "tool1 node_run_succeeded"
+        ]
+    );
 
-    let started = |node: &str| told.of_kind("node_run_started").find(|it| it.node() == Some(node)).expect("it began").data.clone();
+    let started = |node: &str| {
+        told.of_kind("node_run_started").find(|it| it.node() == Some(node)).expect("it began").data.clone()
+    };
     let child = started("tool1_ext_1");
     for (key, value) in [
         ("is_virtual", json!(true)),
@@ -212,14 +226,22 @@ async fn ve_a02_a04_a05_a06_a_tool_is_given_what_a_model_has_extracted() {
     ] {
         assert_eq!(child[key], value, "{key}");
     }
-    assert_eq!((started("tool1")["is_virtual"].clone(), started("llm1")["is_virtual"].clone()), (json!(false), json!(false)));
+    assert_eq!(
+        (started("tool1")["is_virtual"].clone(), started("llm1")["is_virtual"].clone()),
+        (json!(false), json!(false))
+    );
     assert!(started("tool1").get("parent_node_id").is_none());
 
-    let result = |node: &str| told.of_kind("node_run_succeeded").find(|it| it.node() == Some(node)).expect("it ended").data["node_run_result"].clone();
+    let result = |node: &str| {
+        told.of_kind("node_run_succeeded").find(|it| it.node() == Some(node)).expect("it ended").data["node_run_result"].clone()
+    };
     let child = result("tool1_ext_1");
     assert_eq!(child["inputs"], json!({"context_source": "llm1.context", "extraction_prompt": PROMPT}));
     assert_eq!(child["outputs"], json!({"text": "Raft, consensus"}));
-    assert_eq!((&child["process_data"]["source"], &child["process_data"]["model_mode"]), (&json!("llm1.context"), &json!("chat")));
+    assert_eq!(
+        (&child["process_data"]["source"], &child["process_data"]["model_mode"]),
+        (&json!("llm1.context"), &json!("chat"))
+    );
     assert_eq!(child["metadata"]["total_tokens"], 120);
     assert_eq!(child["llm_usage"]["prompt_tokens"], 100);
     let tool = result("tool1");
@@ -227,9 +249,12 @@ async fn ve_a02_a04_a05_a06_a_tool_is_given_what_a_model_has_extracted() {
     assert_eq!(tool["llm_usage"], Json::Null);
     assert_eq!(run["total_tokens"], 15 + 120);
     let context = result("llm1")["outputs"]["context"].clone();
-    assert_eq!(context, json!([
-        {"role": "user", "text": QUESTION, "files": []}, {"role": "assistant", "text": "Raft is …", "files": []},
-    ]));
+    assert_eq!(
+        context,
+        json!([
+            {"role": "user", "text": QUESTION, "files": []}, {"role": "assistant", "text": "Raft is …", "files": []},
+        ])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,10 +265,12 @@ async fn ve_a02_a03_the_model_is_that_of_the_source_unless_one_is_named() {
     for (more, name, temperature) in [(json!({}), "gpt-4", 0.7), (named, "gpt-4o-mini", 0.3)] {
         let setup = Setup { parameters: json!({"query": extraction(more)}), ..Setup::default() };
         let (run, told) = fleet.run(&setup).await;
-        let params: Json = serde_json::from_str(run["outputs"]["keywords"].as_str().unwrap_or("")).unwrap_or_default();
+        let params: Json =
+            serde_json::from_str(run["outputs"]["keywords"].as_str().unwrap_or("")).unwrap_or_default();
         assert_eq!(params["temperature"], temperature, "{run:#}");
         assert_eq!(fleet.asked().pop().map(|asked| asked["model"].clone()), Some(json!(name)));
-        let ended = told.of_kind("node_run_succeeded").find(|it| it.node() == Some("tool1_ext_1")).expect("it ended");
+        let ended =
+            told.of_kind("node_run_succeeded").find(|it| it.node() == Some("tool1_ext_1")).expect("it ended");
         assert_eq!(ended.data["node_run_result"]["process_data"]["model_mode"], "chat");
     }
 }
@@ -274,22 +301,34 @@ async fn ve_a08_a09_a11_a_failed_extraction_fails_its_parent_unless_that_knows_b
     let failed = told.of_kind("node_run_failed").find(|it| it.node() == Some("tool1")).expect("it failed");
     let result = &failed.data["node_run_result"];
     assert_eq!(result["error_type"], "LLMInvocationError");
-    assert!(result["error"].as_str().is_some_and(|error| error.starts_with("LLM invocation failed: ")), "{result:#}");
+    assert!(
+        result["error"].as_str().is_some_and(|error| error.starts_with("LLM invocation failed: ")),
+        "{result:#}"
+    );
 
     let more = json!({"retry_config": retry, "error_strategy": "default-value", "default_value": []});
     let (run, told) = fleet.run(&Setup { more, ..Setup::default() }).await;
-    assert_eq!((&run["status"], &run["exceptions_count"]), (&json!("partial-succeeded"), &json!(1)), "{run:#}");
+    assert_eq!(
+        (&run["status"], &run["exceptions_count"]),
+        (&json!("partial-succeeded"), &json!(1)),
+        "{run:#}"
+    );
     assert_eq!(fleet.called(), [json!({"query": "", "limit": 10})]);
     let ended = told.of_kind("node_run_succeeded").find(|it| it.node() == Some("tool1")).expect("it ended");
     let errors = &ended.data["node_run_result"]["process_data"]["extraction_errors"];
-    assert_eq!((&errors[0]["child_id"], &errors[0]["error_type"]), (&json!("tool1_ext_1"), &json!("LLMInvocationError")));
+    assert_eq!(
+        (&errors[0]["child_id"], &errors[0]["error_type"]),
+        (&json!("tool1_ext_1"), &json!("LLMInvocationError"))
+    );
 
     let way = json!({"id": "other", "data": {"type": "template-transform", "title": "O", "template": "{{ t }}",
         "variables": [{"variable": "t", "value_selector": ["tool1", "error_type"]}]}});
     let outputs = json!([{"variable": "class", "value_selector": ["other", "output"]}]);
     let end = json!({"id": "end2", "data": {"type": "end", "title": "E2", "outputs": outputs}});
     let behind = vec![(way, "tool1", "fail-branch"), (end, "other", "source")];
-    let (run, _) = fleet.run(&Setup { more: json!({"error_strategy": "fail-branch"}), behind, ..Setup::default() }).await;
+    let (run, _) = fleet
+        .run(&Setup { more: json!({"error_strategy": "fail-branch"}), behind, ..Setup::default() })
+        .await;
     assert_eq!(run["status"], "partial-succeeded", "{run:#}");
     assert_eq!(run["outputs"]["class"], "LLMInvocationError");
     assert!(fleet.called().is_empty());
@@ -305,7 +344,8 @@ async fn ve_a10_the_failed_one_of_two_extractions_is_replaced() {
     let when = extraction(json!({"extraction_prompt": "When?"}));
     let parameters = json!({"query": extraction(json!({})), "time_range": when});
     let more = json!({"error_strategy": "default-value"});
-    let (run, _) = fleet.run(&Setup { parameters: parameters.clone(), more: more.clone(), ..Setup::default() }).await;
+    let (run, _) =
+        fleet.run(&Setup { parameters: parameters.clone(), more: more.clone(), ..Setup::default() }).await;
     assert_eq!(run["status"], "partial-succeeded", "{run:#}");
     assert_eq!(fleet.called(), [json!({"query": "a", "time_range": ""})]);
     // One that says what stands for it.
@@ -324,9 +364,11 @@ async fn ve_a12_a13_a15_what_is_missing_is_found_before_any_model_is_asked() {
         ("nothing", "VariableNotFoundError", "Variable llm1.nothing not found in variable pool"),
         ("text", "InvalidVariableTypeError", "Variable llm1.text is not a list type, got str"),
     ] {
-        let (run, told) = fleet.run(&Setup { parameters: source(variable), more: retry.clone(), ..Setup::default() }).await;
+        let (run, told) =
+            fleet.run(&Setup { parameters: source(variable), more: retry.clone(), ..Setup::default() }).await;
         assert_eq!(run["status"], "failed");
-        let failed = told.of_kind("node_run_failed").find(|it| it.node() == Some("tool1")).expect("it failed");
+        let failed =
+            told.of_kind("node_run_failed").find(|it| it.node() == Some("tool1")).expect("it failed");
         let result = &failed.data["node_run_result"];
         assert_eq!((&result["error_type"], &result["error"]), (&json!(class), &json!(message)));
         assert!(fleet.asked().is_empty() && told.of_kind("node_run_retry").next().is_none());
@@ -366,22 +408,38 @@ async fn ve_a22_each_item_of_an_iteration_has_its_own_extraction() {
     let mut document: Json = serde_json::from_str(&setup.workflow()).expect("it is JSON");
     let graph = &mut document["workflow"]["graph"];
     let edge = |source: &str, target: &str| json!({"source": source, "target": target});
-    graph["edges"] = json!([edge("start", "llm1"), edge("llm1", "list"), edge("list", "it"), edge("its", "tool1"), edge("it", "end")]);
+    graph["edges"] = json!([
+        edge("start", "llm1"),
+        edge("llm1", "list"),
+        edge("list", "it"),
+        edge("its", "tool1"),
+        edge("it", "end")
+    ]);
     let nodes = graph["nodes"].as_array_mut().expect("nodes");
     nodes.retain(|node| node["id"] != "tool1");
     nodes.extend([list, iteration, begin, tool]);
     let end = nodes.iter_mut().find(|node| node["id"] == "end").expect("an end");
     end["data"]["outputs"] = json!([{"variable": "all", "value_selector": ["it", "output"]}]);
     let client = &fleet.system.client;
-    let run = client.submit(&json!({"workflow": document.to_string(), "inputs": {"q": QUESTION}, "user": "tester"})).await;
+    let run = client
+        .submit(&json!({"workflow": document.to_string(), "inputs": {"q": QUESTION}, "user": "tester"}))
+        .await;
     let ended = client.ended(&run).await;
-    assert_eq!(ended["outputs"]["all"], json!(["Raft, consensus", "Raft, consensus", "Raft, consensus"]), "{ended:#}");
+    assert_eq!(
+        ended["outputs"]["all"],
+        json!(["Raft, consensus", "Raft, consensus", "Raft, consensus"]),
+        "{ended:#}"
+    );
     assert_eq!((fleet.asked().len(), fleet.called().len()), (3, 3));
     let told = client.follow(&run, None).await.to_the_end().await;
-    let children: Vec<&Json> =
-        told.of_kind("node_run_succeeded").filter(|event| event.node() == Some("tool1_ext_1")).map(|event| &event.data).collect();
+    let children: Vec<&Json> = told
+        .of_kind("node_run_succeeded")
+        .filter(|event| event.node() == Some("tool1_ext_1"))
+        .map(|event| &event.data)
+        .collect();
     assert!(children.iter().all(|data| data["in_iteration_id"] == "it"));
-    let indexes: Vec<&Json> = children.iter().map(|data| &data["node_run_result"]["metadata"]["iteration_index"]).collect();
+    let indexes: Vec<&Json> =
+        children.iter().map(|data| &data["node_run_result"]["metadata"]["iteration_index"]).collect();
     assert_eq!(indexes, [0, 1, 2]);
 }
 
@@ -399,7 +457,9 @@ async fn unsteady() -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) 
             let length = stream.read(&mut asked).await.unwrap_or(0);
             let (status, body) = match asked[..length].starts_with(b"POST") {
                 false => ("404 Not Found", String::new()),
-                true if counted.fetch_add(1, Ordering::SeqCst) == 0 => ("500 Internal Server Error", "{}".to_owned()),
+                true if counted.fetch_add(1, Ordering::SeqCst) == 0 => {
+                    ("500 Internal Server Error", "{}".to_owned())
+                }
                 true => ("200 OK", json!({"messages": [{"type": "text", "text": "noted"}]}).to_string()),
             };
             let answer = format!(
@@ -423,11 +483,19 @@ async fn ve_a26_an_extraction_is_not_repeated_when_its_parent_is_tried_again() {
     let system = system(&[("tools.endpoint", endpoint.as_str())], &model).await;
     let more = json!({"retry_config": {"max_retries": 1, "retry_interval": 10, "retry_enabled": true}});
     let workflow = Setup { more, ..Setup::default() }.workflow();
-    let run = system.client.submit(&json!({"workflow": workflow, "inputs": {"q": QUESTION}, "user": "tester"})).await;
+    let run = system
+        .client
+        .submit(&json!({"workflow": workflow, "inputs": {"q": QUESTION}, "user": "tester"}))
+        .await;
     let ended = system.client.ended(&run).await;
-    assert_eq!((&ended["outputs"]["said"], &ended["total_tokens"]), (&json!("noted"), &json!(135)), "{ended:#}");
+    assert_eq!(
+        (&ended["outputs"]["said"], &ended["total_tokens"]),
+        (&json!("noted"), &json!(135)),
+        "{ended:#}"
+    );
     assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 2);
-    let extractions = model.requests().iter().filter(|it| it["messages"].to_string().contains(PROMPT)).count();
+    let extractions =
+        model.requests().iter().filter(|it| it["messages"].to_string().contains(PROMPT)).count();
     assert_eq!(extractions, 1);
     let told = system.client.follow(&run, None).await.to_the_end().await;
     assert_eq!(kinds(&told, "tool1_ext_1"), ["node_run_started", "node_run_succeeded"]);
@@ -435,13 +503,17 @@ async fn ve_a26_an_extraction_is_not_repeated_when_its_parent_is_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ve_a27_a_stop_while_a_child_speaks_ends_it_and_its_parent() {
-    let slow = json!([{"match": {"equals": PROMPT}, "chunks": ["Raft", ", consensus"], "chunk_delay_ms": 20_000}]);
+    let slow =
+        json!([{"match": {"equals": PROMPT}, "chunks": ["Raft", ", consensus"], "chunk_delay_ms": 20_000}]);
     let fleet = Fleet::start(slow).await;
     let client = &fleet.system.client;
     let body = json!({"workflow": Setup::default().workflow(), "inputs": {"q": QUESTION}, "user": "tester"});
     let run = client.submit(&body).await;
     client.follow(&run, None).await.until_text("Raft").await;
-    assert_eq!(client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "stop"})).await.status, 202);
+    assert_eq!(
+        client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "stop"})).await.status,
+        202
+    );
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "stopped", "{ended:#}");
     let nodes = ended["nodes"].as_array().expect("nodes").clone();
@@ -462,17 +534,24 @@ async fn ve_a15_a_source_without_a_model_needs_one_that_is_named() {
     };
     // The node that is called llm1 is a code node here.
     let replaced = |parameters: Json| {
-        let mut document: Json = serde_json::from_str(&Setup { parameters, ..Setup::default() }.workflow()).expect("JSON");
+        let mut document: Json =
+            serde_json::from_str(&Setup { parameters, ..Setup::default() }.workflow()).expect("JSON");
         document["workflow"]["graph"]["nodes"][1]["data"] = list.clone();
         document.to_string()
     };
     let client = &fleet.system.client;
     let mut ends = Vec::new();
     for more in [json!({}), json!({"model": {"provider": "openai", "name": "gpt-4"}})] {
-        let run = client.submit(&json!({"workflow": replaced(of_code(more)), "inputs": {}, "user": "tester"})).await;
+        let run = client
+            .submit(&json!({"workflow": replaced(of_code(more)), "inputs": {}, "user": "tester"}))
+            .await;
         ends.push(client.ended(&run).await);
     }
-    assert!(ends[0]["error"].as_str().is_some_and(|error| error.contains("Model config not found for llm1.said")), "{:#}", ends[0]);
+    assert!(
+        ends[0]["error"].as_str().is_some_and(|error| error.contains("Model config not found for llm1.said")),
+        "{:#}",
+        ends[0]
+    );
     assert_eq!(ends[1]["outputs"]["keywords"], "Raft, consensus", "{:#}", ends[1]);
     assert_eq!(fleet.asked().len(), 1);
 }

@@ -67,7 +67,9 @@ pub async fn run(
     }
     match ask(data, &prompt, model, means).await {
         Ok(answer) => {
-            let said = node.gives_context.then(|| turns::build_context(&prompt.messages, &answer.said(data), &prompt.secrets));
+            let said = node
+                .gives_context
+                .then(|| turns::build_context(&prompt.messages, &answer.said(data), &prompt.secrets));
             let mut result = succeeded(result, data, &prompt, answer);
             result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
             result

@@ -39,7 +39,9 @@ pub async fn run(
     let usage = bill(&model, &reply);
     match choose(&reply.text, &data.classes) {
         Ok(at) => {
-            let said = node.gives_context.then(|| turns::build_context(&prompt.messages, &reply.text, &prompt.secrets));
+            let said = node
+                .gives_context
+                .then(|| turns::build_context(&prompt.messages, &reply.text, &prompt.secrets));
             let mut result = succeeded(result, data, variables, &prompt, &reply, usage, at);
             result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
             result

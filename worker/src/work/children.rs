@@ -10,7 +10,9 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::{ChildKind, ErrorStrategy, Extraction, INPUTS, NodeIx, NodeSettings};
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::machine::backoff::wait_ms;
+use tidemill_common::machine::choices::Choices;
 use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
+use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{NodeResult, extraction};
 use tidemill_common::value::{Segment, Stored, Variables};
 use tidemill_common::wire::value::{NamedJson, named_from_json};
@@ -66,7 +68,11 @@ fn feed(cx: &mut WorkContext<'_>) -> Result<(), NodeFailure> {
             (Some(value), _) => value,
             (None, Some(default)) => Segment::infer(default),
             (None, None) => {
-                let message = format!("Variable {} is null, and input {} needs a value", input.selector.join("."), input.name);
+                let message = format!(
+                    "Variable {} is null, and input {} needs a value",
+                    input.selector.join("."),
+                    input.name
+                );
                 return Err(NodeFailure::new("ExtractionError", message));
             }
         };
@@ -156,12 +162,13 @@ async fn one_try(
     let steps = cx.steps.inside(execution, number, inside.clone());
     let name = AttemptName { run: cx.name.run, execution, number };
     let variables = cx.variables.take(&graph);
+    let options = unattended(cx.options);
     let doing = Doing {
         hand: cx.hand,
         ix: child,
         executor,
         phase: None,
-        options: cx.options,
+        options: &options,
         name,
         steps: Some(&steps),
         progress: &progress,
@@ -170,7 +177,8 @@ async fn one_try(
         ChildKind::Extraction(extraction) => Some(&**extraction),
         ChildKind::Virtual | ChildKind::Slot => None,
     });
-    let refused = of.and_then(|of| extraction::check(of, graph.find(&of.source.0).is_some(), &variables).err());
+    let refused =
+        of.and_then(|of| extraction::check(of, graph.find(&of.source.0).is_some(), &variables).err());
     let (mut result, variables) = match refused {
         Some(failure) => (NodeResult::failed(failure), Some(variables)),
         None => telling(&progress, execute(doing, variables)).await,
@@ -253,6 +261,12 @@ fn note_error(cx: &mut WorkContext<'_>, id: &str, error_type: &str, message: &st
         Json::Array(errors) => errors.push(error),
         other => *other = json!([error]),
     }
+}
+
+/// The run's options, of a run that nobody answers: inside another a node waits for nobody.
+fn unattended(options: &RunOptions) -> RunOptions {
+    let choices = Choices { interactive: false, ..options.choices().into_owned() };
+    RunOptions { choices: Some(Box::new(choices)), ..options.clone() }
 }
 
 /// What the failure of a child is to its parent.

@@ -75,7 +75,9 @@ impl<'a> Group<'a> {
             if field != "params" {
                 take_inputs(data, field);
             }
-            for value in data.get_mut(field).and_then(Json::as_object_mut).into_iter().flat_map(JsonMap::values_mut) {
+            for value in
+                data.get_mut(field).and_then(Json::as_object_mut).into_iter().flat_map(JsonMap::values_mut)
+            {
                 if let Some(new) = self.input(value) {
                     *value = new;
                 }
@@ -175,8 +177,10 @@ impl<'a> Group<'a> {
     fn reference(&self, local: &str, config: Option<&JsonMap>) -> Json {
         let id = global_id(self.id, local);
         let own = config.and_then(extractor_of).unwrap_or_default();
-        let path = config.and_then(|config| config.get("output_selector").or_else(|| config.get("outputSelector")));
-        let path: Vec<&str> = path.and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str).collect();
+        let path =
+            config.and_then(|config| config.get("output_selector").or_else(|| config.get("outputSelector")));
+        let path: Vec<&str> =
+            path.and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str).collect();
         let path = match path.split_first() {
             Some((first, rest)) if *first == own || *first == id || *first == local => rest,
             Some(_) | None => &path,
@@ -186,7 +190,8 @@ impl<'a> Group<'a> {
         let mut input = json!({"type": "variable", "value": selector});
         let Some(config) = config else { return input };
         let is_text = path == ["text"] && self.is_extraction(local);
-        let strategy = config.get("null_strategy").or_else(|| config.get("nullStrategy")).and_then(Json::as_str);
+        let strategy =
+            config.get("null_strategy").or_else(|| config.get("nullStrategy")).and_then(Json::as_str);
         match strategy {
             Some("use_default") => {
                 input["null_strategy"] = "use_default".into();

@@ -26,7 +26,8 @@ pub(super) fn take(graph: &mut JsonMap, ids: &HashSet<String>) -> HashMap<String
         gone.insert(id.to_owned());
         taken.entry(parent.to_owned()).or_default().push((id.to_owned(), child));
     }
-    let is_gone = |item: &Json, key: &str| item.get(key).and_then(Json::as_str).is_some_and(|id| gone.contains(id));
+    let is_gone =
+        |item: &Json, key: &str| item.get(key).and_then(Json::as_str).is_some_and(|id| gone.contains(id));
     if let Some(Json::Array(nodes)) = graph.get_mut("nodes") {
         nodes.retain(|node| !is_gone(node, "id"));
     }

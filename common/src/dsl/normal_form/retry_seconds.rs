@@ -6,7 +6,8 @@ use crate::value::JsonMap;
 
 pub(super) fn rewrite(data: &mut JsonMap) {
     let Some(config) = data.get_mut("retry_config").and_then(Json::as_object_mut) else { return };
-    let Some(seconds) = config.get("retry_interval_seconds").and_then(Json::as_f64).filter(|s| *s >= 0.0) else {
+    let Some(seconds) = config.get("retry_interval_seconds").and_then(Json::as_f64).filter(|s| *s >= 0.0)
+    else {
         return;
     };
     config.shift_remove("retry_interval_seconds");

@@ -29,7 +29,8 @@ fn file(parameters: Json, more: Json, nodes: &[Json]) -> String {
     ];
     all.extend_from_slice(nodes);
     let edge = |source: &str, target: &str| json!({"source": source, "target": target});
-    json!({"nodes": all, "edges": [edge("start", "llm1"), edge("llm1", "tool1"), edge("tool1", "end")]}).to_string()
+    json!({"nodes": all, "edges": [edge("start", "llm1"), edge("llm1", "tool1"), edge("tool1", "end")]})
+        .to_string()
 }
 
 fn document(text: &str) -> Document {
@@ -72,16 +73,29 @@ fn ve_a17_every_way_to_write_an_extraction_is_the_same_plan() {
         json!({"id": "tool1_ext_query", "data": data})
     };
     let written = "{{@llm1.context@}}Extract keywords";
-    let camel = json!({"sourceNodeId": "llm1", "sourceVariable": "context", "extractionPrompt": "Extract keywords"});
+    let camel =
+        json!({"sourceNodeId": "llm1", "sourceVariable": "context", "extractionPrompt": "Extract keywords"});
     let plain = file(json!({"query": input}), json!({}), &[]);
     let expected = normal(&plain);
     for other in [
         file(json!({"query": {"type": "extraction", "value": camel}}), json!({}), &[]),
         file(json!({"query": "@llm1.context | Extract keywords"}), json!({}), &[]),
-        file(json!({"query": {"type": "constant", "value": "@llm1.context | Extract keywords"}}), json!({}), &[]),
+        file(
+            json!({"query": {"type": "constant", "value": "@llm1.context | Extract keywords"}}),
+            json!({}),
+            &[],
+        ),
         file(json!({"query": {"type": "mixed", "value": written}}), json!({}), &[]),
-        file(json!({"query": {"type": "nested_node", "value": written, "nested_node_config": config}}), json!({}), &[]),
-        file(json!({"query": {"type": "mention", "value": written, "mention_config": config}}), json!({}), &[]),
+        file(
+            json!({"query": {"type": "nested_node", "value": written, "nested_node_config": config}}),
+            json!({}),
+            &[],
+        ),
+        file(
+            json!({"query": {"type": "mention", "value": written, "mention_config": config}}),
+            json!({}),
+            &[],
+        ),
         file(
             json!({"query": {"type": "nested_node", "value": written, "nested_node_config": config}}),
             json!({}),
@@ -92,8 +106,16 @@ fn ve_a17_every_way_to_write_an_extraction_is_the_same_plan() {
             json!({}),
             &[hidden(json!({"role": "user", "text": "{{@llm1.context@}}"}))],
         ),
-        file(json!({}), json!({"inputs": [{"name": "query", "type": "extraction", "value": value(json!({}))}]}), &[]),
-        file(json!({"query": input}), json!({"inputs": [{"name": "query", "type": "extraction", "value": value(json!({}))}]}), &[]),
+        file(
+            json!({}),
+            json!({"inputs": [{"name": "query", "type": "extraction", "value": value(json!({}))}]}),
+            &[],
+        ),
+        file(
+            json!({"query": input}),
+            json!({"inputs": [{"name": "query", "type": "extraction", "value": value(json!({}))}]}),
+            &[],
+        ),
         file(
             json!({"query": {"type": "variable", "value": ["ext_1", "text"]}}),
             json!({"virtual_nodes": [{"id": "ext_1", "kind": "extraction", "type": "llm", "source": ["llm1", "context"], "prompt": "Extract keywords"}]}),
@@ -113,7 +135,10 @@ fn ve_a17_every_way_to_write_an_extraction_is_the_same_plan() {
     assert_eq!(child.child.as_ref().expect("it is one").kind, ChildKind::Extraction(Box::new(extraction)));
     assert_eq!(child.title, "Extraction: Extract keywords");
     let crate::nodes::NodeData::Llm(data) = &child.data else { panic!("an extraction asks a model") };
-    assert_eq!((data.model.name.as_str(), &data.model.completion_params["temperature"]), ("gpt-4", &json!(0.7)));
+    assert_eq!(
+        (data.model.name.as_str(), &data.model.completion_params["temperature"]),
+        ("gpt-4", &json!(0.7))
+    );
     let mention = ("llm1".to_string(), "context".to_string());
     assert!(graph.node(graph.find("tool1").expect("the tool")).mentions.contains(&mention));
     assert!(graph.node(graph.find("llm1").expect("the source")).gives_context);
@@ -138,15 +163,27 @@ fn xc_09_what_was_rewritten_is_read_as_it_is() {
     let once = document(&text);
     // An export has the nodes as they are kept: reading it gives the same again.
     let again: Vec<Json> = once.nodes.iter().map(|node| json!({"id": node.id, "data": node.data})).collect();
-    let edges: Vec<Json> = once.edges.iter().map(|edge| json!({"source": edge.source, "target": edge.target})).collect();
+    let edges: Vec<Json> =
+        once.edges.iter().map(|edge| json!({"source": edge.source, "target": edge.target})).collect();
     let twice = document(&json!({"nodes": again, "edges": edges}).to_string());
     assert_eq!(once.canonical(), twice.canonical());
     let tool = &once.nodes.iter().find(|node| node.id == "tool1").expect("the tool").data;
-    let ids: Vec<&str> = tool["virtual_nodes"].as_array().expect("children").iter().filter_map(|it| it["id"].as_str()).collect();
+    let ids: Vec<&str> = tool["virtual_nodes"]
+        .as_array()
+        .expect("children")
+        .iter()
+        .filter_map(|it| it["id"].as_str())
+        .collect();
     assert_eq!(ids, ["ext_days", "ext_1", "ext_2"]);
     assert_eq!(tool["retry_config"]["retry_interval"], 1500);
-    assert_eq!(tool["tool_parameters"]["days"], json!({"type": "variable", "value": ["tool1_ext_days", "structured_output", "days"], "null_strategy": "use_default", "default_value": "7d"}));
-    assert_eq!(tool["virtual_nodes"][1]["model"], json!({"provider": "openai", "name": "gpt-4o-mini", "mode": "chat", "completion_params": {}}));
+    assert_eq!(
+        tool["tool_parameters"]["days"],
+        json!({"type": "variable", "value": ["tool1_ext_days", "structured_output", "days"], "null_strategy": "use_default", "default_value": "7d"})
+    );
+    assert_eq!(
+        tool["virtual_nodes"][1]["model"],
+        json!({"provider": "openai", "name": "gpt-4o-mini", "mode": "chat", "completion_params": {}})
+    );
     assert!(once.nodes.iter().all(|node| node.id != "tool1_ext_days"));
     let graph = graph(&text);
     let work = graph.node(graph.find("tool1").expect("the tool")).work.as_ref().expect("work").clone();
@@ -155,13 +192,18 @@ fn xc_09_what_was_rewritten_is_read_as_it_is() {
 
 #[test]
 fn ve_a14_a_source_that_is_not_there_is_named() {
-    let text = wrong(&file(json!({"query": {"type": "extraction", "value": value(json!({"source_node_id": "ghost"}))}}), json!({}), &[]));
+    let text = wrong(&file(
+        json!({"query": {"type": "extraction", "value": value(json!({"source_node_id": "ghost"}))}}),
+        json!({}),
+        &[],
+    ));
     assert!(text.contains("SourceNodeNotFoundError: Source node ghost not found in graph config"), "{text}");
 }
 
 #[test]
 fn ve_12_an_extraction_that_lacks_something_says_what() {
-    let half = json!({"type": "extraction", "value": {"source_node_id": "llm1", "source_variable": "context"}});
+    let half =
+        json!({"type": "extraction", "value": {"source_node_id": "llm1", "source_variable": "context"}});
     let text = wrong(&file(json!({"query": half}), json!({}), &[]));
     assert!(text.contains("ConfigurationValidationError") && text.contains("extraction_prompt"), "{text}");
 }
@@ -169,13 +211,15 @@ fn ve_12_an_extraction_that_lacks_something_says_what() {
 #[test]
 fn ve_c4_an_input_that_is_given_twice_is_refused() {
     let other = json!([{"name": "query", "type": "extraction", "value": value(json!({}))}]);
-    let text = wrong(&file(json!({"query": {"type": "constant", "value": "x"}}), json!({"inputs": other}), &[]));
+    let text =
+        wrong(&file(json!({"query": {"type": "constant", "value": "x"}}), json!({"inputs": other}), &[]));
     assert!(text.contains("DuplicateInput") && text.contains("query"), "{text}");
 }
 
 #[test]
 fn ve_05_a_shorthand_of_an_unknown_node_is_plain_text() {
-    let text = file(json!({"query": {"type": "constant", "value": "@nobody.context | Extract"}}), json!({}), &[]);
+    let text =
+        file(json!({"query": {"type": "constant", "value": "@nobody.context | Extract"}}), json!({}), &[]);
     let tool = &document(&text).nodes[2].data;
     assert_eq!(tool["tool_parameters"]["query"]["value"], "@nobody.context | Extract");
     assert!(tool.get("virtual_nodes").is_none());
@@ -183,10 +227,16 @@ fn ve_05_a_shorthand_of_an_unknown_node_is_plain_text() {
 
 #[test]
 fn ve_c2_numbers_skip_the_ids_that_are_taken() {
-    let declared = json!([{"id": "ext_1", "type": "template-transform", "data": {"template": "x", "variables": []}}]);
+    let declared =
+        json!([{"id": "ext_1", "type": "template-transform", "data": {"template": "x", "variables": []}}]);
     let text = file(json!({"query": "@llm1.context | Extract"}), json!({"virtual_nodes": declared}), &[]);
     let tool = &document(&text).nodes[2].data;
-    let ids: Vec<&str> = tool["virtual_nodes"].as_array().expect("children").iter().filter_map(|it| it["id"].as_str()).collect();
+    let ids: Vec<&str> = tool["virtual_nodes"]
+        .as_array()
+        .expect("children")
+        .iter()
+        .filter_map(|it| it["id"].as_str())
+        .collect();
     assert_eq!(ids, ["ext_1", "ext_2"]);
     assert_eq!(tool["tool_parameters"]["query"]["value"], json!(["tool1_ext_2", "text"]));
 }
@@ -216,6 +266,13 @@ fn xc_09_foreign_nodes_and_spellings_are_read() {
         {"id": "e", "data": {"type": "EMPTY"}}, {"id": "c", "type": "Choice", "config": {"title": "own"}},
     ], "edges": []});
     let document = document(&text.to_string());
-    let shown: Vec<(&str, &Json)> = document.nodes.iter().map(|node| (node.type_name(), node.data.get("title").unwrap_or(&Json::Null))).collect();
-    assert_eq!(shown, [("start", &json!("Begin")), ("llm", &json!("M")), ("empty", &Json::Null), ("choice", &json!("own"))]);
+    let shown: Vec<(&str, &Json)> = document
+        .nodes
+        .iter()
+        .map(|node| (node.type_name(), node.data.get("title").unwrap_or(&Json::Null)))
+        .collect();
+    assert_eq!(
+        shown,
+        [("start", &json!("Begin")), ("llm", &json!("M")), ("empty", &Json::Null), ("choice", &json!("own"))]
+    );
 }

@@ -223,7 +223,8 @@ fn may_be_called_off(data: &JsonMap) -> bool {
 
 /// Tells every parent of its children, and gives it what they will ask for: their values travel in its job.
 fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
-    let parents: HashSet<usize> = nodes.iter().filter_map(|node| Some(node.child.as_ref()?.of.at())).collect();
+    let parents: HashSet<usize> =
+        nodes.iter().filter_map(|node| Some(node.child.as_ref()?.of.at())).collect();
     for (at, (child_retry, inputs)) in inside.into_iter().enumerate() {
         if inputs.is_empty() && !parents.contains(&at) {
             continue;
@@ -231,7 +232,8 @@ fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
         for input in &inputs {
             mention(&input.selector, &mut nodes[at].mentions);
         }
-        nodes[at].work = Some(Box::new(Work { child_retry, inputs }));
+        let work = nodes[at].work.get_or_insert_with(|| Box::new(Work::default()));
+        (work.child_retry, work.inputs) = (child_retry, inputs);
         // Its children run on a worker, and so does the node.
         nodes[at].settings.on_worker = true;
     }
@@ -255,7 +257,8 @@ fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
         let made: HashSet<String> = children.iter().map(|ix| nodes[ix.at()].id.to_string()).collect();
         let parent = &mut nodes[at];
         let mentions = std::mem::take(&mut parent.mentions);
-        parent.mentions = each_once(mentions).into_iter().filter(|(of, _)| of != INPUTS && !made.contains(of)).collect();
+        parent.mentions =
+            each_once(mentions).into_iter().filter(|(of, _)| of != INPUTS && !made.contains(of)).collect();
     }
 }
 

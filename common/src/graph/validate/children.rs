@@ -9,6 +9,9 @@ use crate::nodes::{ExecutionType, NodeKind};
 /// The code of what is wrong with the children of a node.
 pub(super) const INVALID: &str = "children.invalid";
 
+/// The code of what is said in vain.
+pub(super) const NO_EFFECT: &str = "children.no_effect";
+
 /// What may run inside another node: it ends by itself, asks nobody, and has one way out.
 const ALLOWED: [&str; 15] = [
     "llm",
@@ -115,6 +118,24 @@ pub(super) fn there_is_one_level(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
 }
 
+/// Tries, strategies and whatever surrounds a node's call are those of the parent.
+pub(super) fn what_is_the_parents_matter(draft: &Draft<'_>, report: &mut Report<'_>) {
+    const KEYS: [&str; 5] = ["retry_config", "error_strategy", "hooks", "require_confirm", "enable_filling"];
+    for (at, node) in draft.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some()) {
+        let is_said = |key: &&str| {
+            let value = node.source.data.get(*key);
+            value
+                .is_some_and(|value| !value.is_null() && *value != false && *value != Json::Array(Vec::new()))
+        };
+        for key in KEYS.into_iter().filter(is_said) {
+            let message =
+                format!("`{key}` has no effect on {:?}, which runs inside another node", node.source.id);
+            let code = report.code;
+            draft.at_node(at, report.problems, |problems| problems.warning(code, message));
+        }
+    }
+}
+
 /// A name that looks like that of a child, where no such child is.
 pub(super) fn names_are_known(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
@@ -145,7 +166,9 @@ pub(super) fn extractions_are_whole(draft: &Draft<'_>, report: &mut Report<'_>) 
         let inputs = node.source.data.get("inputs").and_then(Json::as_array).into_iter().flatten();
         let named = inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input)));
         let all = parameters.map(|(name, value)| (name.as_str(), value)).chain(named);
-        for (name, value) in all.filter(|(_, value)| value.get("type").and_then(Json::as_str) == Some("extraction")) {
+        for (name, value) in
+            all.filter(|(_, value)| value.get("type").and_then(Json::as_str) == Some("extraction"))
+        {
             let given = |key: &str| value.get("value").and_then(|value| value.get(key)?.as_str()).is_some();
             let keys = ["source_node_id", "source_variable", "extraction_prompt"];
             let missing: Vec<&str> = keys.into_iter().filter(|key| !given(key)).collect();
@@ -173,7 +196,8 @@ pub(super) fn sources_exist(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let Some(extraction) = node.child.and_then(|child| child.extraction.as_ref()) else { continue };
         let source = &extraction.source.0;
-        let is_namespace = ["sys", "env", "conversation"].contains(&source.as_str()) || source.starts_with('#');
+        let is_namespace =
+            ["sys", "env", "conversation"].contains(&source.as_str()) || source.starts_with('#');
         if !draft.index.contains_key(source.as_str()) && !is_namespace {
             let message = format!("SourceNodeNotFoundError: Source node {source} not found in graph config");
             report.node(draft, at, "source", message, None);
@@ -184,7 +208,9 @@ pub(super) fn sources_exist(draft: &Draft<'_>, report: &mut Report<'_>) {
 pub(super) fn inputs_are_given_once(draft: &Draft<'_>, report: &mut Report<'_>) {
     for at in 0..draft.document.nodes.len() {
         let data = &draft.nodes[at].source.data;
-        let (Some((_, parameters)), Some(inputs)) = (parameters(data), data.get("inputs").and_then(Json::as_array)) else {
+        let (Some((_, parameters)), Some(inputs)) =
+            (parameters(data), data.get("inputs").and_then(Json::as_array))
+        else {
             continue;
         };
         let names = inputs.iter().filter_map(|input| input.get("name")?.as_str());

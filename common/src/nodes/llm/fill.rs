@@ -3,7 +3,9 @@
 //! Every node that asks a model goes through here, so that a text of a classifier is filled in as one of an `llm` node.
 
 use super::message::{Message, ModelFacts, Part};
-use super::{JinjaVariable, Memory, MessageTemplate, PromptTemplate, Role, TextTemplate, files, memory, turns};
+use super::{
+    JinjaVariable, Memory, MessageTemplate, PromptTemplate, Role, TextTemplate, files, memory, turns,
+};
 use crate::failure::NodeFailure;
 use crate::nodes::evaluate::UndefinedNames;
 use crate::value::jinja::JinjaTemplate;

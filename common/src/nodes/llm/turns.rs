@@ -3,10 +3,10 @@
 
 use serde_json::{Value as Json, json};
 
+use super::Role;
 use super::files;
 use super::message::{Message, Part};
 use super::record::Secrets;
-use super::Role;
 use crate::failure::NodeFailure;
 use crate::value::{Segment, SegmentType};
 
@@ -91,7 +91,8 @@ mod tests {
 
     #[test]
     fn ve_a01_a_context_is_what_was_said_without_the_instructions() {
-        let prompt = [Message::text(Role::System, "Be brief."), Message::text(Role::User, "find papers on Raft")];
+        let prompt =
+            [Message::text(Role::System, "Be brief."), Message::text(Role::User, "find papers on Raft")];
         let context = build_context(&prompt, "Raft is …", &Secrets::default());
         let expected = json!([
             {"role": "user", "text": "find papers on Raft", "files": []},
@@ -105,7 +106,13 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_messages_is_told_apart() {
-        for value in [json!([]), json!("x"), json!([1]), json!([{"role": "user"}]), json!([{"role": "cat", "text": "x"}])] {
+        for value in [
+            json!([]),
+            json!("x"),
+            json!([1]),
+            json!([{"role": "user"}]),
+            json!([{"role": "cat", "text": "x"}]),
+        ] {
             assert!(!is_conversation(&value), "{value}");
         }
         assert_eq!(first_other(&[json!({"role": "user", "text": ""}), json!({"text": ""})]), Some(1));

@@ -92,7 +92,8 @@ pub async fn run(
                         let text = outputs.iter().find(|(name, _)| name == "text");
                         let text = text.map(|(_, text)| text.text().into_owned()).unwrap_or_default();
                         let secrets = Secrets::among(node.mentions.clone(), variables);
-                        outputs.push((turns::CONTEXT.to_owned(), turns::build_context(&said, &text, &secrets)));
+                        outputs
+                            .push((turns::CONTEXT.to_owned(), turns::build_context(&said, &text, &secrets)));
                     }
                     NodeResult { outputs, metadata, usage: Some(usage), ..result }
                 }
