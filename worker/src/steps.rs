@@ -304,6 +304,10 @@ impl Steps {
     /// In a run that nobody answers (`interactive: false`) the node fails; who can do without an answer asks the run's
     /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
+        if self.inside.is_some() {
+            // Nothing that runs inside a node waits for anybody.
+            return PauseEnd::Cancelled;
+        }
         let pause = id_in_job(&self.of.execution, step);
         match self.until_answered(|| self.jobs().paused(self.of.run, &pause)).await {
             Paused::Answered(answer) => return PauseEnd::Answered(answer),

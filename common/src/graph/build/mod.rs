@@ -238,7 +238,8 @@ fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
         for input in &inputs {
             mention(&input.selector, &mut nodes[at].mentions);
         }
-        nodes[at].work = Some(Box::new(Work { child_retry, inputs }));
+        let work = nodes[at].work.get_or_insert_with(|| Box::new(Work::default()));
+        (work.child_retry, work.inputs) = (child_retry, inputs);
         // Its children run on a worker, and so does the node.
         nodes[at].settings.on_worker = true;
     }
