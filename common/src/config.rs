@@ -87,6 +87,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Model providers by name, read by the worker.
     pub providers: BTreeMap<String, Table>,
+    /// Profiles by id, read by the worker.
+    pub profiles: BTreeMap<String, Table>,
 }
 
 /// `[redis]`
@@ -95,6 +97,8 @@ pub struct Config {
 pub struct RedisConfig {
     /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
     pub url: String,
+    /// A file with the certificates (PEM) that a server behind `rediss://` is known by; empty: the usual public ones.
+    pub ca_file: String,
     /// In front of every key.
     pub namespace: String,
     /// Longest wait for an answer or a connection, in milliseconds.
@@ -106,6 +110,7 @@ impl Default for RedisConfig {
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".into(),
+            ca_file: String::new(),
             namespace: "tm".into(),
             timeout_ms: 5_000,
             blob_connections: 4,
@@ -117,6 +122,7 @@ impl std::fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisConfig")
             .field("url", &masked_url(&self.url))
+            .field("ca_file", &self.ca_file)
             .field("namespace", &self.namespace)
             .field("timeout_ms", &self.timeout_ms)
             .field("blob_connections", &self.blob_connections)
@@ -231,8 +237,12 @@ pub struct WorkerConfig {
     pub job_lease_ms: u64,
     /// See [`limits::PROVIDERS_REFRESH_MS`].
     pub providers_refresh_ms: u64,
+    /// The profile that is meant where none is named; empty: the default of those in Redis.
+    pub default_profile: String,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
+    /// How often a person is asked for what the input of a step lacks.
+    pub parameter_rounds_max: u32,
     /// How often a job may be handed out before it is given up.
     pub deliveries_max: u32,
     /// Time for running jobs to end at a stop, in seconds; the rest is handed back.
@@ -251,7 +261,9 @@ impl Default for WorkerConfig {
             permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,
             providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
+            default_profile: String::new(),
             job_wait_max_ms: limits::JOB_WAIT_MS,
+            parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,
             execution_seconds_max: limits::RUN_SECONDS_MAX,
@@ -409,6 +421,8 @@ pub struct RunConfig {
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
     pub import_bytes_max: usize,
+    /// Most nodes inside one node.
+    pub children_max: usize,
 }
 impl Default for RunConfig {
     fn default() -> Self {
@@ -432,6 +446,7 @@ impl Default for RunConfig {
             messages_tokens_warning: limits::MESSAGES_TOKENS_WARNING,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
+            children_max: limits::CHILDREN_MAX,
         }
     }
 }
@@ -680,8 +695,8 @@ fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigEr
         let Some(Value::Table(keys)) = known.get(section) else {
             return unknown(section.clone(), known, "");
         };
-        // Providers have names of their own.
-        if section == "providers" {
+        // Providers and profiles have names of their own.
+        if matches!(section.as_str(), "providers" | "profiles") {
             continue;
         }
         for key in value.as_table().into_iter().flat_map(Table::keys) {

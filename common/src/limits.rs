@@ -16,6 +16,8 @@ pub const DOCUMENT_TEXT_BYTES_MAX: usize = 2 * IMPORT_BYTES_MAX;
 /// Deepest nesting of iterations and loops, one within the other. Nobody draws five; the bound keeps the paths of frames
 /// short and the walks from a node up to the root cheap.
 pub const CONTAINER_DEPTH_MAX: usize = 16;
+/// Most nodes inside one node (`children_max`). They run one after the other in one job, which somebody waits for.
+pub const CHILDREN_MAX: usize = 16;
 /// Most problems that are reported of one file; the rest is counted.
 pub const DIAGNOSTICS_MAX: usize = 500;
 /// Longest description of a variable, in characters. Dify's limit.
@@ -140,13 +142,17 @@ pub const MODEL_QUEUE_GRACE_MS: u64 = 60_000;
 pub const MODEL_BUCKET_SECONDS: u64 = 3 * 3600;
 /// How often a call to a model with limits is refused by its provider before the node fails (`refusals_max`).
 pub const MODEL_REFUSALS_MAX: u32 = 10;
-/// Most providers, and most profiles, that a namespace keeps: a worker reads all of them when one has changed.
+/// Most entries of a kind (providers, profiles, library nodes …) that a namespace keeps: a worker reads all of them when one
+/// has changed.
 pub const CATALOG_ENTRIES_MAX: usize = 1000;
-/// Largest provider or profile that is kept, in bytes of JSON.
+/// Largest entry that is kept, in bytes of JSON.
 pub const CATALOG_ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// How old what a worker knows of the providers in Redis may be, in milliseconds (`providers_refresh_ms`): then the next
 /// node that asks a model looks whether something has changed.
 pub const PROVIDERS_REFRESH_MS: u64 = 1000;
+/// How often a person is asked for what the input of a step lacks (`parameter_rounds_max`): who answers five times and
+/// has still not given it needs something else than a form.
+pub const PARAMETER_ROUNDS_MAX: u32 = 5;
 /// Longest wait within a job (`job_wait_max_ms`), in milliseconds: what takes longer is waited for in Redis.
 pub const JOB_WAIT_MS: u64 = 1000;
 /// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,

@@ -76,7 +76,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         error_type: failure.error_type,
         retry_hint: failure.retry_after_ms,
         updates,
-        pause: result.pause.map(Box::new),
+        pause: result.pause,
         effects: result.effects.map(|effects| veiled(effects, &secrets)),
         durations: None,
         rounds: Vec::new(),

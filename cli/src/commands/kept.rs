@@ -1,122 +1,165 @@
-//! What `tidemill show` shows of what a run keeps beside its variables: messages, `rt`, the history.
+//! `tidemill library`, `calls`, `services` and `datasources`: what steps call, kept in Redis for all workers. The four have
+//! the same verbs, and differ in what they are made of, which a file says.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::Value as Json;
+use tidemill_common::value::JsonMap;
 
-use crate::client::Client;
-use crate::client::view::RunView;
+use super::catalog::{self, CALL, Common, DATASOURCE, FileArgs, Kind, SERVICE};
+use super::pairs::{json_or_text, pair};
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::output::{json, table, text};
+use crate::output::table;
 
-/// Which part is wanted instead of the run.
 #[derive(Debug, Args)]
-#[group(multiple = false)]
-pub(super) struct Part {
-    /// Show a list of its messages instead (without a name: main)
-    #[arg(long, value_name = "LIST", num_args = 0..=1, default_missing_value = "main")]
-    messages: Option<String>,
-    /// Show what its steps did instead, as it is kept or in a view: lp, cx or se
-    #[arg(long, value_name = "VIEW", num_args = 0..=1, default_missing_value = "")]
-    history: Option<String>,
-    /// Show what it keeps of its steps instead
-    #[arg(long)]
-    rt: bool,
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
 }
 
-/// A part that was asked for.
-pub(super) enum Wanted<'a> {
-    Messages(&'a str),
-    History(&'a str),
-    Runtime,
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Keep one: from a file, from --set, or both
+    Add {
+        #[command(flatten)]
+        file: FileArgs,
+        /// A field: JSON where it is JSON, else text; dots lead into objects; may be given several times
+        #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = pair)]
+        fields: Vec<(String, String)>,
+        /// Read the value of this field from standard input, such as `password`; a terminal is asked for it
+        #[arg(long, value_name = "FIELD")]
+        secret_stdin: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List them
+    Ls {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show one; its secrets are not shown
+    Show {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Forget one
+    Rm {
+        /// Its id
+        id: String,
+        /// Although library nodes name it
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
-impl Part {
-    pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
-        let runtime = self.rt.then_some(Wanted::Runtime);
-        let history = self.history.as_deref().map(Wanted::History);
-        self.messages.as_deref().map(Wanted::Messages).or(history).or(runtime)
-    }
-}
-
-pub(super) async fn perform(
-    client: &Client,
-    run: &str,
-    wanted: Wanted<'_>,
-    as_json: bool,
-    console: &mut Console,
-) -> Result<Exit, Error> {
-    match wanted {
-        Wanted::Messages(list) => {
-            let found = client.messages(run, list).await?;
-            if as_json { json::whole(&found, console)? } else { console.text(messages(&found))? }
+pub(super) async fn perform(kind: Kind, arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    match &arguments.verb {
+        Verb::Add { file, fields, secret_stdin, common } => {
+            let mut table = file.table(kind, common).await?;
+            for (path, value) in fields {
+                put(&mut table, path, json_or_text(value))?;
+            }
+            if let Some(field) = secret_stdin {
+                let prompt = format!("{field} of {} (not shown): ", file.id);
+                put(&mut table, field, catalog::read_secret(&prompt, console).await?.into())?;
+            }
+            file.send(kind, table, common, console).await
         }
-        Wanted::History("") => {
-            let found = client.history(run, None).await?;
-            if as_json { json::whole(&found, console)? } else { console.text(history(&found))? }
-        }
-        // A view is a form for programs.
-        Wanted::History(view) => json::whole(&client.history(run, Some(view)).await?, console)?,
-        Wanted::Runtime => json::whole(&client.runtime(run).await?, console)?,
+        Verb::Ls { common } => catalog::list(kind, common, renderer(kind), console).await,
+        Verb::Show { id, common } => catalog::show(kind, id, common, console).await,
+        Verb::Rm { id, force, common } => catalog::forget(kind, id, *force, common, console).await,
     }
-    Ok(Exit::Succeeded)
 }
 
-/// The lists of a run; nothing for one without.
-pub(super) fn table(run: &RunView) -> String {
-    if run.lists.is_empty() {
-        return String::new();
+/// Puts a value where a path of names leads; what is on the way and is no object is refused.
+fn put(table: &mut JsonMap, path: &str, value: Json) -> Result<(), Error> {
+    match path.split_once('.') {
+        None => {
+            table.insert(path.into(), value);
+            Ok(())
+        }
+        Some((first, rest)) => match catalog::object(table, first) {
+            Some(inner) => put(inner, rest, value),
+            None => Err(Error::Usage(format!("{first} is no object, and {path} leads into it"))),
+        },
     }
-    let rows = run.lists.iter().map(|(name, list)| {
-        let tokens = list.token_usage["lifetime"]["total_tokens"].as_u64().unwrap_or(0);
-        let counts = [list.message_count, list.stored_count, list.current_batch, list.version, tokens];
-        let mut row = vec![name.clone()];
-        row.extend(counts.iter().map(u64::to_string));
-        row
+}
+
+fn renderer(kind: Kind) -> fn(&Json) -> String {
+    match kind.many {
+        many if many == CALL.many => calls,
+        many if many == SERVICE.many => services,
+        many if many == DATASOURCE.many => datasources,
+        _ => library,
+    }
+}
+
+fn rows(entries: &Json, row: impl Fn(&Json) -> Vec<String>) -> Vec<Vec<String>> {
+    entries["data"].as_array().into_iter().flatten().map(row).collect()
+}
+
+/// A name, or those of both languages.
+fn name(value: &Json) -> String {
+    let each = value.as_object().map(|each| {
+        let names = each.values().map(|info| info.get("name").unwrap_or(info));
+        names.map(catalog::text).collect::<Vec<_>>().join(" / ")
     });
-    let head = ["MESSAGES", "VISIBLE", "STORED", "BATCH", "VERSION", "TOKENS"];
-    format!("\n{}", table::render(&head, &rows.collect::<Vec<_>>()))
+    each.unwrap_or_else(|| catalog::text(value))
 }
 
-fn messages(found: &Json) -> String {
-    let row = |message: &Json| {
-        let content = match &message["content"] {
-            Json::String(text) => text.clone(),
-            other => other.to_string(),
+fn library(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let word = |key: &str| catalog::text(&entry[key]);
+        vec![word("id"), word("callId"), name(&entry["name"]), word("service_id"), catalog::changed(entry)]
+    };
+    table::render(&["NODE", "CALL", "NAME", "SERVICE", "CHANGED"], &rows(entries, row))
+}
+
+fn calls(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let transport = &entry["transport"];
+        let place = match transport["command"].as_array() {
+            Some(words) => words.iter().map(catalog::text).collect::<Vec<_>>().join(" "),
+            None => catalog::text(&transport["url"]),
         };
-        let word = |key: &str| message[key].as_str().unwrap_or_default().to_string();
-        let is_visible = message["visible"].as_bool().unwrap_or(false);
-        vec![
-            message["idx"].to_string(),
-            if is_visible { "yes" } else { "" }.to_string(),
-            word("role"),
-            word("by").trim_start_matches('/').to_string(),
-            content,
-        ]
+        let (id, how) = (catalog::text(&entry["id"]), catalog::text(&transport["type"]));
+        vec![id, name(&entry["info"]), how, place, catalog::changed(entry)]
     };
-    let rows: Vec<_> = found["data"].as_array().into_iter().flatten().map(row).collect();
-    table::render(&["IDX", "VISIBLE", "ROLE", "BY", "CONTENT"], &rows)
+    table::render(&["CALL", "NAME", "BY", "AT", "CHANGED"], &rows(entries, row))
 }
 
-fn history(found: &Json) -> String {
-    let row = |record: &Json| {
-        let word = |key: &str| record[key].as_str().unwrap_or_default().to_string();
-        let at = record["timestamp"].as_f64().map(|ms| text::moment(ms / 1000.0)).unwrap_or_default();
-        let took =
-            record["execution_time"].as_f64().map(|ms| text::duration(ms / 1000.0)).unwrap_or_default();
-        let output = record.get("output_data").map(Json::to_string).unwrap_or_default();
-        vec![
-            record["seq"].to_string(),
-            at,
-            word("node_id"),
-            word("action"),
-            word("step_status"),
-            took,
-            output,
-        ]
+fn services(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let auth = entry["auth"].as_object().into_iter().flatten().filter(|(_, value)| **value != Json::Null);
+        let carried = auth.map(|(place, value)| match value.as_array() {
+            Some(list) => {
+                let names: Vec<_> = list.iter().map(|item| catalog::text(&item["name"])).collect();
+                format!("{place}: {}", names.join(", "))
+            }
+            None => place.clone(),
+        });
+        let carried: Vec<_> = carried.collect();
+        let word = |key: &str| catalog::text(&entry[key]);
+        vec![word("id"), word("server"), carried.join("; "), catalog::changed(entry)]
     };
-    let rows: Vec<_> = found["data"].as_array().into_iter().flatten().map(row).collect();
-    table::render(&["SEQ", "WHEN", "NODE", "ACTION", "STATUS", "TIME", "OUTPUT"], &rows)
+    table::render(&["SERVICE", "SERVER", "CARRIES", "CHANGED"], &rows(entries, row))
+}
+
+fn datasources(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let word = |key: &str| catalog::text(&entry[key]);
+        let kind = if entry["database_type"].is_null() { "postgres".into() } else { word("database_type") };
+        let password = match entry["password_env"].as_str() {
+            Some(name) => format!("${name}"),
+            None => word("password"),
+        };
+        vec![word("id"), kind, word("host"), word("database"), password, catalog::changed(entry)]
+    };
+    table::render(&["DATASOURCE", "TYPE", "HOST", "DATABASE", "PASSWORD", "CHANGED"], &rows(entries, row))
 }
 
 #[cfg(test)]
@@ -125,24 +168,36 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_list_shows_its_hidden_messages_too() {
-        let found = json!({"data": [
-            {"idx": 0, "role": "system", "content": "S", "visible": false, "by": ""},
-            {"idx": 1, "role": "user", "content": {"text": "x"}, "visible": true, "by": "/ask"},
-        ]});
-        let expected = "\
-IDX  VISIBLE  ROLE    BY   CONTENT
-0    -        system  -    S
-1    yes      user    ask  {\"text\":\"x\"}
-";
-        assert_eq!(messages(&found), expected);
+    fn each_kind_has_rows_of_its_own_and_both_names() {
+        let seen = library(&json!({"data": [
+            {"id": "n1", "callId": "API", "name": {"zh": "天气", "en": "Weather"}, "service_id": "svc", "updated_at": 0},
+            {"id": "n2", "callId": "SQL", "name": "Orders", "updated_at": 0},
+        ]}));
+        assert!(seen.contains("天气 / Weather") && seen.contains("Orders"), "{seen}");
+        let info = json!({"en": {"name": "Greet", "description": "d"}});
+        let seen = calls(&json!({"data": [
+            {"id": "greet", "info": info, "transport": {"type": "process", "command": ["python3", "greet.py"]}, "updated_at": 0},
+        ]}));
+        assert!(seen.contains("Greet") && seen.contains("python3 greet.py"), "{seen}");
+        let auth = json!({"header": [{"name": "X-Key", "value": "***"}], "oidc": {"token_env": "T"}});
+        let seen =
+            services(&json!({"data": [{"id": "s", "server": "http://h", "auth": auth, "updated_at": 0}]}));
+        assert!(seen.contains("header: X-Key; oidc"), "{seen}");
+        let seen = datasources(&json!({"data": [
+            {"id": "d", "host": "h", "database": "orders", "password_env": "DB", "updated_at": 0},
+        ]}));
+        assert!(seen.contains("postgres") && seen.contains("$DB"), "{seen}");
     }
 
     #[test]
-    fn lists_of_a_run_are_a_table_and_a_run_without_has_none() {
-        let run = RunView::read(&json!({"id": "r", "lists": {"main": {"message_count": 2, "stored_count": 5,
-            "current_batch": 1, "version": 3, "token_usage": {"lifetime": {"total_tokens": 7}}}}}));
-        assert!(table(&run).contains("main      2        5       1      3        7"), "{}", table(&run));
-        assert_eq!(table(&RunView::read(&json!({"id": "r"}))), "");
+    fn a_field_may_lie_within_objects() {
+        let mut table = json!({"transport": {"type": "http"}}).as_object().cloned().expect("an object");
+        put(&mut table, "transport.url", "http://h".into()).expect("an object on the way");
+        put(&mut table, "a.b", 1.into()).expect("made on the way");
+        assert_eq!(
+            Json::Object(table.clone()),
+            json!({"transport": {"type": "http", "url": "http://h"}, "a": {"b": 1}})
+        );
+        assert!(put(&mut table, "a.b.c", 1.into()).is_err());
     }
 }

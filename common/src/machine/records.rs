@@ -69,7 +69,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         error: failure.as_ref().map(|f| f.message.clone()).unwrap_or_default(),
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
         updates,
-        pause: result.pause.map(Box::new),
+        pause: result.pause,
         effects: result.effects.map(|effects| veiled(&graph, effects)),
         durations: None,
         rounds: Vec::new(),

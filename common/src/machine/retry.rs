@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::changes::{EventKind, NodeEnd, TimerChange};
 use super::fact::Timer;
 use super::run::NodeStatus;
-use super::{Step, backoff};
+use super::{Step, backoff, children};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::objects::ObjectError;
 
-/// Whether a failed attempt is followed by another. A container's own failure never is.
+/// Whether a failed attempt is followed by another. A container's own failure never is, nor that of a node
+/// inside it: that one was tried again by itself.
 pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, error_type: &str) -> bool {
     let spec = cx.run.graph.node(node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
@@ -19,6 +20,7 @@ pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, error_type:
         && attempt <= spec.retry.retries_max
         && !ObjectError::NAMES.contains(&error_type)
         && !spec.settings.not_retryable.iter().any(|named| named == error_type)
+        && !children::have_failed(cx, frame, node)
 }
 
 /// Sets the timer of the next attempt and tells of it.

@@ -4,6 +4,7 @@
 //! while it is [`VERSION`] 1) and its kind; an unknown kind is told as such and never guessed.
 
 pub mod breakpoint;
+mod child;
 pub mod commit;
 pub mod entry;
 pub mod event;

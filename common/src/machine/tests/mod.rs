@@ -17,12 +17,15 @@ mod tell;
 mod worker;
 
 mod answers;
+mod asked;
 mod bounds;
 mod breakpoints;
 mod budgets;
 mod calls;
+mod children;
 mod failures;
 mod holders;
+mod interactions;
 mod invariants;
 mod iterations;
 mod keeping;

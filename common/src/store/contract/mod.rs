@@ -134,6 +134,8 @@ cases! {
         a_command_keeps_its_blobs,
         a_pause_is_answered_once,
         only_a_pause_that_waits_is_answered,
+        a_worker_is_told_what_came_of_a_question,
+        what_was_called_off_is_not_answered,
         a_commit_writes_what_containers_and_conversations_keep,
         a_conversation_keeps_one_copy_of_each_large_value,
         pauses_and_keys_go_with_their_run,
@@ -182,6 +184,7 @@ cases! {
     },
     cataloguing::{
         an_entry_is_kept_whole_and_changed_by_who_has_seen_it,
+        each_kind_has_ids_of_its_own,
         the_version_tells_of_each_change,
         there_is_a_default_profile_while_there_are_profiles,
     },

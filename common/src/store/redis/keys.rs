@@ -89,18 +89,19 @@ impl Keys {
     pub fn triggers(&self) -> String {
         self.global("triggers")
     }
-    /// hash: a provider or a profile
+    /// hash: something that is kept for all workers
     pub fn entry(&self, kind: CatalogKind, id: &str) -> String {
-        match kind {
-            CatalogKind::Provider => self.global(&format!("provider:{id}")),
-            CatalogKind::Profile => self.global(&format!("profile:{id}")),
-        }
+        self.global(&format!("{}:{id}", kind.name()))
     }
-    /// set: ids of providers, or of profiles
+    /// set: the ids of a kind of them
     pub fn entries(&self, kind: CatalogKind) -> String {
         match kind {
             CatalogKind::Provider => self.global("providers"),
             CatalogKind::Profile => self.global("profiles"),
+            CatalogKind::Library => self.global("libraries"),
+            CatalogKind::Call => self.global("calls"),
+            CatalogKind::Service => self.global("services"),
+            CatalogKind::Datasource => self.global("datasources"),
         }
     }
     /// Limits of models. `level`, hash: how much of its bounds is left, until when it rests. `calls`, zset: calls under way

@@ -276,7 +276,11 @@ impl Runs for Fake {
         if let Some(earlier) = of_run.get(&format!("{pause}:answer")) {
             let earlier: Json = serde_json::from_str(earlier).unwrap();
             let is_same = answer.key.is_some() && earlier["key"].as_str() == answer.key.as_deref();
-            return Ok(if is_same { Answered::Repeated } else { Answered::AlreadyAnswered });
+            return Ok(match (is_same, earlier["cancel"] == true) {
+                (true, _) => Answered::Repeated,
+                (false, true) => Answered::Cancelled,
+                (false, false) => Answered::AlreadyAnswered,
+            });
         }
         match asked["status"].as_str() {
             Some("expired") => return Ok(Answered::Expired),
