@@ -2,6 +2,7 @@
 //! [`Work`], and nobody looks further.
 
 use super::{NodeIx, RetryConfig};
+use crate::nodes::hooks::Hooks;
 
 /// What is done in a node's job besides its own call.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -9,6 +10,8 @@ pub struct Work {
     /// How often a child that has failed is tried again, and after how long: the node's own `retry_config`, whether or
     /// not the node itself is ever tried again.
     pub child_retry: RetryConfig,
+    /// Events that its author wants to be told before it and behind it.
+    pub hooks: Hooks,
 }
 
 /// A node that runs inside the job of another. It has an id, a state, events and outputs like any node, but no edges, and

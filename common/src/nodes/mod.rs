@@ -16,6 +16,7 @@ pub mod document_extractor;
 pub mod end;
 pub mod evaluate;
 pub mod fields;
+pub mod hooks;
 pub mod http_request;
 pub mod human_input;
 pub mod if_else;

@@ -8,6 +8,7 @@ mod child_references;
 mod context_processor;
 mod default_value_object;
 mod edge_handle;
+mod hooks;
 mod node_version;
 mod null_lists;
 mod user_interaction;
@@ -42,6 +43,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
     // keys in camel case and operations in upper case
     Form { rewrite: context_processor::rewrite, part: Part::NodeData },
+    // hooks in camel case
+    Form { rewrite: hooks::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
     // a node inside another named by its local or dotted id
