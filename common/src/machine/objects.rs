@@ -245,7 +245,10 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
     if effects.runtime.is_empty() {
         return;
     }
-    merge(&mut cx.run.objects.get_or_insert_default().runtime, &effects.runtime);
+    let runtime = &mut cx.run.objects.get_or_insert_default().runtime;
+    merge(runtime, &effects.runtime);
+    // As it is loaded: a hash has no order.
+    runtime.sort_keys();
     let written = cx.out.objects.get_or_insert_default();
     written.runtime.extend(effects.runtime.keys().cloned());
 }

@@ -13,6 +13,7 @@ mod knowledge;
 mod layering;
 mod library;
 mod limits;
+mod messages;
 mod pauses;
 mod providers;
 mod redis_page;
