@@ -4,6 +4,7 @@
 use serde_json::Value as Json;
 
 use super::{NodeIx, RetryConfig};
+use crate::nodes::hooks::Hooks;
 use crate::value::Selector;
 
 /// What is done in a node's job besides its own call.
@@ -14,6 +15,8 @@ pub struct Work {
     pub child_retry: RetryConfig,
     /// Inputs of the node that say what stands for nothing.
     pub inputs: Vec<FedInput>,
+    /// Events that its author wants to be told before it and behind it.
+    pub hooks: Hooks,
 }
 
 /// An input that says what stands for nothing. The node reads it as the variable of its name under [`INPUTS`].

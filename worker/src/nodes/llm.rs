@@ -57,10 +57,12 @@ pub async fn run(
     let model = means.providers.resolve(&data.model).await;
     // That there is no such model is told where Dify tells it: after all that can be wrong with the prompt.
     let facts = model.as_ref().map(Model::facts).unwrap_or_default();
-    let prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {
+    let mut prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {
         Ok(prompt) => prompt,
         Err(failure) => return NodeResult { failure: Some(failure), ..result },
     };
+    let joined = data.conversation.as_ref();
+    let own = joined.map(|conversation| conversation.join(&mut prompt, variables)).unwrap_or_default();
     note_asking(node, &data.model, &prompt);
     if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
         (means.tell)(StepEvent::RetrieverResource, told(context));
@@ -70,7 +72,8 @@ pub async fn run(
             let said = node
                 .gives_context
                 .then(|| turns::build_context(&prompt.messages, &answer.said(data), &prompt.secrets));
-            let mut result = succeeded(result, data, &prompt, answer);
+            let kept = joined.map(|conversation| Box::new(conversation.effects(own, &answer.reply.text)));
+            let mut result = NodeResult { effects: kept, ..succeeded(result, data, &prompt, answer) };
             result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
             result
         }
