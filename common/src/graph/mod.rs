@@ -26,7 +26,7 @@ pub use body::Body;
 pub use build::{Imported, build, import, import_within};
 pub use children::global_id;
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
-pub use work::{Child, ChildKind, Extraction, Work};
+pub use work::{Child, ChildKind, Confirm, Extraction, Work};
 
 /// The place of a node in [`Graph::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

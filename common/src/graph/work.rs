@@ -1,4 +1,4 @@
-//! What surrounds a node's own call: other nodes that run inside its job. A node that has nothing of the kind has no
+//! What surrounds a node's own call: other nodes that run inside its job, leave that is asked for before. A node that has nothing of the kind has no
 //! [`Work`], and nobody looks further.
 
 use super::{NodeIx, RetryConfig};
@@ -9,6 +9,17 @@ pub struct Work {
     /// How often a child that has failed is tried again, and after how long: the node's own `retry_config`, whether or
     /// not the node itself is ever tried again.
     pub child_retry: RetryConfig,
+    /// Somebody must give leave before the node's own call is made.
+    pub confirm: Option<Box<Confirm>>,
+}
+
+/// Why somebody is to give leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confirm {
+    /// `low`, `medium` or `high`.
+    pub risk: String,
+    /// In the author's words; may be empty.
+    pub reason: String,
 }
 
 /// A node that runs inside the job of another. It has an id, a state, events and outputs like any node, but no edges, and

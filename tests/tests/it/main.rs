@@ -15,6 +15,7 @@ mod library;
 mod limits;
 mod pauses;
 mod providers;
+mod questions;
 mod redis_page;
 mod secrets;
 mod snapshots;

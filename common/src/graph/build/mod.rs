@@ -123,6 +123,17 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
                 kind: ChildKind::Virtual,
             })),
         };
+        let (mut settings, mut work) = (node.wrapper.settings, None);
+        // Within the job of another node nobody can be asked.
+        if let Some(confirm) = node.wrapper.confirm.filter(|_| child.is_none()) {
+            settings.on_worker = true;
+            work = Some(Box::new(Work { confirm: Some(confirm), ..Work::default() }));
+        }
+        if matches!(&data, NodeData::UserInteraction(asks) if asks.by_model.is_some()) {
+            // A model is asked within the job.
+            settings.on_worker = true;
+            work.get_or_insert_with(Box::default);
+        }
         nodes.push(Node {
             id: node.source.id.as_str().into(),
             kind: node.kind?,
@@ -131,14 +142,14 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             data,
             error_strategy: node.wrapper.error_strategy,
             retry: node.wrapper.retry,
-            settings: node.wrapper.settings,
+            settings,
             chooses: false,
             ins: Vec::new(),
             outs: Vec::new(),
             parent,
             loop_id,
             mentions,
-            work: None,
+            work,
             children: Vec::new(),
             child,
         });
