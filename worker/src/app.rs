@@ -125,7 +125,7 @@ pub async fn start_with(
         files,
         tools,
         knowledge,
-        calls: calls(config, &jobs),
+        calls: calls(config, &jobs)?,
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
@@ -298,9 +298,10 @@ fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Kept, StartError> {
 }
 
 /// What calls find in Redis.
-fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Calls {
+fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Calls, HttpSettingError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
-    Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
+    let calls = Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
+    calls.reaching(&config.calls, &config.http)
 }
 
 /// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.

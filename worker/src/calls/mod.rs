@@ -3,6 +3,7 @@
 //! [`BUILT_IN`] lists those that are part of this program; [`Shelf`] is where library nodes and further calls are kept.
 //! What is around a call (parameters, missing ones, events, outputs) is the runner's, not the call's.
 
+mod api;
 pub(crate) mod ask;
 mod empty;
 mod facts;
@@ -14,6 +15,7 @@ mod resolve;
 pub(crate) mod run;
 pub(crate) mod search;
 mod slot;
+mod sql;
 mod summary;
 pub(crate) mod tell;
 #[cfg(test)]
@@ -252,4 +254,6 @@ pub static BUILT_IN: &[(&str, &dyn Call)] = &[
     ("FACTS", &facts::Facts),
     ("SLOT", &slot::Slot),
     ("LLM", &llm::Llm),
+    ("API", &api::Api),
+    ("SQL", &sql::Sql),
 ];

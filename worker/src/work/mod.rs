@@ -10,6 +10,7 @@
 mod by_model;
 mod children;
 pub(crate) mod confirm;
+mod slot;
 
 use std::sync::Arc;
 
@@ -30,7 +31,8 @@ use crate::steps::Steps;
 use crate::variables::JobVariables;
 
 /// The stages in their order: before the call from the first to the last, behind it from the last to the first.
-static STAGES: &[&dyn Stage] = &[&children::Children, &confirm::Confirming, &by_model::Answering];
+static STAGES: &[&dyn Stage] =
+    &[&children::Children, &slot::Slot, &confirm::Confirming, &by_model::Answering];
 
 /// A part of a job besides the node's own call.
 #[async_trait::async_trait]
