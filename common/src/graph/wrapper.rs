@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use super::{ErrorStrategy, NodeSettings, RetryConfig, children, settings};
+use super::{Confirm, ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
 use crate::nodes::hooks::Hooks;
@@ -21,6 +21,7 @@ pub(super) struct Wrapper {
     pub(super) child_retry: RetryConfig,
     pub(super) settings: NodeSettings,
     pub(super) hooks: Hooks,
+    pub(super) confirm: Option<Box<Confirm>>,
 }
 
 /// Reads it from `data`.
@@ -35,6 +36,7 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
         child_retry,
         settings: settings::read(data, kind, problems),
         hooks: hooks(data, kind, problems),
+        confirm: confirm(data, kind, problems),
     }
 }
 
@@ -125,6 +127,43 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
         };
         (RetryConfig { enabled: wanted && honoured, ..inside }, inside)
     })
+}
+
+/// `require_confirm`: true, or what there is to say of it.
+fn confirm(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Option<Box<Confirm>> {
+    const FIELD: &str = "require_confirm";
+    let outer = Fields::new(data, BUILD_FAILED);
+    let empty = JsonMap::new();
+    let given = match outer.given(FIELD)? {
+        Json::Object(map) => map,
+        _ => match outer.boolean(FIELD, false, problems)? {
+            true => &empty,
+            false => return None,
+        },
+    };
+    if !kind.is_some_and(can_be_confirmed) {
+        let name = kind.map_or("", NodeKind::wire);
+        let message = format!("`{FIELD}` has no effect on a node of type {name}");
+        problems.within(FIELD, |problems| problems.warning("settings.no_effect", message));
+        return None;
+    }
+    problems.within(FIELD, |problems| {
+        let fields = Fields::new(given, BUILD_FAILED);
+        let risk = match fields.given("risk") {
+            Some(_) => fields.one_of("risk", &["low", "medium", "high"], problems)?,
+            None => "medium",
+        };
+        let reason = fields.given("reason").and_then(|_| fields.text("reason", problems));
+        Some(Box::new(Confirm { risk: risk.into(), reason: reason.unwrap_or_default().into() }))
+    })
+}
+
+/// Whether there is something to give leave to: not for what asks by itself, begins or only marks a place.
+fn can_be_confirmed(kind: NodeKind) -> bool {
+    let does = matches!(kind.spec().execution, ExecutionType::Executable | ExecutionType::Branch);
+    let asks = matches!(kind, NodeKind::HumanInput | NodeKind::UserInteraction);
+    let marks = matches!(kind, NodeKind::IterationStart | NodeKind::LoopStart | NodeKind::LoopEnd);
+    does && !asks && !marks
 }
 
 /// `isInIteration` and the like are not read; this is: the id of the container that `data` names under `key`.

@@ -17,6 +17,7 @@ mod limits;
 mod messages;
 mod pauses;
 mod providers;
+mod questions;
 mod redis_page;
 mod secrets;
 mod snapshots;

@@ -7,7 +7,9 @@
 //!
 //! Adding a stage: a file beside these, and its row in [`STAGES`].
 
+mod by_model;
 mod children;
+pub(crate) mod confirm;
 mod hooks;
 mod slot;
 
@@ -30,7 +32,8 @@ use crate::steps::Steps;
 use crate::variables::JobVariables;
 
 /// The stages in their order: before the call from the first to the last, behind it from the last to the first.
-static STAGES: &[&dyn Stage] = &[&hooks::Hooks, &children::Children, &slot::Slot];
+static STAGES: &[&dyn Stage] =
+    &[&hooks::Hooks, &children::Children, &slot::Slot, &confirm::Confirming, &by_model::Answering];
 
 /// A part of a job besides the node's own call.
 #[async_trait::async_trait]

@@ -133,6 +133,17 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
                 },
             })),
         };
+        let (mut settings, mut work) = (node.wrapper.settings, None);
+        // Within the job of another node nobody can be asked.
+        if let Some(confirm) = node.wrapper.confirm.filter(|_| child.is_none()) {
+            settings.on_worker = true;
+            work = Some(Box::new(Work { confirm: Some(confirm), ..Work::default() }));
+        }
+        if matches!(&data, NodeData::UserInteraction(asks) if asks.by_model.is_some()) {
+            // A model is asked within the job.
+            settings.on_worker = true;
+            work.get_or_insert_with(Box::default);
+        }
         nodes.push(Node {
             id: node.source.id.as_str().into(),
             kind: node.kind?,
@@ -141,15 +152,15 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             data,
             error_strategy: node.wrapper.error_strategy,
             retry: node.wrapper.retry,
-            settings: node.wrapper.settings,
+            settings,
             chooses: false,
             ins: Vec::new(),
             outs: Vec::new(),
             parent,
             loop_id,
             mentions,
+            work,
             gives_context: node.source.data.get("emit_context") == Some(&true.into()),
-            work: None,
             children: Vec::new(),
             child,
         });
@@ -253,7 +264,7 @@ fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
         for input in &inputs {
             mention(&input.selector, &mut nodes[at].mentions);
         }
-        let work = nodes[at].work.get_or_insert_with(|| Box::new(Work::default()));
+        let work = nodes[at].work.get_or_insert_with(Box::default);
         (work.child_retry, work.inputs) = (child_retry, inputs);
         // Its children run on a worker, and so does the node.
         nodes[at].settings.on_worker = true;
