@@ -6,6 +6,7 @@
 mod api;
 pub(crate) mod ask;
 mod empty;
+pub(crate) mod explain;
 mod facts;
 mod kept;
 mod llm;

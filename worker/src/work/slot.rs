@@ -24,6 +24,7 @@ use tidemill_common::value::{JsonMap, Segment, Stored};
 use uuid::Uuid;
 
 use super::{Flow, Stage, WorkContext};
+use crate::calls::explain::Explaining;
 use crate::calls::params::{Asking, sources};
 use crate::calls::prepare::{Around, prepare};
 use crate::calls::run::{INPUT, STEP_NODE, failed};
@@ -48,7 +49,12 @@ impl Stage for Slot {
         let Some(child) = graph.node(cx.ix).children.iter().find(is_slot).copied() else { return Flow::On };
         match fill(cx, &graph, child).await {
             Ok(()) => Flow::On,
-            Err(result) => Flow::End(result),
+            Err(mut result) => {
+                let (providers, profile) = (&cx.hand.core.outside.providers, None);
+                let (node, options, steps, name) = (graph.node(cx.ix), cx.options, cx.steps, cx.name);
+                Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
+                Flow::End(result)
+            }
         }
     }
 }
