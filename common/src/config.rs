@@ -90,6 +90,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Model providers by name, read by the worker.
     pub providers: BTreeMap<String, Table>,
+    /// Profiles by id, read by the worker.
+    pub profiles: BTreeMap<String, Table>,
 }
 
 /// `[redis]`
@@ -98,6 +100,8 @@ pub struct Config {
 pub struct RedisConfig {
     /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
     pub url: String,
+    /// A file with the certificates (PEM) that a server behind `rediss://` is known by; empty: the usual public ones.
+    pub ca_file: String,
     /// In front of every key.
     pub namespace: String,
     /// Longest wait for an answer or a connection, in milliseconds.
@@ -109,6 +113,7 @@ impl Default for RedisConfig {
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".into(),
+            ca_file: String::new(),
             namespace: "tm".into(),
             timeout_ms: 5_000,
             blob_connections: 4,
@@ -120,6 +125,7 @@ impl std::fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisConfig")
             .field("url", &masked_url(&self.url))
+            .field("ca_file", &self.ca_file)
             .field("namespace", &self.namespace)
             .field("timeout_ms", &self.timeout_ms)
             .field("blob_connections", &self.blob_connections)
@@ -234,6 +240,8 @@ pub struct WorkerConfig {
     pub job_lease_ms: u64,
     /// See [`limits::PROVIDERS_REFRESH_MS`].
     pub providers_refresh_ms: u64,
+    /// The profile that is meant where none is named; empty: the default of those in Redis.
+    pub default_profile: String,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
     /// How often a person is asked for what the input of a step lacks.
@@ -256,6 +264,7 @@ impl Default for WorkerConfig {
             permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,
             providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
+            default_profile: String::new(),
             job_wait_max_ms: limits::JOB_WAIT_MS,
             parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
             deliveries_max: limits::DELIVERIES_MAX,
@@ -689,8 +698,8 @@ fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigEr
         let Some(Value::Table(keys)) = known.get(section) else {
             return unknown(section.clone(), known, "");
         };
-        // Providers have names of their own.
-        if section == "providers" {
+        // Providers and profiles have names of their own.
+        if matches!(section.as_str(), "providers" | "profiles") {
             continue;
         }
         for key in value.as_table().into_iter().flat_map(Table::keys) {

@@ -26,10 +26,10 @@ pub mod nodes;
 pub mod objects;
 #[cfg(feature = "runtime")]
 pub mod providers;
+pub mod slots;
 #[cfg(feature = "runtime")]
 pub mod store;
 #[cfg(feature = "runtime")]
 pub mod telemetry;
-pub mod slots;
 pub mod value;
 pub mod wire;

@@ -168,7 +168,11 @@ pub(crate) async fn finish(
 }
 
 /// What was streamed in all. What is not sent is taken from the outputs, if it ended well and they are at hand.
-pub(crate) fn streamed(progress: &SharedProgress, spilled: &Spilled, is_in_outputs: bool) -> Vec<(Selector, u64)> {
+pub(crate) fn streamed(
+    progress: &SharedProgress,
+    spilled: &Spilled,
+    is_in_outputs: bool,
+) -> Vec<(Selector, u64)> {
     let mut progress = progress.lock();
     if spilled.failed || !spilled.blobs.is_empty() || !is_in_outputs {
         progress.flush();

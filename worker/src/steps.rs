@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tidemill_common::crash::{self, Place};
 use tidemill_common::clock::Timestamp;
+use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::{BlobId, ExecutionId, NodeId, RunId};
 use tidemill_common::limits::{self, CALL_LOOK_MS};
 use tidemill_common::machine::changes::StepEvent;
@@ -183,7 +183,8 @@ impl Steps {
     pub(crate) async fn keep(&self, step: &str, result: &Json, report: Report, blobs: &[(BlobId, String)]) {
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = result.to_string();
-        let sizes: Vec<(BlobId, u64)> = blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
+        let sizes: Vec<(BlobId, u64)> =
+            blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
         // What was told of its beginning stands before its end.
         self.hand.core.lanes.of(self.of.shard).passed().await;
         crash::pass(Place::StepMade);

@@ -58,6 +58,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Llm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)

@@ -57,11 +57,7 @@ impl<'d> Draft<'d> {
         let edges: Vec<_> = document
             .edges
             .iter()
-            .map(|source| DraftEdge {
-                source,
-                from: ends(&source.source),
-                to: ends(&source.target),
-            })
+            .map(|source| DraftEdge { source, from: ends(&source.source), to: ends(&source.target) })
             .collect();
         let mut outs = vec![Vec::new(); nodes.len()];
         for (at, edge) in edges.iter().enumerate() {

@@ -80,6 +80,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)
@@ -173,6 +174,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)

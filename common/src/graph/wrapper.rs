@@ -90,7 +90,8 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
             );
         }
         let honoured = kind.is_none_or(|kind| kind.spec().retries);
-        let has_children = data.get(children::FIELD).and_then(Json::as_array).is_some_and(|list| !list.is_empty());
+        let has_children =
+            data.get(children::FIELD).and_then(Json::as_array).is_some_and(|list| !list.is_empty());
         if wanted && retries_max > 0 && !honoured && !has_children {
             let name = kind.map_or("", NodeKind::wire);
             problems.warning("retry.not_honoured", format!("a node of type {name} is never tried again"));

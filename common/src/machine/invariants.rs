@@ -78,9 +78,10 @@ pub fn broken(run: &RunState) -> Vec<&'static str> {
 }
 
 fn jobs_are_known(run: &RunState) -> bool {
-    run.frames.values().flat_map(|f| f.nodes.iter().zip(&run.graph.nodes)).all(|(state, node)| {
-        state.job.is_some() == (state.status.has_job() && node.child.is_none())
-    })
+    run.frames
+        .values()
+        .flat_map(|f| f.nodes.iter().zip(&run.graph.nodes))
+        .all(|(state, node)| state.job.is_some() == (state.status.has_job() && node.child.is_none()))
 }
 
 fn edges_follow(run: &RunState) -> bool {

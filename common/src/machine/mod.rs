@@ -25,6 +25,7 @@ mod containers;
 mod drive;
 mod edges;
 mod end_of_run;
+mod interaction;
 mod ledger;
 mod objects;
 mod on_answer;

@@ -3,7 +3,7 @@
 use super::changes::EventKind;
 use super::fact::{Answer, Said};
 use super::pause::{self, Pause, PauseStatus};
-use super::{Step, drive, end_of_run, records, settle};
+use super::{Step, drive, end_of_run, interaction, records, settle};
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::nodes::human_input::{answered, check_answer, expired};
 use crate::nodes::{NodeResult, PauseKind};
@@ -21,6 +21,10 @@ pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
     end_of_run::go_on(cx);
     let result = match (&it.said, pause.request.kind.is_form()) {
         (Said::Form { action, inputs }, true) => of_form(cx, &pause, action, inputs),
+        (Said::Input(input), false) if pause.request.kind == PauseKind::UserInteraction => {
+            interaction::answered(cx, &pause, input);
+            return drive::drive(cx);
+        }
         (Said::Input(_), false) => misplaced(pause.request.kind),
         // It was checked when it was taken; only an answer that was put there by hand comes here.
         (Said::Form { .. }, false) | (Said::Input(_), true) | (Said::Cancel, _) => {
@@ -42,6 +46,9 @@ fn hand_out(cx: &mut Step<'_>, pause: &Pause) {
 
 /// Whoever was asked wants no more of it: that ends the run.
 fn called_off(cx: &mut Step<'_>, pause: &Pause) {
+    if pause.request.kind == PauseKind::UserInteraction {
+        return interaction::called_off(cx, pause);
+    }
     let node = cx.run.graph.node(pause.node).id.clone();
     end_of_run::abort(cx, &format!("what node {node} has asked was cancelled"));
 }
@@ -92,6 +99,10 @@ pub(super) fn time_is_over(cx: &mut Step<'_>, id: &str) {
         return hand_out(cx, &pause);
     }
     end_of_run::go_on(cx);
+    if pause.request.kind == PauseKind::UserInteraction {
+        interaction::expired(cx, &pause);
+        return drive::drive(cx);
+    }
     let result = if pause.request.kind.is_form() {
         tell_again(cx, &pause);
         let about = cx.about(&pause.frame, pause.node);

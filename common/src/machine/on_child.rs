@@ -46,9 +46,17 @@ pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
         }
         ChildEvent::Ended { at, end, record, streamed } if is_open(cx, &job) => {
             began(cx, &job, started_at);
-            ended(cx, it.number, end, JobDone { job, started_at, finished_at: at, record: *record, streamed });
+            ended(
+                cx,
+                it.number,
+                end,
+                JobDone { job, started_at, finished_at: at, record: *record, streamed },
+            );
         }
-        ChildEvent::Started | ChildEvent::Chunk { .. } | ChildEvent::Retry { .. } | ChildEvent::Ended { .. } => {}
+        ChildEvent::Started
+        | ChildEvent::Chunk { .. }
+        | ChildEvent::Retry { .. }
+        | ChildEvent::Ended { .. } => {}
     }
 }
 
@@ -71,7 +79,8 @@ fn is_open(cx: &Step<'_>, job: &JobRef) -> bool {
 
 /// Tells that the child began, once, however often it is tried.
 fn began(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
-    if !is_open(cx, job) || cx.run.node(&job.frame, job.node).is_some_and(|state| state.started_at.is_some()) {
+    if !is_open(cx, job) || cx.run.node(&job.frame, job.node).is_some_and(|state| state.started_at.is_some())
+    {
         return;
     }
     let now = cx.at.now;

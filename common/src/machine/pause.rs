@@ -11,13 +11,13 @@ use uuid::Uuid;
 use super::changes::{EventKind, Record, TimerChange};
 use super::fact::{Asked, Timer};
 use super::run::{NodeStatus, RunState, json_size};
-use super::{Step, settle};
+use super::{Step, interaction, settle};
 use crate::clock::Timestamp;
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::NodeIx;
 use crate::ids::{ExecutionId, FramePath};
-use crate::nodes::PauseRequest;
 use crate::nodes::pause::not_interactive;
+use crate::nodes::{PauseKind, PauseRequest};
 
 /// Where a pause stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,16 +87,33 @@ fn named(name: &str) -> Arc<str> {
 
 /// The node waits from now on. Its branch goes no further; everything else does.
 pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: PauseRequest) {
+    let execution = cx.execution(frame, node);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    let id = id_of(&execution, attempt);
+    let request = match request.kind {
+        PauseKind::UserInteraction => match interaction::goes_on(cx, frame, node, &id, request) {
+            None => return,
+            Some(request) => request,
+        },
+        PauseKind::Form
+        | PauseKind::Simple
+        | PauseKind::Params
+        | PauseKind::Confirm
+        | PauseKind::ToolApproval
+        | PauseKind::HumanRelay => request,
+    };
     if let Some(failure) = refused(cx, &request) {
         return fail(cx, frame, node, failure);
     }
-    let execution = cx.execution(frame, node);
-    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Waiting;
         state.job = None;
     });
-    begin(cx, frame, node, (id_of(&execution, attempt), None), request);
+    let is_question = request.kind == PauseKind::UserInteraction;
+    begin(cx, frame, node, (id.clone(), None), request);
+    if is_question {
+        interaction::asked(cx, &id);
+    }
 }
 
 /// The node's job was put down until somebody has answered.
@@ -163,7 +180,7 @@ fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
     (bytes > max).then(|| NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message()))
 }
 
-fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: NodeFailure) {
+pub(super) fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: NodeFailure) {
     let record = Record { error: failure.message, error_type: failure.error_type, ..Record::default() };
     let now = cx.at.now;
     settle::failed(cx, frame, node, now, record);

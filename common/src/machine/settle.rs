@@ -7,8 +7,8 @@ use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
 use super::{
-    Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, response, retry,
-    timeouts, variables,
+    Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, response,
+    retry, timeouts, variables,
 };
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};

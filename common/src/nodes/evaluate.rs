@@ -51,6 +51,7 @@ pub fn evaluate(
         NodeData::Assigner(data) => Ok(data.evaluate(variables)),
         NodeData::ListOperator(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
+        NodeData::UserInteraction(data) => Ok(data.evaluate(variables)),
         NodeData::Datasource(data) => Ok(data.evaluate(variables)),
         NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
@@ -110,6 +111,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::ListOperator(_)
             | NodeData::DocumentExtractor(_)
             | NodeData::HumanInput(_)
+            | NodeData::UserInteraction(_)
             | NodeData::IterationStart
             | NodeData::LoopStart
             | NodeData::LoopEnd

@@ -36,6 +36,7 @@ mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
 pub mod trigger_webhook;
+pub mod user_interaction;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
@@ -163,6 +164,8 @@ node_types! {
     Sql "sql" Executable                                   false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
+    /// a question to the user
+    UserInteraction "user-interaction" Executable          true  false true;
 }
 
 impl NodeKind {
@@ -241,6 +244,8 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
+    /// See [`user_interaction`].
+    UserInteraction(Box<user_interaction::UserInteractionData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
     /// See [`choice`].

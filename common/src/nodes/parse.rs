@@ -9,7 +9,7 @@ use super::{
 };
 use super::{
     answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
-    question_classifier, start, step, template_transform, tool, variable_aggregator,
+    question_classifier, start, step, template_transform, tool, user_interaction, variable_aggregator,
 };
 use crate::dsl::Problems;
 use crate::value::JsonMap;
@@ -49,6 +49,8 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::LoopEnd => Some(NodeData::LoopEnd),
         NodeKind::HumanInput => human_input::HumanInputData::parse(data, problems)
             .map(|data| NodeData::HumanInput(Box::new(data))),
+        NodeKind::UserInteraction => user_interaction::UserInteractionData::parse(data, problems)
+            .map(|data| NodeData::UserInteraction(Box::new(data))),
         NodeKind::Datasource => datasource::DatasourceData::parse(data, problems).map(NodeData::Datasource),
         NodeKind::KnowledgeIndex => {
             knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex)
@@ -75,9 +77,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         | NodeKind::Facts
         | NodeKind::Slot
         | NodeKind::Api
-        | NodeKind::Sql => {
-            step_of(kind, data, problems)
-        }
+        | NodeKind::Sql => step_of(kind, data, problems),
     }
 }
 
@@ -111,6 +111,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
+        NodeData::UserInteraction(data) => data.mentions(&mut mentions),
         NodeData::Datasource(data) => data.mentions(&mut mentions),
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
         NodeData::Choice(data) => data.mentions(&mut mentions),

@@ -70,7 +70,8 @@ fn asked(filled: &Filled, sources: &Sources) -> String {
             parts.push((name, text.clone()));
         }
     }
-    let parts: Vec<String> = parts.iter().map(|(name, text)| format!("<{name}>\n{text}\n</{name}>")).collect();
+    let parts: Vec<String> =
+        parts.iter().map(|(name, text)| format!("<{name}>\n{text}\n</{name}>")).collect();
     parts.join("\n\n")
 }
 

@@ -58,7 +58,8 @@ fn the_schema_of_a_place_is_found_through_items_references_and_parts() {
         "allOf": [{"properties": {"n": {"type": "integer"}}, "required": ["n"]}],
     }));
     let missing = schema.missing(&json!({"all": [{"name": "A"}, {}]}));
-    let mut found: Vec<_> = missing.iter().map(|field| (field.pointer.as_str(), field.schema.clone())).collect();
+    let mut found: Vec<_> =
+        missing.iter().map(|field| (field.pointer.as_str(), field.schema.clone())).collect();
     found.sort_by_key(|(pointer, _)| *pointer);
     assert_eq!(
         found,
@@ -97,17 +98,23 @@ fn a_schema_that_is_none_is_named() {
 
 #[test]
 fn overrides_replace_whole_properties() {
-    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]});
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]});
     let out = with_overrides(&schema, &map(json!({"b": {"type": "integer"}, "c": {}})));
     let properties = json!({"a": {"type": "string"}, "b": {"type": "integer"}, "c": {}});
     assert_eq!(out, json!({"type": "object", "properties": properties, "required": ["a"]}));
     assert_eq!(with_overrides(&schema, &JsonMap::new()), schema);
-    assert_eq!(with_overrides(&json!({}), &map(json!({"a": {}}))), json!({"type": "object", "properties": {"a": {}}}));
+    assert_eq!(
+        with_overrides(&json!({}), &map(json!({"a": {}}))),
+        json!({"type": "object", "properties": {"a": {}}})
+    );
 }
 
 #[test]
 fn se_a08_a_default_fills_what_is_required_without_a_model() {
-    let schema = schema(json!({"properties": {"days": {"type": "integer", "default": 3}, "unit": {"default": "C"}}, "required": ["days"]}));
+    let schema = schema(
+        json!({"properties": {"days": {"type": "integer", "default": 3}, "unit": {"default": "C"}}, "required": ["days"]}),
+    );
     let mut filled = Filled::begin(&schema, JsonMap::new());
     assert!(!filled.is_complete());
     filled.take_defaults(&schema);
@@ -170,7 +177,8 @@ fn the_object_in_a_reply_is_found() {
 
 #[test]
 fn a_person_answers_in_several_shapes_or_calls_it_off() {
-    let values = |content: Json, description: &str| Given::Values { content, description: description.into() };
+    let values =
+        |content: Json, description: &str| Given::Values { content, description: description.into() };
     for (answer, expected) in [
         (json!({"query": {"city": "Lyon"}}), values(json!({"query": {"city": "Lyon"}}), "")),
         (json!({"content": {"/query/city": "Lyon"}}), values(json!({"query": {"city": "Lyon"}}), "")),
@@ -198,11 +206,17 @@ fn an_output_reads_back_and_an_empty_schema_asks_for_nothing() {
 }
 
 fn any_json() -> impl Strategy<Value = Json> {
-    let leaf = prop_oneof![Just(json!(null)), any::<bool>().prop_map(Json::from), (0..9).prop_map(Json::from), "[a-c/~]{0,3}".prop_map(Json::from)];
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Json::from),
+        (0..9).prop_map(Json::from),
+        "[a-c/~]{0,3}".prop_map(Json::from)
+    ];
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Json::from),
-            prop::collection::vec(("[a-c/~]{1,2}", inner), 0..4).prop_map(|entries| Json::Object(entries.into_iter().collect())),
+            prop::collection::vec(("[a-c/~]{1,2}", inner), 0..4)
+                .prop_map(|entries| Json::Object(entries.into_iter().collect())),
         ]
     })
 }

@@ -50,12 +50,7 @@ pub(super) fn write(object: &mut ObjectText, what: &ChildEvent) {
     }
 }
 
-pub(super) fn read(
-    kind: &str,
-    job: JobRef,
-    map: &mut Fields<'_>,
-    graph: &Graph,
-) -> Result<Fact, WireError> {
+pub(super) fn read(kind: &str, job: JobRef, map: &mut Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
     let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
     let id = map.text("child").ok_or_else(|| missing("child"))?;
     let unknown = || WireError::UnknownNode { what: WHAT, node: id.to_string() };
@@ -78,7 +73,8 @@ pub(super) fn read(
         _ => {
             let name = map.text("end").unwrap_or_default();
             let end = ChildEnd::ALL.into_iter().find(|end| end.name() == name);
-            let unknown = || WireError::Unknown { what: "the end of a node inside another", kind: name.into() };
+            let unknown =
+                || WireError::Unknown { what: "the end of a node inside another", kind: name.into() };
             ChildEvent::Ended {
                 at: at(map)?,
                 end: end.ok_or_else(unknown)?,

@@ -57,6 +57,7 @@ fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::Choice(_)

@@ -7,6 +7,7 @@ mod chats;
 mod containers;
 mod control;
 mod conversations;
+mod encrypted;
 mod events;
 mod knowledge;
 mod layering;

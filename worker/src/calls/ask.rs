@@ -37,7 +37,8 @@ pub(crate) struct Reply {
 /// There is no such profile, or it cannot be used.
 pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
     let id = profile.unwrap_or("default");
-    let named = providers.profile(id).await.map_err(|error| CallError::of("LLMProfileError", error.to_string()))?;
+    let named =
+        providers.profile(id).await.map_err(|error| CallError::of("LLMProfileError", error.to_string()))?;
     let (profile, version, provider) = (named.id.clone(), named.version, named.profile.provider.clone());
     match named.stands {
         Stands::Model(model) => Ok(Asked { model: *model, provider, profile, version }),

@@ -30,7 +30,9 @@ impl Call for Facts {
     }
     fn output_schema(&self) -> Option<Json> {
         let texts = json!({"type": "array", "items": {"type": "string"}});
-        Some(json!({"type": "object", "properties": {"facts": texts, "domain": texts}, "required": ["facts", "domain"]}))
+        Some(
+            json!({"type": "object", "properties": {"facts": texts, "domain": texts}, "required": ["facts", "domain"]}),
+        )
     }
     async fn init(&self, cx: CallContext<'_>, mut params: JsonMap) -> Result<JsonMap, CallError> {
         let background = cx.background;

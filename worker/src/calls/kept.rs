@@ -88,7 +88,18 @@ impl Calls {
         let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
         let (environment, refresh) = (Arc::new(|_: &str| None), Duration::ZERO);
         let (config, rooms, tokens) = (CallsConfig::default(), Mutex::default(), Mutex::default());
-        Self { jobs: None, key: None, environment, refresh, known, looking, config, door: None, rooms, tokens }
+        Self {
+            jobs: None,
+            key: None,
+            environment,
+            refresh,
+            known,
+            looking,
+            config,
+            door: None,
+            rooms,
+            tokens,
+        }
     }
 
     /// A variable of the worker's environment that `whose` names.

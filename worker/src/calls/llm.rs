@@ -23,7 +23,14 @@ pub(super) struct Llm;
 impl Call for Llm {
     fn info(&self, language: Language) -> CallInfo {
         let name = Text { zh: "大模型", en: "LLM" };
-        info(language, name, Text { zh: "以指定的提示词和上下文调用大模型", en: "Asks a model with given prompts and the context" })
+        info(
+            language,
+            name,
+            Text {
+                zh: "以指定的提示词和上下文调用大模型",
+                en: "Asks a model with given prompts and the context",
+            },
+        )
     }
     fn input_schema(&self) -> Json {
         json!({"type": "object", "properties": {
@@ -53,7 +60,8 @@ impl Call for Llm {
             Some(Json::Bool(false)) => String::new(),
             _ => {
                 let mut background = cx.background.clone();
-                let first = background.history.len().saturating_sub(usize::try_from(size).unwrap_or(usize::MAX));
+                let first =
+                    background.history.len().saturating_sub(usize::try_from(size).unwrap_or(usize::MAX));
                 background.history.drain(..first);
                 background.context()
             }
@@ -65,10 +73,15 @@ impl Call for Llm {
         ];
         let render = |key: &str, default: Text| {
             let source = params.get(key).and_then(Json::as_str).unwrap_or_else(|| default.of(cx.language));
-            let rendered = JinjaTemplate::new(source).render(&names, cx.options.template_undefined, Some(FUEL));
+            let rendered =
+                JinjaTemplate::new(source).render(&names, cx.options.template_undefined, Some(FUEL));
             rendered.map_err(|error| match error {
-                JinjaError::OutOfFuel => CallError::new(format!("{key}: the prompt takes too long to render")),
-                JinjaError::Failed(reason) => CallError::new(format!("{key}: the prompt cannot be rendered: {reason}")),
+                JinjaError::OutOfFuel => {
+                    CallError::new(format!("{key}: the prompt takes too long to render"))
+                }
+                JinjaError::Failed(reason) => {
+                    CallError::new(format!("{key}: the prompt cannot be rendered: {reason}"))
+                }
             })
         };
         let (system, user) =

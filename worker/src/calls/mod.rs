@@ -148,7 +148,6 @@ fn info(language: Language, name: Text, description: Text) -> CallInfo {
     CallInfo { name: name.of(language).into(), description: description.of(language).into() }
 }
 
-
 /// Takes the pieces as they come.
 pub type ChunkSink<'a> = &'a mut (dyn FnMut(Chunk) + Send);
 

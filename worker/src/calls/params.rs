@@ -52,7 +52,11 @@ impl Asking<'_> {
                 return Err(self.missing(filled, error));
             }
             self.tell(filled, round, error).await;
-            let answer = match self.steps.pause(&format!("params:{round}"), self.request(filled, round, error)).await {
+            let answer = match self
+                .steps
+                .pause(&format!("params:{round}"), self.request(filled, round, error))
+                .await
+            {
                 PauseEnd::Answered(answer) => answer,
                 PauseEnd::Expired => return Err(self.missing(filled, error)),
                 PauseEnd::Cancelled => return Err(called_off()),

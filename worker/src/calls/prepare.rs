@@ -52,10 +52,7 @@ pub(crate) struct Prepared<'a> {
 ///
 /// # Errors
 /// There is no such call, or it cannot begin with this.
-pub(crate) async fn prepare<'a>(
-    data: &'a StepData,
-    around: Around<'a>,
-) -> Result<Prepared<'a>, CallError> {
+pub(crate) async fn prepare<'a>(data: &'a StepData, around: Around<'a>) -> Result<Prepared<'a>, CallError> {
     let found = resolve(data.id(), around.calls).await?;
     let language = data.language.unwrap_or_else(|| around.options.choices().language);
     let mut secrets = Secrets::default();

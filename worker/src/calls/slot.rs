@@ -19,7 +19,11 @@ pub(super) struct Slot;
 impl Call for Slot {
     fn info(&self, language: Language) -> CallInfo {
         let name = Text { zh: "参数自动填充", en: "Slot" };
-        info(language, name, Text { zh: "根据对话填充参数", en: "Fills fields of a schema from the conversation" })
+        info(
+            language,
+            name,
+            Text { zh: "根据对话填充参数", en: "Fills fields of a schema from the conversation" },
+        )
     }
     fn input_schema(&self) -> Json {
         json!({"type": "object", "properties": {
@@ -76,7 +80,10 @@ impl Call for Slot {
 async fn schema_of(cx: CallContext<'_>, target: &str) -> Result<Json, CallError> {
     let node = cx.graph.find(target).map(|ix| cx.graph.node(ix));
     let Some(NodeData::Step(data)) = node.map(|node| &node.data) else {
-        return Err(CallError::of("ValueError", format!("target_node {target:?} is no node that runs a call")));
+        return Err(CallError::of(
+            "ValueError",
+            format!("target_node {target:?} is no node that runs a call"),
+        ));
     };
     let found = resolve(data.id(), cx.calls).await?;
     let library = found.library.as_ref().map(|library| library.override_input.clone()).unwrap_or_default();

@@ -15,14 +15,20 @@ pub(super) struct Summary;
 impl Call for Summary {
     fn info(&self, language: Language) -> CallInfo {
         let name = Text { zh: "理解上下文", en: "Summary" };
-        info(language, name, Text { zh: "使用大模型理解对话上下文", en: "Sums up the conversation with a model" })
+        info(
+            language,
+            name,
+            Text { zh: "使用大模型理解对话上下文", en: "Sums up the conversation with a model" },
+        )
     }
     fn input_schema(&self) -> Json {
         json!({"type": "object", "properties": {"profile_id": {"type": "string"}}})
     }
     fn output_schema(&self) -> Option<Json> {
         let text = json!({"type": "string"});
-        Some(json!({"type": "object", "properties": {"summary": text, "text": text}, "required": ["summary"]}))
+        Some(
+            json!({"type": "object", "properties": {"summary": text, "text": text}, "required": ["summary"]}),
+        )
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let model = ask::model(cx.providers, cx.profile(&input)).await?;

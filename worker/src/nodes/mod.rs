@@ -33,6 +33,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::TemplateTransform, Executor::Pure),
     (NodeKind::VariableAggregator, Executor::Pure),
     (NodeKind::HumanInput, Executor::Pure),
+    (NodeKind::UserInteraction, Executor::Pure),
     (NodeKind::Assigner, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
     (NodeKind::QuestionClassifier, Executor::Outside(&QuestionClassifier)),

@@ -1,18 +1,38 @@
 //! Asking somebody within a job: put down once, and the answer read as often as it is asked for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::nodes::pause::input::approval_schema;
 use tidemill_common::nodes::{OnTimeout, PauseKind, PauseRequest};
 use tidemill_common::store::Paused;
+use tidemill_common::wire::fact::JobName;
 
 use super::{PauseEnd, Steps};
-use crate::fake::{FakeJobs, execution, hand};
+use crate::fake::{FakeJobs, core, execution, run_id};
+use crate::hand::Hand;
+use crate::held::Place;
 
 fn request() -> PauseRequest {
     PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())
+}
+
+fn hand(jobs: &Arc<FakeJobs>) -> Hand {
+    let entry = EntryId::new(5, 0);
+    let name = JobName {
+        frame: FramePath::root(),
+        node: "t".into(),
+        attempt: 1,
+        entry,
+        holder: Delivery { consumer: "w".into(), number: 1 },
+    };
+    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let started_at = Timestamp::from_micros(5);
+    Hand { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
 }
 
 #[tokio::test]

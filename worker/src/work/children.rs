@@ -149,7 +149,8 @@ async fn one_try(
     let wait = failure.as_ref().and_then(|failure| next_try(cx, &execution, the_try.number, failure));
     if let Some(wait) = wait {
         let due = at.plus(wait);
-        let kept = json!({"due": due.micros(), "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)});
+        let kept =
+            json!({"due": due.micros(), "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)});
         let report = inside.report(ChildEvent::Retry { at, record: Box::new(record) });
         cx.steps.keep(&failure_key(key, the_try.number), &kept, report, &blobs).await;
         return Ok(Some(wait));
@@ -181,7 +182,12 @@ fn failure_of_parent(id: &str, error: &str) -> NodeFailure {
 }
 
 /// How long to wait before the next try, if there is one.
-fn next_try(cx: &WorkContext<'_>, execution: &ExecutionId, number: u32, failure: &NodeFailure) -> Option<Duration> {
+fn next_try(
+    cx: &WorkContext<'_>,
+    execution: &ExecutionId,
+    number: u32,
+    failure: &NodeFailure,
+) -> Option<Duration> {
     let node = cx.node();
     let retry = node.work.as_ref()?.child_retry;
     let is_named = node.settings.not_retryable.contains(&failure.error_type);

@@ -38,7 +38,10 @@ fn ve_a16_children_are_nodes_of_their_own_behind_all_others() {
     let second = graph.node(parent.children[1]);
     assert_eq!(second.mentions, [("t_ext_1".to_string(), "output".to_string())]);
     let child = second.child.as_ref().unwrap();
-    assert_eq!((child.local.as_str(), &child.kind, second.title.as_str()), ("ext_2", &ChildKind::Virtual, "Virtual: ext_2"));
+    assert_eq!(
+        (child.local.as_str(), &child.kind, second.title.as_str()),
+        ("ext_2", &ChildKind::Virtual, "Virtual: ext_2")
+    );
     assert!(second.ins.is_empty() && second.outs.is_empty());
     let start = graph.node(graph.find("s").unwrap());
     assert!(start.work.is_none() && start.children.is_empty() && start.child.is_none());
@@ -46,7 +49,10 @@ fn ve_a16_children_are_nodes_of_their_own_behind_all_others() {
 
 #[test]
 fn ve_a18_a_node_is_not_inside_another_because_of_its_name() {
-    let graph = built("type: template-transform, template: x, variables: []", "- {id: next_ext_step, data: {type: end, outputs: []}}\n");
+    let graph = built(
+        "type: template-transform, template: x, variables: []",
+        "- {id: next_ext_step, data: {type: end, outputs: []}}\n",
+    );
     assert!(graph.node(graph.find("next_ext_step").unwrap()).child.is_none());
 }
 
@@ -78,25 +84,48 @@ fn ve_a20_children_of_other_types_and_unknown_ones_are_refused() {
 
 #[test]
 fn ve_09_an_unknown_child_is_named() {
-    let text = wrong(&format!("{TEXT}, virtual_nodes: [{{id: ext_1, type: template-transform, data: {{template: x, variables: []}}}}]"), "");
+    let text = wrong(
+        &format!(
+            "{TEXT}, virtual_nodes: [{{id: ext_1, type: template-transform, data: {{template: x, variables: []}}}}]"
+        ),
+        "",
+    );
     assert!(text.contains("VariableNotFoundError") && text.contains("ext_2"), "{text}");
 }
 
 #[test]
 fn only_nodes_with_a_job_of_their_own_have_children() {
     for parent in ["type: end, outputs: []", "type: answer, answer: x"] {
-        let text = wrong(&format!("{parent}, virtual_nodes: [{{id: a, type: template-transform, data: {{template: x, variables: []}}}}]"), "");
+        let text = wrong(
+            &format!(
+                "{parent}, virtual_nodes: [{{id: a, type: template-transform, data: {{template: x, variables: []}}}}]"
+            ),
+            "",
+        );
         assert!(text.contains("cannot have nodes inside it"), "{text}");
     }
 }
 
 #[test]
 fn xc_11_more_children_than_the_limit_allows_are_refused_and_the_limit_is_named() {
-    let child = |n: usize| format!("{{id: c{n}, type: template-transform, data: {{template: x, variables: []}}}}");
+    let child =
+        |n: usize| format!("{{id: c{n}, type: template-transform, data: {{template: x, variables: []}}}}");
     let list: Vec<String> = (0..17).map(child).collect();
-    let text = wrong(&format!("type: template-transform, template: x, variables: [], virtual_nodes: [{}]", list.join(", ")), "");
+    let text = wrong(
+        &format!(
+            "type: template-transform, template: x, variables: [], virtual_nodes: [{}]",
+            list.join(", ")
+        ),
+        "",
+    );
     assert!(text.contains("children_max") && text.contains("16"), "{text}");
-    built(&format!("type: template-transform, template: x, variables: [], virtual_nodes: [{}]", list[..16].join(", ")), "");
+    built(
+        &format!(
+            "type: template-transform, template: x, variables: [], virtual_nodes: [{}]",
+            list[..16].join(", ")
+        ),
+        "",
+    );
 }
 
 #[test]

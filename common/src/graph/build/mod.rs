@@ -8,7 +8,8 @@ use super::work::{Child, ChildKind, Work};
 use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, response, validate};
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
 use crate::nodes::pause::as_form::REJECT;
-use crate::nodes::{ExecutionType, NodeKind, mentions_of};
+use crate::nodes::{NodeData, NodeKind, mentions_of};
+use crate::value::JsonMap;
 
 /// Builds the graph of a document and says everything that is wrong with it. There is a graph exactly when no problem
 /// is an error. Paths are those of the file; lines are not known here.
@@ -105,6 +106,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_around(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     let mut child_retry = Vec::with_capacity(draft.nodes.len());
+    let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(&node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,
@@ -149,7 +151,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         let at = EdgeIx(u32::try_from(edges.len()).ok()?);
         nodes[from].outs.push(at);
         nodes[to].ins.push(at);
-        nodes[from].chooses |= is_chosen(&nodes[from], &edge.source.handle);
+        nodes[from].chooses |= is_chosen(&nodes[from], called_off[from], &edge.source.handle);
         edges.push(Edge {
             id: format!("edge_{}", edge.source.number),
             source: NodeIx(u32::try_from(from).ok()?),
@@ -178,8 +180,18 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
 }
 
 /// Whether a node that is no branch by its type may leave by this handle instead of `source`.
-fn is_chosen(node: &Node, handle: &str) -> bool {
-    handle == REJECT && node.kind.spec().execution == ExecutionType::Executable
+fn is_chosen(node: &Node, may_be_called_off: bool, handle: &str) -> bool {
+    match &node.data {
+        NodeData::UserInteraction(data) => data.chooses(handle),
+        _ => may_be_called_off && handle == REJECT && !node.is_branch(),
+    }
+}
+
+/// Whether somebody may be asked before the node does what it does, and say no.
+fn may_be_called_off(data: &JsonMap) -> bool {
+    ["require_confirm", "enable_filling"]
+        .iter()
+        .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
 /// Tells every parent of its children, and gives it what they will ask for: their values travel in its job.

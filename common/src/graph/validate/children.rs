@@ -68,7 +68,8 @@ fn is_name(id: &str) -> bool {
 pub(super) fn parents_may_have_children(draft: &Draft<'_>, report: &mut Report<'_>) {
     for at in 0..draft.document.nodes.len() {
         let is_empty = |list: &Json| list.as_array().is_some_and(Vec::is_empty);
-        let (Some(_), Some(kind)) = (list(draft, at).filter(|list| !is_empty(list)), draft.nodes[at].kind) else {
+        let (Some(_), Some(kind)) = (list(draft, at).filter(|list| !is_empty(list)), draft.nodes[at].kind)
+        else {
             continue;
         };
         let may = match kind.spec().execution {
@@ -90,8 +91,11 @@ pub(super) fn types_may_run_inside(draft: &Draft<'_>, report: &mut Report<'_>) {
         let (Some(child), Some(kind)) = (node.child, node.kind) else { continue };
         if !ALLOWED.contains(&kind.wire()) {
             let parent = &draft.document.nodes[child.of].id;
-            let message =
-                format!("{:?} inside node {parent:?}: a node of type {} cannot run inside another", child.local, kind.wire());
+            let message = format!(
+                "{:?} inside node {parent:?}: a node of type {} cannot run inside another",
+                child.local,
+                kind.wire()
+            );
             report.node(draft, at, "type", message, Some(format!("possible are {}", ALLOWED.join(", "))));
         }
     }

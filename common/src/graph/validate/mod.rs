@@ -15,7 +15,7 @@ use crate::dsl::fields::BUILD_FAILED;
 use crate::dsl::{Problems, suggest};
 use crate::limits::CONTAINER_DEPTH_MAX;
 use crate::nodes::if_else::ELSE_HANDLE;
-use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind};
+use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind, SOURCE_HANDLE};
 
 /// A rule: the code of what it reports, and the check.
 pub(super) struct Rule {
@@ -98,7 +98,9 @@ fn node_ids_are_unique(draft: &Draft<'_>, report: &mut Report<'_>) {
         if draft.index.get(id) != Some(&at) {
             let message = match node.child {
                 None => format!("Duplicate node id {id:?}"),
-                Some(_) => format!("DuplicateNodeId: the child would have the id {id:?}, which another node has"),
+                Some(_) => {
+                    format!("DuplicateNodeId: the child would have the id {id:?}, which another node has")
+                }
             };
             report.node(draft, at, "id", message, None);
         }
@@ -341,6 +343,11 @@ fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
                 continue;
             }
             format!("node {id:?} has no branch {handle:?}; this edge is never taken")
+        } else if let Some(NodeData::UserInteraction(data)) = &node.data {
+            if handle == SOURCE_HANDLE || data.chooses(handle) {
+                continue;
+            }
+            format!("node {id:?} never leaves by {handle:?}, so this edge is never taken")
         } else {
             continue;
         };

@@ -152,8 +152,8 @@ fn where_nobody_answers_nobody_is_asked() {
 
 #[test]
 fn what_is_asked_may_not_be_endless() {
-    let mut play = Play::of(ONE);
-    play.run.head.options.template_chars_max = 100;
+    let options = RunOptions { template_chars_max: 100, ..RunOptions::default() };
+    let mut play = Play::with(draw(ONE), &[], options);
     play.start();
     let mut large = request();
     large.details.insert("arguments".into(), "x".repeat(200).into());

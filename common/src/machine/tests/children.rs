@@ -47,7 +47,14 @@ impl Play {
         let at = self.now;
         self.child("t", 1, number, ChildEvent::Retry { at, record: Box::new(record) })
     }
-    fn ends(&mut self, delivery: u32, number: u32, end: ChildEnd, record: Record, bytes: Option<u64>) -> &mut Self {
+    fn ends(
+        &mut self,
+        delivery: u32,
+        number: u32,
+        end: ChildEnd,
+        record: Record,
+        bytes: Option<u64>,
+    ) -> &mut Self {
         let at = self.now;
         let selector = || vec!["t_ext_1".to_string(), "text".to_string()];
         let streamed = bytes.map(|bytes| (selector(), bytes)).into_iter().collect();
@@ -102,7 +109,9 @@ fn ve_a07_tries_of_a_child_are_told_with_their_number_and_count_as_no_failures()
         .iter()
         .filter(|record| record.data.get("node_id").is_some_and(|id| id == "t_ext_1"))
         .filter(|record| record.kind.starts_with("node_run_") && !record.kind.contains("stream"))
-        .map(|record| (record.kind.clone(), record.data.get("retry_index").and_then(|n| n.as_u64()).unwrap_or(0)))
+        .map(|record| {
+            (record.kind.clone(), record.data.get("retry_index").and_then(|n| n.as_u64()).unwrap_or(0))
+        })
         .collect();
     let told: Vec<(&str, u64)> = told.iter().map(|(kind, index)| (kind.as_str(), *index)).collect();
     let retry = |index| ("node_run_retry", index);
@@ -122,7 +131,10 @@ fn ve_a08_the_failure_of_a_child_is_not_tried_again_by_its_parent() {
     play.ends(1, 4, ChildEnd::Failed, error("500"), None);
     play.failed("t", "LLM invocation failed: 500");
     let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
-    assert_eq!(told, ["t_ext_1 starts", "t_ext_1 failed: 500", "t starts", "t failed: LLM invocation failed: 500"]);
+    assert_eq!(
+        told,
+        ["t_ext_1 starts", "t_ext_1 failed: 500", "t starts", "t failed: LLM invocation failed: 500"]
+    );
     assert_eq!(play.node("t").attempt, 1);
     assert!(play.last().starts_with("run failed 1"), "{}", play.last());
 }
@@ -201,7 +213,8 @@ fn ve_a22_the_children_of_items_are_apart() {
         play.ends_at(item);
         play.done(item, "x");
     }
-    let children: Vec<String> = play.words().into_iter().filter(|words| words.contains("t_c succeeded")).collect();
+    let children: Vec<String> =
+        play.words().into_iter().filter(|words| words.contains("t_c succeeded")).collect();
     assert_eq!(children, ["it#0/t_c succeeded [text=\"a\"]", "it#1/t_c succeeded [text=\"a\"]"]);
     assert!(play.last().starts_with("succeeded"), "{}", play.last());
     assert_eq!(play.run.tokens(), 6);
@@ -211,6 +224,11 @@ impl Play {
     fn ends_at(&mut self, place: &str) -> &mut Self {
         let at = self.now;
         let record = Box::new(text("a", 3));
-        self.child(place, 1, 1, ChildEvent::Ended { at, end: ChildEnd::Succeeded, record, streamed: Vec::new() })
+        self.child(
+            place,
+            1,
+            1,
+            ChildEvent::Ended { at, end: ChildEnd::Succeeded, record, streamed: Vec::new() },
+        )
     }
 }

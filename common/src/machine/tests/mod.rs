@@ -25,6 +25,7 @@ mod calls;
 mod children;
 mod failures;
 mod holders;
+mod interactions;
 mod invariants;
 mod iterations;
 mod keeping;

@@ -40,7 +40,8 @@ fn branch(item: &Json, read: &mut ChoiceData, problems: &mut Problems) {
         return problems.error_with_hint(INVALID_NODE_DATA, "branch_id is missing or not a text", hint);
     };
     if id.contains('.') || id == NOTHING {
-        return problems.error(INVALID_NODE_DATA, format!("branch_id {id:?} must not hold a dot, nor be {NOTHING}"));
+        return problems
+            .error(INVALID_NODE_DATA, format!("branch_id {id:?} must not hold a dot, nor be {NOTHING}"));
     }
     if read.handles().any(|known| known == id) {
         return problems.error(INVALID_NODE_DATA, format!("branch_id {id:?} is there twice"));
@@ -98,7 +99,8 @@ fn reference(operand: &Json) -> Option<Selector> {
         return parts.filter(|parts| parts.len() > 1);
     }
     let step = map.get("step_id").and_then(Json::as_str).filter(|step| !step.is_empty())?;
-    let path = ["name", "value"].into_iter().find_map(|key| map.get(key)?.as_str().filter(|p| !p.is_empty()))?;
+    let path =
+        ["name", "value"].into_iter().find_map(|key| map.get(key)?.as_str().filter(|p| !p.is_empty()))?;
     if (step, path) == ("start", "question") {
         return Some(vec!["sys".into(), "query".into()]);
     }

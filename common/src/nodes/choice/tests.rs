@@ -34,14 +34,22 @@ fn se_a18_the_first_branch_that_holds_is_chosen_and_else_the_default() {
     let hot = condition("number_greater_than", json!(30));
     let choices = json!([branch("b1", vec![rain.clone()]), branch("b2", vec![hot.clone()]), default()]);
     let with = |value: Json| json!({"w": {"text": value}});
-    for (value, expected) in [(json!("light rain"), "b1"), (json!(31), "b2"), (json!(30), "d"), (json!([]), "d")] {
+    for (value, expected) in
+        [(json!("light rain"), "b1"), (json!(31), "b2"), (json!(30), "d"), (json!([]), "d")]
+    {
         assert_eq!(chosen(json!({"choices": choices}), with(value.clone())), expected, "{value}");
     }
     // Both conditions of b1 are of other types: the branch is passed over, though `and` of nothing would hold.
     let invalid = vec![condition("number_equal", json!(1)), condition("string_contains", json!(5))];
-    assert_eq!(chosen(json!({"choices": [branch("b1", invalid), default()]}), with(json!("light rain"))), "d");
+    assert_eq!(
+        chosen(json!({"choices": [branch("b1", invalid), default()]}), with(json!("light rain"))),
+        "d"
+    );
     let anchored = vec![condition("string_regex_match", json!("rain"))];
-    assert_eq!(chosen(json!({"choices": [branch("b1", anchored), default()]}), with(json!("light rain"))), "d");
+    assert_eq!(
+        chosen(json!({"choices": [branch("b1", anchored), default()]}), with(json!("light rain"))),
+        "d"
+    );
     assert_eq!(chosen(json!({"choices": [branch("b1", vec![rain])]}), with(json!("sun"))), "");
 }
 
@@ -49,17 +57,23 @@ fn se_a18_the_first_branch_that_holds_is_chosen_and_else_the_default() {
 fn a_condition_that_cannot_be_judged_does_not_count() {
     let pool = || json!({"w": {"text": "light rain"}});
     let held = condition("string_contains", json!("rain"));
-    let absent = json!({"left": {"step_id": "gone", "name": "x"}, "operate": "string_equal", "right": {"value": "x"}});
+    let absent =
+        json!({"left": {"step_id": "gone", "name": "x"}, "operate": "string_equal", "right": {"value": "x"}});
     let unknown = condition("string_resembles", json!("rain"));
     for others in [vec![absent], vec![unknown], vec![json!({})], vec![]] {
         let conditions: Vec<Json> = [held.clone()].into_iter().chain(others).collect();
-        assert_eq!(chosen(json!({"choices": [branch("b", conditions.clone())]}), pool()), "b", "{conditions:?}");
+        assert_eq!(
+            chosen(json!({"choices": [branch("b", conditions.clone())]}), pool()),
+            "b",
+            "{conditions:?}"
+        );
     }
 }
 
 #[test]
 fn one_of_several_is_enough_where_the_logic_is_or() {
-    let mut either = branch("b", vec![condition("string_equal", json!("no")), condition("string_equal", json!("yes"))]);
+    let mut either =
+        branch("b", vec![condition("string_equal", json!("no")), condition("string_equal", json!("yes"))]);
     let pool = || json!({"w": {"text": "yes"}});
     assert_eq!(chosen(json!({"choices": [either.clone()]}), pool()), "");
     either["logic"] = json!("or");
@@ -70,10 +84,22 @@ fn one_of_several_is_enough_where_the_logic_is_or() {
 fn operands_are_steps_paths_and_selectors_on_both_sides() {
     let pool = || json!({"w": {"result": {"code": 200}, "want": 200}, "sys": {"query": "hi"}});
     for (left, operate, right) in [
-        (json!({"step_id": "w", "name": "result/code"}), "number_equal", json!({"step_id": "w", "name": "want"})),
+        (
+            json!({"step_id": "w", "name": "result/code"}),
+            "number_equal",
+            json!({"step_id": "w", "name": "want"}),
+        ),
         (json!({"step_id": "w", "value": "w/result/code"}), "number_equal", json!({"value": 200.0})),
-        (json!({"variable_selector": ["w", "result", "code"]}), "number_equal", json!({"selector": ["w", "want"]})),
-        (json!({"step_id": "start", "name": "question"}), "string_equal", json!({"type": "string", "value": "hi"})),
+        (
+            json!({"variable_selector": ["w", "result", "code"]}),
+            "number_equal",
+            json!({"selector": ["w", "want"]}),
+        ),
+        (
+            json!({"step_id": "start", "name": "question"}),
+            "string_equal",
+            json!({"type": "string", "value": "hi"}),
+        ),
     ] {
         let given = json!({"left": left, "operate": operate, "right": right});
         assert_eq!(chosen(json!({"choices": [branch("b", vec![given.clone()])]}), pool()), "b", "{given}");
@@ -140,7 +166,9 @@ fn every_operator_compares_its_own_type() {
         let operator = Operator::from_name(name).unwrap_or_else(|| panic!("{name}"));
         assert_eq!(operator.compare(&left, &right), expected, "{name} {left} {right}");
     }
-    for name in ["bool_contains", "dict_length_equal", "string_matches", "number_contains", "equal", "", "text_equal"] {
+    for name in
+        ["bool_contains", "dict_length_equal", "string_matches", "number_contains", "equal", "", "text_equal"]
+    {
         assert_eq!(Operator::from_name(name), None, "{name}");
     }
 }

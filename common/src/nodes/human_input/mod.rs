@@ -9,7 +9,7 @@
 pub mod answer;
 pub mod field;
 mod form;
-mod masked;
+pub(in crate::nodes) mod masked;
 mod simple;
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,12 @@ pub struct Background {
 }
 
 /// Reads it. `question` is a text with references, for a node that has one.
-pub fn read(variables: &dyn Variables, question: Option<&str>, history: u64, secrets: &mut Secrets) -> Background {
+pub fn read(
+    variables: &dyn Variables,
+    question: Option<&str>,
+    history: u64,
+    secrets: &mut Secrets,
+) -> Background {
     let get = |node: &str, name: &str| {
         variables.found(&[node.to_owned(), name.to_owned()]).map(|segment| segment.value.clone())
     };
@@ -114,7 +119,8 @@ mod tests {
 
     #[test]
     fn se_a20_the_context_holds_the_last_steps_that_came_with_the_job() {
-        let record = |name: &str| json!({"step_name": name, "step_status": "success", "output_data": {"text": name}});
+        let record =
+            |name: &str| json!({"step_name": name, "step_status": "success", "output_data": {"text": name}});
         let pool = Pool::new(json!({
             "#history": {"2": [record("third"), record("fourth")]},
             "#rt": {"rt": {"summary": "They met.", "facts": ["likes tea"], "question": "old"}},

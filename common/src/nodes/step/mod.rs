@@ -8,9 +8,9 @@ pub mod chunk;
 pub mod error;
 pub mod params;
 mod parse;
-pub mod texts;
 #[cfg(test)]
 mod tests;
+pub mod texts;
 
 use serde_json::Value as Json;
 
@@ -91,7 +91,9 @@ impl Filling {
 /// Adds what every step with a background reads: the run's own values, its history and its messages.
 pub fn background_mentions(history: u64, into: &mut Vec<(String, String)>) {
     let size = history.to_string();
-    for (node, name) in [(RUNTIME_NODE, RUNTIME), (HISTORY_NODE, size.as_str()), (MESSAGES_NODE, MAIN_MESSAGES)] {
+    for (node, name) in
+        [(RUNTIME_NODE, RUNTIME), (HISTORY_NODE, size.as_str()), (MESSAGES_NODE, MAIN_MESSAGES)]
+    {
         into.push((node.into(), name.into()));
     }
 }
@@ -114,9 +116,27 @@ pub struct StepForm {
 /// The types that run a call.
 pub const STEP_FORMS: &[StepForm] = &[
     StepForm { kind: NodeKind::Empty, call: "EMPTY", keys: &[], has_background: false, fills: false },
-    StepForm { kind: NodeKind::Summary, call: "SUMMARY", keys: &["profile_id"], has_background: true, fills: false },
-    StepForm { kind: NodeKind::Facts, call: "FACTS", keys: &["profile_id", "message"], has_background: true, fills: false },
-    StepForm { kind: NodeKind::Slot, call: "SLOT", keys: &["schema", "data", "on_missing"], has_background: true, fills: false },
+    StepForm {
+        kind: NodeKind::Summary,
+        call: "SUMMARY",
+        keys: &["profile_id"],
+        has_background: true,
+        fills: false,
+    },
+    StepForm {
+        kind: NodeKind::Facts,
+        call: "FACTS",
+        keys: &["profile_id", "message"],
+        has_background: true,
+        fills: false,
+    },
+    StepForm {
+        kind: NodeKind::Slot,
+        call: "SLOT",
+        keys: &["schema", "data", "on_missing"],
+        has_background: true,
+        fills: false,
+    },
     StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: true, fills: true },
     StepForm { kind: NodeKind::Sql, call: "SQL", keys: SQL_KEYS, has_background: true, fills: false },
     StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: true },
@@ -124,11 +144,29 @@ pub const STEP_FORMS: &[StepForm] = &[
 
 /// What `api` takes.
 const API_KEYS: &[&str] = &[
-    "url", "method", "content_type", "timeout", "query", "body", "headers", "accept_text", "idempotent", "service_id",
+    "url",
+    "method",
+    "content_type",
+    "timeout",
+    "query",
+    "body",
+    "headers",
+    "accept_text",
+    "idempotent",
+    "service_id",
 ];
 /// What `sql` takes.
 const SQL_KEYS: &[&str] = &[
-    "mode", "datasource", "sql", "bind", "question", "table_name_list", "read_only", "rows_max", "timeout", "profile_id",
+    "mode",
+    "datasource",
+    "sql",
+    "bind",
+    "question",
+    "table_name_list",
+    "read_only",
+    "rows_max",
+    "timeout",
+    "profile_id",
 ];
 /// What the step form of `llm` takes.
 const LLM_KEYS: &[&str] =
@@ -160,7 +198,8 @@ impl StepData {
 
     /// Whether missing input may be looked for: said so, or left to the call.
     pub fn may_fill(&self) -> bool {
-        self.enable_filling.unwrap_or_else(|| self.node.is_some() || self.form().is_some_and(|form| form.fills))
+        self.enable_filling
+            .unwrap_or_else(|| self.node.is_some() || self.form().is_some_and(|form| form.fills))
     }
 
     /// How many records of the history it is told.

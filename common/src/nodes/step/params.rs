@@ -253,9 +253,11 @@ mod tests {
         use crate::value::jinja::JinjaTemplate;
         let words = "{{ 1 + 1 }} \"quoted\" \\ {% raw %}\nnext";
         let pool = Pool::new(json!({"start": {"words": words}}));
-        let (values, _) = resolved(json!({"prompt": "{{ 1 + 1 }} {{#start.words#}}", "text": "{{#start.words#}}"}), &pool);
+        let (values, _) =
+            resolved(json!({"prompt": "{{ 1 + 1 }} {{#start.words#}}", "text": "{{#start.words#}}"}), &pool);
         assert_eq!(values["text"], words);
-        let rendered = JinjaTemplate::new(values["prompt"].as_str().unwrap()).render(&[], Default::default(), None);
+        let rendered =
+            JinjaTemplate::new(values["prompt"].as_str().unwrap()).render(&[], Default::default(), None);
         assert_eq!(rendered, Ok(format!("2 {words}")));
     }
 
@@ -264,7 +266,8 @@ mod tests {
         let pool = Pool::new(json!({}))
             .with("env", "key", Segment::new(SegmentType::Secret, json!("k-1")))
             .with("env", "longer", Segment::new(SegmentType::Secret, json!("k-1-2")));
-        let params = json!({"a": "Bearer {{#env.key#}}", "b": {"type": "variable", "value": ["env", "longer"]}});
+        let params =
+            json!({"a": "Bearer {{#env.key#}}", "b": {"type": "variable", "value": ["env", "longer"]}});
         let (values, secrets) = resolved(params, &pool);
         assert_eq!(Json::Object(values.clone()), json!({"a": "Bearer k-1", "b": "k-1-2"}));
         assert_eq!(Json::Object(secrets.masked_map(&values)), json!({"a": "Bearer ******", "b": "******"}));

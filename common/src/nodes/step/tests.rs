@@ -75,6 +75,9 @@ fn an_llm_node_is_a_step_when_it_has_a_key_of_one() {
 #[test]
 fn calls_have_one_form_each() {
     for form in STEP_FORMS {
-        assert_eq!(STEP_FORMS.iter().filter(|other| other.call == form.call || other.kind == form.kind).count(), 1);
+        assert_eq!(
+            STEP_FORMS.iter().filter(|other| other.call == form.call || other.kind == form.kind).count(),
+            1
+        );
     }
 }

@@ -32,8 +32,10 @@ pub const PARAMETERS_MISSING: Text = Text {
     en: "The step needs values that are missing. Please give:",
 };
 /// What stands in the failure of a run that can ask nobody.
-pub const PARAMETERS_NOT_FOUND: Text =
-    Text { zh: "缺少参数，且运行无法询问用户", en: "parameters are missing, and nobody can be asked in this run" };
+pub const PARAMETERS_NOT_FOUND: Text = Text {
+    zh: "缺少参数，且运行无法询问用户",
+    en: "parameters are missing, and nobody can be asked in this run",
+};
 
 /// The prompt of a summary.
 pub const SUMMARY_PROMPT: Text = Text {
@@ -59,7 +61,8 @@ pub const EXPLAIN_PROMPT: Text = Text {
     en: "A step of a workflow has failed. Explain the reason to the user in a few plain words, and say what can be done. Invent nothing.",
 };
 /// What an LLM step is told of who it is unless it says otherwise.
-pub const LLM_SYSTEM_PROMPT: Text = Text { zh: "你是一个乐于助人的助手。", en: "You are a helpful assistant." };
+pub const LLM_SYSTEM_PROMPT: Text =
+    Text { zh: "你是一个乐于助人的助手。", en: "You are a helpful assistant." };
 /// What it is asked unless it says otherwise.
 pub const LLM_USER_PROMPT: Text = Text {
     zh: "{% if context %}<context>\n{{ context }}\n</context>\n{% endif %}当前时间：{{ time }}\n问题：{{ question }}",

@@ -25,6 +25,7 @@ mod objects;
 mod pauses;
 mod pubsub;
 mod replies;
+mod roots;
 mod runs;
 mod shards;
 mod spent;

@@ -77,6 +77,7 @@ pub async fn parameters(
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)

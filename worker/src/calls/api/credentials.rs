@@ -80,7 +80,10 @@ impl Credentials {
     /// One that cannot be sent.
     pub(super) fn put(&self, url: &mut Url, headers: &mut HeaderMap) -> Result<Vec<HeaderName>, CallError> {
         let unsendable = |name: &str| {
-            CallError::of(SERVICE_METADATA, format!("the credential {name} has characters that cannot be sent"))
+            CallError::of(
+                SERVICE_METADATA,
+                format!("the credential {name} has characters that cannot be sent"),
+            )
         };
         let mut private = Vec::new();
         for (name, value) in &self.headers {
@@ -118,9 +121,9 @@ impl Credentials {
     pub(super) fn hidden(&self, text: &str) -> String {
         let values = self.headers.iter().chain(&self.cookies).chain(&self.query).map(|(_, value)| value);
         // The key is the last word of `Bearer …` and its like.
-        let words = values.chain(&self.token).flat_map(|value| {
-            [value.as_str(), value.rsplit(' ').next().unwrap_or(value)]
-        });
+        let words = values
+            .chain(&self.token)
+            .flat_map(|value| [value.as_str(), value.rsplit(' ').next().unwrap_or(value)]);
         words.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text.to_owned(), |text, word| {
             let encoded: String = Serializer::new(String::new()).append_key_only(word).finish();
             text.replace(word, "***").replace(&encoded, "***")
@@ -164,7 +167,10 @@ async fn given(calls: &Calls, id: &str, oidc: &Oidc) -> Result<String, CallError
         return Ok(token.text);
     }
     let wrong = |reason: String| {
-        CallError::of(SERVICE_METADATA, format!("there is no token for the service {id} (auth.oidc): {reason}"))
+        CallError::of(
+            SERVICE_METADATA,
+            format!("there is no token for the service {id} (auth.oidc): {reason}"),
+        )
     };
     let client_secret = match (&oidc.client_secret, &oidc.client_secret_env) {
         (Some(secret), _) => secret.0.clone(),
@@ -181,7 +187,9 @@ async fn given(calls: &Calls, id: &str, oidc: &Oidc) -> Result<String, CallError
         let answer = calls.door()?.send(request).await;
         let mut answer = answer.map_err(|error| wrong(error.to_string()).passing())?;
         let status = answer.response.status();
-        let bytes = whole(&mut answer, calls.config.answer_bytes_max).await.map_err(|error| wrong(error).passing())?;
+        let bytes = whole(&mut answer, calls.config.answer_bytes_max)
+            .await
+            .map_err(|error| wrong(error).passing())?;
         if !status.is_success() {
             // What it says may repeat the secret.
             let error = wrong(format!("the server answers with status {}", status.as_u16()));

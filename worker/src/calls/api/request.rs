@@ -76,7 +76,8 @@ fn method_of(value: &Json) -> Result<Method, CallError> {
         "DELETE" => Ok(Method::DELETE),
         "PATCH" => Ok(Method::PATCH),
         _ => {
-            let message = format!("the method {value} is not supported: there are get, post, put, delete and patch");
+            let message =
+                format!("the method {value} is not supported: there are get, post, put, delete and patch");
             Err(CallError::of("ApiMethodUnsupported", message))
         }
     }
@@ -144,7 +145,10 @@ pub(super) fn address(draft: &Draft, service: Option<(&str, &str)>) -> Result<Ur
         }
         (_, true) => draft.url.clone(),
         (None, false) => {
-            let message = format!("the url {:?} is a path, and there is no service whose server it belongs to", draft.url);
+            let message = format!(
+                "the url {:?} is a path, and there is no service whose server it belongs to",
+                draft.url
+            );
             return Err(CallError::of(SERVICE_METADATA, message));
         }
     };
@@ -154,19 +158,25 @@ pub(super) fn address(draft: &Draft, service: Option<(&str, &str)>) -> Result<Ur
         return Err(wrong("it must begin with http:// or https:// and a host".into()));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("a password does not belong there but to a service (`tidemill services add`)".into()));
+        return Err(wrong(
+            "a password does not belong there but to a service (`tidemill services add`)".into(),
+        ));
     }
     if let Some((id, server)) = service {
         let at_home = Url::parse(server).is_ok_and(|server| server.origin() == url.origin());
         if !at_home {
-            let message = format!("the url is not at the server of the service {id}, whose credentials it would be given");
+            let message = format!(
+                "the url is not at the server of the service {id}, whose credentials it would be given"
+            );
             return Err(CallError::of(SERVICE_METADATA, message));
         }
     }
     if !draft.query.is_empty() {
         let mut pairs = url.query_pairs_mut();
         for (name, value) in &draft.query {
-            each_text(value, &mut |text| drop(pairs.append_pair(name, text)));
+            each_text(value, &mut |text| {
+                pairs.append_pair(name, text);
+            });
         }
     }
     url.set_fragment(None);
@@ -206,7 +216,8 @@ pub(super) fn call(
         headers.insert(CONTENT_TYPE, value);
     }
     if let Some(key) = key {
-        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&key).map_err(|_| unsendable("idempotency-key"))?);
+        headers
+            .insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&key).map_err(|_| unsendable("idempotency-key"))?);
     }
     let private = credentials.put(&mut url, &mut headers)?;
     let body = if body.is_empty() { Vec::new() } else { vec![body] };
@@ -224,12 +235,16 @@ fn body(draft: &Draft) -> Result<(Option<String>, Bytes), CallError> {
         }
         (None, _) => &none,
         (Some(Json::Object(fields)), _) => fields,
-        (Some(other), _) => return Err(CallError::new(format!("body must be an object for {name}, and is {other}"))),
+        (Some(other), _) => {
+            return Err(CallError::new(format!("body must be an object for {name}, and is {other}")));
+        }
     };
     if of == ContentType::Form {
         let mut form = Serializer::new(String::new());
         for (field, value) in fields {
-            each_text(value, &mut |text| drop(form.append_pair(field, text)));
+            each_text(value, &mut |text| {
+                form.append_pair(field, text);
+            });
         }
         return Ok((Some(name.to_owned()), Bytes::from(form.finish())));
     }
@@ -273,7 +288,10 @@ mod tests {
             assert!(error.message.contains("more than 30 seconds"), "{error}");
         }
         assert_eq!(class(json!({"method": "get"})), "CallError");
-        assert_eq!(draft(json!({"url": "http://h", "timeout": 31})).unwrap().timeout, Duration::from_secs(31));
+        assert_eq!(
+            draft(json!({"url": "http://h", "timeout": 31})).unwrap().timeout,
+            Duration::from_secs(31)
+        );
         assert_eq!(draft(json!({"url": "http://h"})).unwrap().timeout, Duration::from_secs(300));
     }
 
@@ -300,22 +318,28 @@ mod tests {
     #[test]
     fn bodies_are_written_as_their_types_want_them() {
         let sent = |content_type: &str, content: Json| {
-            let input = json!({"url": "http://h", "method": "post", "content_type": content_type, "body": content});
+            let input =
+                json!({"url": "http://h", "method": "post", "content_type": content_type, "body": content});
             let (name, bytes) = body(&draft(input).unwrap())?;
             Ok::<_, CallError>((name.unwrap(), String::from_utf8(bytes.to_vec()).unwrap()))
         };
         let (name, text) = sent("application/json; charset=utf-8", json!({"a": [1]})).unwrap();
         assert_eq!((name.as_str(), text.as_str()), ("application/json", r#"{"a":[1]}"#));
-        let (_, text) = sent("application/x-www-form-urlencoded", json!({"a": "x&y", "b": [1, 2], "c": {"d": 1}})).unwrap();
+        let (_, text) =
+            sent("application/x-www-form-urlencoded", json!({"a": "x&y", "b": [1, 2], "c": {"d": 1}}))
+                .unwrap();
         assert_eq!(text, "a=x%26y&b=1&b=2&c=%7B%22d%22%3A1%7D");
         let (name, text) = sent("multipart/form-data", json!({"a\"b": "x"})).unwrap();
         let boundary = name.strip_prefix("multipart/form-data; boundary=").unwrap();
         assert_eq!(
             text,
-            format!("--{boundary}\r\nContent-Disposition: form-data; name=\"a%22b\"\r\n\r\nx\r\n--{boundary}--\r\n")
+            format!(
+                "--{boundary}\r\nContent-Disposition: form-data; name=\"a%22b\"\r\n\r\nx\r\n--{boundary}--\r\n"
+            )
         );
         assert!(sent("multipart/form-data", json!("x")).is_err());
-        let get = draft(json!({"url": "http://h", "body": {"a": 1}, "content_type": "application/json"})).unwrap();
+        let get =
+            draft(json!({"url": "http://h", "body": {"a": 1}, "content_type": "application/json"})).unwrap();
         assert_eq!(body(&get).unwrap(), (None, Bytes::new()), "GET has none");
     }
 }

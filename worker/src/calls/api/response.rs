@@ -7,8 +7,7 @@ use tidemill_common::nodes::step::CallError;
 use crate::providers::retry::Hints;
 
 /// Codes with which a call has succeeded.
-const SUCCESS: [u16; 16] =
-    [200, 201, 202, 203, 204, 205, 206, 207, 208, 226, 301, 302, 303, 304, 307, 308];
+const SUCCESS: [u16; 16] = [200, 201, 202, 203, 204, 205, 206, 207, 208, 226, 301, 302, 303, 304, 307, 308];
 
 /// The code and what was answered.
 ///
@@ -26,7 +25,9 @@ pub(super) fn read(code: u16, body: &str, accept_text: bool) -> Result<(u16, Jso
         Ok(result) => Ok((code, result)),
         Err(_) if accept_text => Ok((code, body.into())),
         Err(error) => {
-            let message = format!("the API answers with something that is no JSON ({error}); accept_text takes it as text");
+            let message = format!(
+                "the API answers with something that is no JSON ({error}); accept_text takes it as text"
+            );
             let error = CallError::of("ApiResponseNotJson", message);
             Err(error.with(json!({"http_code": code, "api_response_data": body})))
         }

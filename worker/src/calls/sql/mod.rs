@@ -66,7 +66,9 @@ impl Call for Sql {
     }
     async fn init(&self, cx: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
         let mut input = params;
-        if let Some(secret) = ["password", "host", "username"].into_iter().find(|name| input.contains_key(*name)) {
+        if let Some(secret) =
+            ["password", "host", "username"].into_iter().find(|name| input.contains_key(*name))
+        {
             let message = format!(
                 "{secret} is no parameter: a connection is kept as a datasource (`tidemill datasources add`), where its \
                  password is sealed"
@@ -123,8 +125,9 @@ struct Asked {
 
 impl Asked {
     async fn read(calls: &Calls, input: &JsonMap) -> Result<Self, CallError> {
-        let id = text(input, "datasource")
-            .ok_or_else(|| CallError::of(VALUE_ERROR, "datasource is required: the id of one that is kept"))?;
+        let id = text(input, "datasource").ok_or_else(|| {
+            CallError::of(VALUE_ERROR, "datasource is required: the id of one that is kept")
+        })?;
         let source = calls.datasource(id).await?.of;
         let password = match (&source.password, &source.password_env) {
             (Some(password), _) => Some(password.0.clone()),
@@ -139,11 +142,8 @@ impl Asked {
         let most = Duration::from_secs(config.sql_seconds_max);
         let time = input.get("timeout").and_then(Json::as_f64);
         let time = time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(most);
-        let bounds = Bounds {
-            rows: rows.min(config.sql_rows_max),
-            bytes: config.sql_bytes_max,
-            time: time.min(most),
-        };
+        let bounds =
+            Bounds { rows: rows.min(config.sql_rows_max), bytes: config.sql_bytes_max, time: time.min(most) };
         Ok(Self {
             id: id.to_owned(),
             password,
@@ -188,18 +188,14 @@ impl Asked {
 /// Runs the statement of the input.
 async fn given(calls: &Calls, asked: &Asked, input: &JsonMap) -> Result<JsonMap, CallError> {
     let none = JsonMap::new();
-    let sql = text(input, "sql").ok_or_else(|| invalid("there is no statement: sql is empty (mode: query)", ""))?;
+    let sql =
+        text(input, "sql").ok_or_else(|| invalid("there is no statement: sql is empty (mode: query)", ""))?;
     let bind = input.get("bind").and_then(Json::as_object).unwrap_or(&none);
     query(calls, asked, sql, bind).await
 }
 
 /// Runs a statement whose values are in `bind`.
-async fn query(
-    calls: &Calls,
-    asked: &Asked,
-    sql: &str,
-    bind: &JsonMap,
-) -> Result<JsonMap, CallError> {
+async fn query(calls: &Calls, asked: &Asked, sql: &str, bind: &JsonMap) -> Result<JsonMap, CallError> {
     let most = calls.config.sql_statement_bytes_max;
     if sql.len() > most {
         let message = format!(

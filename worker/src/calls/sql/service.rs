@@ -64,15 +64,17 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
         let bytes = whole(&mut answer, config.answer_bytes_max).await.map_err(away)?;
         if !status.is_success() {
             let said = format!("the text-to-SQL service answers {}: {}", status.as_u16(), excerpt(&bytes));
-            return Err(CallError::of(EXECUTION_FAILED, said.clone()).with(json!({"sql": "", "db_error": said})));
+            return Err(
+                CallError::of(EXECUTION_FAILED, said.clone()).with(json!({"sql": "", "db_error": said}))
+            );
         }
-        serde_json::from_slice(&bytes).map_err(|_| {
-            invalid(format!("the text-to-SQL service answers no JSON: {}", excerpt(&bytes)), "")
-        })
+        serde_json::from_slice(&bytes)
+            .map_err(|_| invalid(format!("the text-to-SQL service answers no JSON: {}", excerpt(&bytes)), ""))
     };
     let late = || {
-        let message =
-            format!("no answer of the text-to-SQL service within {silence:?} (calls.sql_service_seconds_max)");
+        let message = format!(
+            "no answer of the text-to-SQL service within {silence:?} (calls.sql_service_seconds_max)"
+        );
         CallError::of(LIMIT_EXCEEDED, message)
     };
     tokio::time::timeout(silence, asking).await.map_err(|_| late())?
@@ -82,12 +84,14 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
 fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
     let result = &reply["result"];
     let sql = result["sql"].as_str().unwrap_or_default();
-    let said = ["message", "msg", "error"].into_iter().find_map(|key| reply[key].as_str()).unwrap_or_default();
+    let said =
+        ["message", "msg", "error"].into_iter().find_map(|key| reply[key].as_str()).unwrap_or_default();
     if sql.trim().is_empty() {
         return Err(invalid(format!("no valid statement was generated{}", behind(said)), ""));
     }
     if reply["code"].as_i64() != Some(200) {
-        let error = CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", behind(said)));
+        let error =
+            CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", behind(said)));
         return Err(error.with(json!({"sql": sql, "db_error": said})));
     }
     if asked.read_only
@@ -102,7 +106,8 @@ fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
     };
     if rows.len() as u64 > asked.bounds.rows {
         let most = asked.bounds.rows;
-        let message = format!("the result has {} rows, more than {most} (calls.sql_rows_max, rows_max)", rows.len());
+        let message =
+            format!("the result has {} rows, more than {most} (calls.sql_rows_max, rows_max)", rows.len());
         return Err(CallError::of(LIMIT_EXCEEDED, message).with(json!({"sql": sql})));
     }
     let mut data = JsonMap::new();

@@ -14,10 +14,33 @@ use tidemill_common::calls::DatabaseType;
 
 /// Functions that do something, or read what is no table, though they stand in a query.
 const DOING: [&str; 27] = [
-    "benchmark", "dblink", "dblink_connect", "dblink_exec", "dblink_open", "dblink_send_query", "get_lock",
-    "load_extension", "load_file", "lo_export", "lo_from_bytea", "lo_import", "lo_put", "lo_unlink", "nextval",
-    "pg_cancel_backend", "pg_logical_emit_message", "pg_ls_dir", "pg_notify", "pg_read_binary_file", "pg_read_file",
-    "pg_reload_conf", "pg_rotate_logfile", "pg_terminate_backend", "set_config", "setval", "sleep",
+    "benchmark",
+    "dblink",
+    "dblink_connect",
+    "dblink_exec",
+    "dblink_open",
+    "dblink_send_query",
+    "get_lock",
+    "load_extension",
+    "load_file",
+    "lo_export",
+    "lo_from_bytea",
+    "lo_import",
+    "lo_put",
+    "lo_unlink",
+    "nextval",
+    "pg_cancel_backend",
+    "pg_logical_emit_message",
+    "pg_ls_dir",
+    "pg_notify",
+    "pg_read_binary_file",
+    "pg_read_file",
+    "pg_reload_conf",
+    "pg_rotate_logfile",
+    "pg_terminate_backend",
+    "set_config",
+    "setval",
+    "sleep",
 ];
 /// A tree of the longest statement is as deep as it is long where operators follow each other; who walks it needs room.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
@@ -107,7 +130,9 @@ fn cut(sql: &str, database: DatabaseType) -> Result<(Vec<String>, Vec<String>), 
                 break;
             }
             Token::Colon => {
-                let Some(TokenWithSpan { token: Token::Word(word), span }) = tokens.get(at + 1) else { continue };
+                let Some(TokenWithSpan { token: Token::Word(word), span }) = tokens.get(at + 1) else {
+                    continue;
+                };
                 if span.start != here.span.end || word.quote_style.is_some() {
                     continue;
                 }
@@ -303,7 +328,14 @@ mod tests {
 
     #[test]
     fn se_a17_prose_is_no_statement() {
-        for sql in ["Here is the query that you want.", "", "  ;  ", "-- nothing", "select from where", "select /*! 1 */ 1"] {
+        for sql in [
+            "Here is the query that you want.",
+            "",
+            "  ;  ",
+            "-- nothing",
+            "select from where",
+            "select /*! 1 */ 1",
+        ] {
             for database in ALL {
                 assert!(matches!(read(sql, database), Err(Refused::Invalid(_))), "{database:?} {sql:?}");
             }

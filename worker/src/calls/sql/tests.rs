@@ -49,7 +49,8 @@ impl Bench {
 async fn sqlite() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("t.db").display().to_string();
-    let mut connection = sqlx::SqliteConnection::connect(&format!("sqlite://{file}?mode=rwc")).await.expect("a file");
+    let mut connection =
+        sqlx::SqliteConnection::connect(&format!("sqlite://{file}?mode=rwc")).await.expect("a file");
     let sql = "create table t (id integer, a integer, b text, c blob, d real); \
                insert into t values (7, 1, 'one', x'ff', 1.5), (8, 2, null, x'61', 2.0)";
     connection.execute(AssertSqlSafe(sql.to_owned())).await.expect("it is filled");
@@ -74,7 +75,8 @@ async fn se_a17_a_query_of_sqlite_gives_rows_and_its_text() {
         {"id": 8, "a": 2, "b": null, "c": "a", "d": 2.0},
     ]);
     assert_eq!(all["result"], expected);
-    let twice = bench.query(json!({"sql": "select :x || :x || :y as v", "bind": {"x": "a", "y": null}})).await;
+    let twice =
+        bench.query(json!({"sql": "select :x || :x || :y as v", "bind": {"x": "a", "y": null}})).await;
     assert_eq!(twice.unwrap()["result"], json!([{"v": null}]));
     let error = bench.refused(json!({"sql": sql})).await;
     assert_eq!(error.error_type, "SqlInvalid");
@@ -91,7 +93,9 @@ async fn se_a17_what_does_not_only_read_leaves_sqlite_untouched() {
     }
     let left = bench.query(json!({"sql": "select count(*) as n from t"})).await.unwrap();
     assert_eq!(left["result"], json!([{"n": 2}]));
-    let gone = bench.query(json!({"sql": "delete from t where id = :id", "bind": {"id": 8}, "read_only": false})).await;
+    let gone = bench
+        .query(json!({"sql": "delete from t where id = :id", "bind": {"id": 8}, "read_only": false}))
+        .await;
     assert_eq!(gone.unwrap()["rows_affected"], 1);
     let left = bench.query(json!({"sql": "select count(*) as n from t"})).await.unwrap();
     assert_eq!(left["result"], json!([{"n": 1}]));
@@ -126,7 +130,10 @@ async fn xc_11_a_result_beyond_its_bounds_is_an_error_that_names_the_setting() {
     let endless = format!("select count(*) from ({numbers})");
     let error = bench.refused(json!({"sql": endless, "timeout": 0.2})).await;
     assert!(error.message.contains("within 0.2 s (calls.sql_seconds_max"), "{error}");
-    let short = Bench { calls: bench.calls, ..Bench::new(json!({"database_type": "sqlite", "database": "x"}), CallsConfig::default()) };
+    let short = Bench {
+        calls: bench.calls,
+        ..Bench::new(json!({"database_type": "sqlite", "database": "x"}), CallsConfig::default())
+    };
     let long = format!("select 1 -- {}", "x".repeat(70_000));
     let error = short.refused(json!({"sql": long})).await;
     assert!(error.message.contains("calls.sql_statement_bytes_max"), "{error}");

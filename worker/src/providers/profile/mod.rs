@@ -219,6 +219,10 @@ impl Providers {
                         let id = named::asked_for(found).unwrap_or(found);
                         format!("The profile {id} in Redis cannot be used: {missing}.")
                     }
+                    Place::SettingsProfile => {
+                        let id = named::asked_for(found).unwrap_or(found);
+                        format!("The profile [profiles.{id}] cannot be used: {missing}.")
+                    }
                 },
             )
         })?;

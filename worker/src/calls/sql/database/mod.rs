@@ -125,14 +125,17 @@ fn trouble(error: &sqlx::Error) -> Trouble {
         Error::Io(error) => Trouble::Connection(error.to_string()),
         Error::Tls(error) => Trouble::Connection(format!("TLS: {error}")),
         Error::Protocol(text) => Trouble::Connection(text.clone()),
-        Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed => Trouble::Connection(error.to_string()),
+        Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed => {
+            Trouble::Connection(error.to_string())
+        }
         other => Trouble::Refused(other.to_string()),
     }
 }
 
 /// Codes of servers that are starting, ending or full: SQLSTATE of PostgreSQL and MySQL, of SQLite busy and locked.
 fn is_passing(code: &str) -> bool {
-    code.len() == 5 && code.starts_with("08") || ["57P01", "57P02", "57P03", "53300", "5", "6"].contains(&code)
+    code.len() == 5 && code.starts_with("08")
+        || ["57P01", "57P02", "57P03", "53300", "5", "6"].contains(&code)
 }
 
 #[cfg(test)]

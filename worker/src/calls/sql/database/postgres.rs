@@ -4,7 +4,9 @@
 use futures_util::TryStreamExt;
 use serde_json::Value as Json;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
-use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, SqlSafeStr, Statement, TypeInfo};
+use sqlx::{
+    AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, SqlSafeStr, Statement, TypeInfo,
+};
 use tidemill_common::calls::{DatabaseType, Tls};
 use tidemill_common::value::JsonMap;
 
@@ -93,7 +95,7 @@ async fn written(
 ) -> Result<Outcome, Trouble> {
     let mut intake = Intake::new(bounds);
     let mut changed = 0;
-    let mut rows = query.fetch_many(connection);
+    let mut rows = connection.fetch_many(query);
     while let Some(next) = rows.try_next().await.map_err(|error| trouble(&error))? {
         match next {
             Either::Left(done) => changed += done.rows_affected(),
@@ -105,7 +107,12 @@ async fn written(
                         .or_else(|_| row.try_get::<Option<bool>, _>(at).map(Json::from))
                         .or_else(|_| row.try_get::<Option<f64>, _>(at).map(Json::from))
                         .or_else(|_| row.try_get::<Option<String>, _>(at).map(Json::from))
-                        .map_err(|_| format!("what is returned has the type {}: cast it to text", row.column(at).type_info().name()))
+                        .map_err(|_| {
+                            format!(
+                                "what is returned has the type {}: cast it to text",
+                                row.column(at).type_info().name()
+                            )
+                        })
                 };
                 let columns = row.columns().iter().enumerate();
                 let made = columns.map(|(at, column)| Ok((column.name().to_owned(), value(at)?)));
@@ -174,15 +181,22 @@ mod tests {
 
     #[test]
     fn lists_are_written_as_the_server_reads_them() {
-        assert_eq!(list_of(&[json!(1), json!("a\"b\\"), Json::Null, json!([true])]), r#"{"1","a\"b\\",NULL,{"true"}}"#);
+        assert_eq!(
+            list_of(&[json!(1), json!("a\"b\\"), Json::Null, json!([true])]),
+            r#"{"1","a\"b\\",NULL,{"true"}}"#
+        );
         assert_eq!(text_of(&json!([1]), false).unwrap(), "[1]", "JSON where it is no list of the database");
     }
 
     #[test]
     fn types_of_one_letter_are_not_meant() {
-        for (name, expected) in
-            [("CHAR", "bpchar"), ("VARCHAR[]", "TEXT[]"), ("INT4", "INT4"), ("my mood", "\"my mood\""), ("mood", "mood")]
-        {
+        for (name, expected) in [
+            ("CHAR", "bpchar"),
+            ("VARCHAR[]", "TEXT[]"),
+            ("INT4", "INT4"),
+            ("my mood", "\"my mood\""),
+            ("mood", "mood"),
+        ] {
             assert_eq!(cast_name(name), expected);
         }
     }

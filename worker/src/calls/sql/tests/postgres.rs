@@ -40,7 +40,8 @@ fn program(name: &str) -> PathBuf {
 
 /// A program as somebody who is not root: the server refuses to run as root.
 fn humble(name: &str) -> Command {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
+    let is_root =
+        std::fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
     let mut command = Command::new(if is_root { PathBuf::from("setpriv") } else { program(name) });
     if is_root {
         command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program(name));
@@ -69,7 +70,11 @@ impl Server {
         let (data, secret) = (folder.path().join("data"), folder.path().join("secret"));
         std::fs::write(&secret, PASSWORD).expect("it is written");
         let secret = secret.display().to_string();
-        run(humble("initdb").arg("-D").arg(&data).args(["-U", "me", "-A", "scram-sha-256", "--no-sync"]).args(["--pwfile", &secret]));
+        run(humble("initdb")
+            .arg("-D")
+            .arg(&data)
+            .args(["-U", "me", "-A", "scram-sha-256", "--no-sync"])
+            .args(["--pwfile", &secret]));
         let port = free_port();
         let settings = ["listen_addresses=127.0.0.1", "fsync=off", "unix_socket_directories="];
         let mut command = humble("postgres");
@@ -124,14 +129,20 @@ async fn se_a17_postgres_is_asked_in_a_transaction_that_only_reads() {
                       "more": {"x": [1]}, "day": "2026-02-03", "ids": [7, 8]});
     let answer = bench.query(json!({"sql": sql, "bind": bind})).await.unwrap();
     let row = &answer["result"][0];
-    assert_eq!((&row["tags"], &row["how"], &row["more"]), (&json!(["a", "b"]), &json!("glad"), &json!({"x": [1]})));
+    assert_eq!(
+        (&row["tags"], &row["how"], &row["more"]),
+        (&json!(["a", "b"]), &json!("glad"), &json!({"x": [1]}))
+    );
     assert!(row["at"].as_str().unwrap().starts_with("2026-01-02T03:04:05"), "{row}");
-    let nothing = bench.query(json!({"sql": "select :x::int as v, :y as w", "bind": {"x": null, "y": "z"}})).await;
+    let nothing =
+        bench.query(json!({"sql": "select :x::int as v, :y as w", "bind": {"x": null, "y": "z"}})).await;
     assert_eq!(nothing.unwrap()["result"], json!([{"v": null, "w": "z"}]));
     let ordered = bench.query(json!({"sql": "select id from t order by id desc"})).await.unwrap();
     assert_eq!(ordered["result"], json!([{"id": 8}, {"id": 7}]));
 
-    for sql in ["drop table t", "with x as (delete from t returning 1) select * from x", "select nextval('s')"] {
+    for sql in
+        ["drop table t", "with x as (delete from t returning 1) select * from x", "select nextval('s')"]
+    {
         let error = bench.refused(json!({"sql": sql})).await;
         assert_eq!((error.error_type.as_str(), error.retryable), ("SqlNotReadOnly", false), "{sql}");
     }

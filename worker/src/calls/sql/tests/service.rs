@@ -41,7 +41,10 @@ async fn asked(answer: Json) -> (Result<Json, tidemill_common::nodes::step::Call
 async fn se_a17_a_service_is_told_the_question_and_gives_rows_statement_and_risk() {
     let result = json!({"execute_result": [{"n": 2}], "sql": "select count(*) as n from t", "risk": "low"});
     let (answer, seen) = asked(json!({"code": 200, "result": result})).await;
-    assert_eq!(answer.unwrap(), json!({"result": [{"n": 2}], "sql": "select count(*) as n from t", "risk": "low"}));
+    assert_eq!(
+        answer.unwrap(),
+        json!({"result": [{"n": 2}], "sql": "select count(*) as n from t", "risk": "low"})
+    );
     let seen = seen.lock().unwrap();
     assert_eq!(
         seen[..],
