@@ -74,6 +74,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         usage: result.usage,
         error: hide_in(failure.message, &secrets),
         error_type: failure.error_type,
+        passing: failed && failure.retryable,
         retry_hint: failure.retry_after_ms,
         updates,
         pause: result.pause,

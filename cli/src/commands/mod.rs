@@ -15,6 +15,7 @@ mod kept;
 mod keys;
 mod knowledge;
 mod mock_llm;
+mod objects;
 mod pairs;
 mod profiles;
 mod providers;

@@ -60,6 +60,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::HumanInput(_)
         | NodeData::UserInteraction(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -67,6 +68,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::IterationStart
         | NodeData::LoopStart

@@ -66,6 +66,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -73,6 +74,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -160,6 +162,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -167,6 +170,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -236,6 +240,7 @@ mod tests {
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            gives_context: false,
             work: None,
             children: Vec::new(),
             child: None,

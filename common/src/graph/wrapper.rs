@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::{ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
-use crate::nodes::{NodeKind, default_value};
+use crate::nodes::{NodeKind, default_value, is_own_form};
 use crate::value::{JsonMap, Segment};
 
 /// The wrapper of one node.
@@ -79,8 +79,10 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
     };
     problems.within("retry_config", |problems| {
         let fields = Fields::new(config, BUILD_FAILED);
-        let wanted = fields.boolean("retry_enabled", false, problems).unwrap_or(false);
+        let is_own = kind.is_some_and(|kind| is_own_form(kind, data));
         let retries_max = fields.integer("max_retries", 0, 0, problems).unwrap_or(0);
+        let unless_said = retries_max > 0 && is_own;
+        let wanted = fields.boolean("retry_enabled", unless_said, problems).unwrap_or(false);
         let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
         if retries_max > 0 && !wanted {
             problems.warning_with_hint(
@@ -152,6 +154,24 @@ mod tests {
         ] {
             let (_, problems) = read_data(data.clone());
             assert_eq!(problems.iter().map(|p| p.0).collect::<Vec<_>>(), [code], "{data}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn forms_that_no_dify_file_has_retry_unless_they_say_that_they_do_not() {
+        let profile = json!({"profile_id": "fast", "prompt": "Hi"});
+        for (config, enabled, codes) in [
+            (json!({"max_retries": 2}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": null}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": true}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": false}), false, vec!["retry.not_enabled"]),
+        ] {
+            let mut data = profile.as_object().unwrap().clone();
+            data.insert("retry_config".into(), config.clone());
+            let mut problems = Problems::new();
+            let wrapper = read(&data, Some(NodeKind::Llm), &mut problems);
+            assert_eq!((wrapper.retry.enabled, wrapper.retry.retries_max), (enabled, 2), "{config}");
+            assert_eq!(problems.into_vec().iter().map(|p| p.code).collect::<Vec<_>>(), codes, "{config}");
         }
     }
 

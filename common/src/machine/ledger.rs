@@ -1,7 +1,7 @@
 //! The ledger of a run: what each model call cost, under a key that only one call has, so that nothing is counted twice.
 //! Totals follow from the nodes; the ledger is for whoever wants to know what they are made of.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::Step;
 use super::body::Spent;
@@ -37,6 +37,9 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         "total_price": usage.total_price,
         "currency": usage.currency,
     });
+    if usage.record.get("estimated").and_then(Json::as_bool) == Some(true) {
+        entry["estimated"] = true.into();
+    }
     match by {
         By::Model(provider, model) => {
             entry["provider"] = provider.into();

@@ -4,6 +4,7 @@ mod api_refusals;
 mod api_runs;
 mod called;
 mod chats;
+mod children;
 mod containers;
 mod control;
 mod conversations;
@@ -19,6 +20,7 @@ mod redis_page;
 mod secrets;
 mod snapshots;
 mod spending;
+mod steps;
 mod store_contract;
 mod triggers;
 

@@ -1,6 +1,9 @@
 //! A step: its input is told, its call is made, its pieces are handed on as they come, and of what they come to the outputs,
 //! the record and the history are made. An error is told as well, and is the node's.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
@@ -27,10 +30,19 @@ const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
 
 /// Runs the node. A failure is part of the result. Dropping the future ends the call.
 pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink<'_>) -> NodeResult {
-    let mut prepared = match prepare(data, around).await {
-        Ok(prepared) => prepared,
-        Err(error) => return refused(data, around, &error),
-    };
+    match prepare(data, around).await {
+        Ok(prepared) => step(prepared, data, around, on_delta).await,
+        Err(error) => refused(data, around, &error),
+    }
+}
+
+/// Runs a step that was prepared.
+async fn step(
+    mut prepared: Prepared<'_>,
+    data: &StepData,
+    around: Around<'_>,
+    on_delta: DeltaSink<'_>,
+) -> NodeResult {
     let filled = around.variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()]);
     if let Some(Json::Object(filled)) = filled.map(|segment| segment.value.clone()) {
         prepared.input = filled;

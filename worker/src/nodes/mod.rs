@@ -10,6 +10,7 @@ pub mod knowledge_retrieval;
 pub mod llm;
 pub mod parameter_extractor;
 pub mod produced;
+pub mod profile_llm;
 pub mod question_classifier;
 pub mod tool;
 
@@ -51,6 +52,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::LoopStart, Executor::Pure),
     (NodeKind::LoopEnd, Executor::Pure),
     (NodeKind::Datasource, Executor::Pure),
+    (NodeKind::ContextProcessor, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
     (NodeKind::Choice, Executor::Pure),
     (NodeKind::Empty, Executor::Outside(&Step)),
@@ -73,7 +75,12 @@ impl NodeExecutor for Llm {
             return Step.run(attempt).await;
         }
         let Attempt { node, variables, options, providers, http, files, name, .. } = attempt;
-        let Attempt { steps, on_delta, on_thought, .. } = attempt;
+        let Attempt { steps, on_delta, on_thought, tools, prompt_bytes_max, .. } = attempt;
+        if let NodeData::ProfileLlm(data) = &node.data {
+            let reach = profile_llm::Reach { tools, http, files, run: &name.run, steps };
+            let means = profile_llm::Means { providers, reach, prompt_bytes_max, on_delta, on_thought };
+            return profile_llm::run(data, node, variables, means).await;
+        }
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
         let undefined = options.template_undefined;
         let tell = |what, data| steps.tell(vec![(what, data)]);

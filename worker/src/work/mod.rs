@@ -8,6 +8,7 @@
 //! Adding a stage: a file beside these, and its row in [`STAGES`].
 
 mod children;
+mod slot;
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::steps::Steps;
 use crate::variables::JobVariables;
 
 /// The stages in their order: before the call from the first to the last, behind it from the last to the first.
-static STAGES: &[&dyn Stage] = &[&children::Children];
+static STAGES: &[&dyn Stage] = &[&children::Children, &slot::Slot];
 
 /// A part of a job besides the node's own call.
 #[async_trait::async_trait]

@@ -63,6 +63,7 @@ pub async fn parameters(
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -70,6 +71,7 @@ pub async fn parameters(
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
