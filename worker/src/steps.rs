@@ -188,7 +188,7 @@ impl Steps {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, wait_ms, reason, "job is parked");
         metrics::PARKED.count();
-        self.hand.park(wait_ms, reason.to_owned());
+        self.hand.park(wait_ms, self.secrets.masked(reason.to_owned()));
         std::future::pending().await
     }
 
