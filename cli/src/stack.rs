@@ -158,10 +158,18 @@ async fn start_mock(models: &ModelArgs, config: &mut Config) -> Result<Option<Ru
         .await
         .map_err(|error| Error::Failed(format!("cannot start the mock model: {error}")))?;
     use_provider(config, &mock.base_url(), None);
+    // So that a workflow that names no profile in particular can be tried without one.
+    let text = |text: &str| text.to_string().into();
+    let table = [("provider".into(), text("default")), ("model".into(), text("mock"))];
+    config.profiles.entry("default".into()).or_insert_with(|| table.into_iter().collect());
     Ok(Some(mock))
 }
 
-/// Sends every model call of every provider to one address.
+/// What a profile has of a connection of its own, in both spellings.
+const OWN_CONNECTION: [&str; 7] =
+    ["base_url", "baseUrl", "api_key", "apiKey", "api_key_env", "apiKeyEnv", "headers"];
+
+/// Sends every model call of every provider, and of every profile of the settings, to one address.
 fn use_provider(config: &mut Config, url: &str, key_from: Option<&str>) {
     let text = |text: &str| text.to_string().into();
     let mut table: Vec<(String, _)> = vec![("base_url".into(), text(url))];
@@ -173,6 +181,13 @@ fn use_provider(config: &mut Config, url: &str, key_from: Option<&str>) {
     );
     config.providers.clear();
     config.providers.insert("default".into(), table.into_iter().collect());
+    for profile in config.profiles.values_mut() {
+        if profile.get("provider").and_then(|provider| provider.as_str()) == Some("HUMAN_RELAY") {
+            continue;
+        }
+        profile.retain(|name, _| !OWN_CONNECTION.contains(&name));
+        profile.insert("provider".into(), text("default"));
+    }
 }
 
 fn url_of(addr: SocketAddr) -> String {
@@ -192,4 +207,24 @@ fn url_of(addr: SocketAddr) -> String {
 pub(crate) fn load_rules(file: Option<&Path>) -> Result<Rules, Error> {
     let Some(path) = file else { return Ok(Rules::Friendly) };
     mock_llm::rules::load(path).map_err(|error| Error::Usage(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn profiles_of_the_settings_go_to_the_one_address_too() {
+        let own =
+            json!({"provider": "OPENAI_CHAT", "model": "m", "api_key_env": "K", "baseUrl": "http://h/v1"});
+        let relay = json!({"provider": "HUMAN_RELAY", "model": "person"});
+        let config = serde_json::from_value(json!({"profiles": {"fast": own, "relay": relay}}));
+        let mut config: Config = config.expect("settings");
+        use_provider(&mut config, "http://mock/v1", None);
+        let table = |id: &str| config.profiles[id].to_string();
+        assert_eq!(table("fast"), "model = \"m\"\nprovider = \"default\"\n");
+        assert!(table("relay").contains("HUMAN_RELAY"));
+    }
 }

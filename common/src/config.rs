@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use crate::limits;
 
+pub use crate::calls::CallsConfig;
 pub use crate::nodes::code::CodeConfig;
 pub use crate::nodes::document_extractor::DocumentsConfig;
 pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
@@ -77,6 +78,8 @@ pub struct Config {
     pub documents: DocumentsConfig,
     /// Tools, read by the worker.
     pub tools: ToolsConfig,
+    /// Calls of steps, read by the worker.
+    pub calls: CallsConfig,
     /// Knowledge bases, read by the worker.
     pub knowledge: KnowledgeConfig,
     /// What new runs get unless they say otherwise.
@@ -87,6 +90,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Model providers by name, read by the worker.
     pub providers: BTreeMap<String, Table>,
+    /// Profiles by id, read by the worker.
+    pub profiles: BTreeMap<String, Table>,
 }
 
 /// `[redis]`
@@ -235,8 +240,14 @@ pub struct WorkerConfig {
     pub job_lease_ms: u64,
     /// See [`limits::PROVIDERS_REFRESH_MS`].
     pub providers_refresh_ms: u64,
+    /// The profile that is meant where none is named; empty: the default of those in Redis.
+    pub default_profile: String,
+    /// See [`limits::PROMPT_BYTES_MAX`].
+    pub prompt_bytes_max: usize,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
+    /// How often a person is asked for what the input of a step lacks.
+    pub parameter_rounds_max: u32,
     /// How often a job may be handed out before it is given up.
     pub deliveries_max: u32,
     /// Time for running jobs to end at a stop, in seconds; the rest is handed back.
@@ -255,7 +266,10 @@ impl Default for WorkerConfig {
             permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,
             providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
+            default_profile: String::new(),
+            prompt_bytes_max: limits::PROMPT_BYTES_MAX,
             job_wait_max_ms: limits::JOB_WAIT_MS,
+            parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,
             execution_seconds_max: limits::RUN_SECONDS_MAX,
@@ -395,10 +409,26 @@ pub struct RunConfig {
     pub budget_tokens: u64,
     /// Money that a run may spend on models, `"0.50 EUR"`; empty for no bound.
     pub budget_price: String,
+    /// Most messages of a list of a run, those that are not visible any more included.
+    pub messages_max: u64,
+    /// Most bytes of such a list.
+    pub messages_bytes_max: u64,
+    /// Most bytes of what a run keeps of its steps (`rt`).
+    pub runtime_bytes_max: u64,
+    /// Most records of a run's history.
+    pub history_records_max: u64,
+    /// Largest of these records, in bytes.
+    pub history_record_bytes_max: u64,
+    /// Tokens of visible messages above which a list is told to be too long; 0: never.
+    pub messages_tokens_limit: u64,
+    /// Tokens of visible messages of which four fifths bring a warning; 0: never.
+    pub messages_tokens_warning: u64,
     /// Largest single value, in bytes.
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
     pub import_bytes_max: usize,
+    /// Most nodes inside one node.
+    pub children_max: usize,
 }
 impl Default for RunConfig {
     fn default() -> Self {
@@ -413,8 +443,16 @@ impl Default for RunConfig {
             call_depth_max: limits::CALL_DEPTH_MAX,
             budget_tokens: 0,
             budget_price: String::new(),
+            messages_max: limits::MESSAGES_MAX,
+            messages_bytes_max: limits::MESSAGES_BYTES_MAX,
+            runtime_bytes_max: limits::RUNTIME_BYTES_MAX,
+            history_records_max: limits::HISTORY_RECORDS_MAX,
+            history_record_bytes_max: limits::HISTORY_RECORD_BYTES_MAX,
+            messages_tokens_limit: limits::MESSAGES_TOKENS_LIMIT,
+            messages_tokens_warning: limits::MESSAGES_TOKENS_WARNING,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
+            children_max: limits::CHILDREN_MAX,
         }
     }
 }
@@ -663,8 +701,8 @@ fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigEr
         let Some(Value::Table(keys)) = known.get(section) else {
             return unknown(section.clone(), known, "");
         };
-        // Providers have names of their own.
-        if section == "providers" {
+        // Providers and profiles have names of their own.
+        if matches!(section.as_str(), "providers" | "profiles") {
             continue;
         }
         for key in value.as_table().into_iter().flat_map(Table::keys) {

@@ -8,12 +8,14 @@ use std::time::Duration;
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, Place};
 use tidemill_common::files::{self, Files, FilesError};
+use tidemill_common::providers::{ProfileTableError, ProfilesConfig};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use crate::calls::Calls;
 use crate::core::{Core, Outside, Settings, sealing_key};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
@@ -51,6 +53,9 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A table `[profiles.ID]`.
+    #[error(transparent)]
+    Profiles(#[from] ProfileTableError),
     /// A setting of `[http]`.
     #[error(transparent)]
     Http(#[from] HttpSettingError),
@@ -115,11 +120,12 @@ pub async fn start_with(
         providers: providers(config)?
             .reaching(reach)
             .taking_turns(Turns(jobs.clone()))
-            .keeping(kept(config, &jobs)),
+            .keeping(kept(config, &jobs)?),
         http,
         files,
         tools,
         knowledge,
+        calls: calls(config, &jobs)?,
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
@@ -280,10 +286,22 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
     Ok(Providers::new(&ProvidersConfig(tables), &|name| std::env::var(name).ok())?)
 }
 
-/// Providers and profiles in Redis.
-fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Kept {
+/// Providers and profiles in Redis, and before them the profiles of the settings.
+fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Kept, StartError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
-    Kept::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
+    let providers: Vec<&str> = config.providers.keys().map(String::as_str).collect();
+    let json = |(id, table)| (id, serde_json::to_value(table).unwrap_or_default());
+    let tables = config.profiles.iter().map(json);
+    let settings = ProfilesConfig::read(tables, &config.worker.default_profile, &providers)?;
+    let kept = Kept::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
+    Ok(kept.after(settings))
+}
+
+/// What calls find in Redis.
+fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Calls, HttpSettingError> {
+    let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
+    let calls = Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
+    calls.reaching(&config.calls, &config.http)
 }
 
 /// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.

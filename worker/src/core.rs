@@ -11,6 +11,7 @@ use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
 use crate::backoff::Condition;
+use crate::calls::Calls;
 use crate::cancel::Remembered;
 use crate::graphs::Graphs;
 use crate::held::Held;
@@ -37,6 +38,10 @@ pub(crate) struct Settings {
     pub(crate) value_bytes_max: usize,
     /// Longest wait within a job.
     pub(crate) job_wait_max: Duration,
+    /// How often a person is asked for what the input of a step lacks.
+    pub(crate) parameter_rounds_max: u32,
+    /// Longest prompt of the profile form.
+    pub(crate) prompt_bytes_max: usize,
 }
 
 impl Settings {
@@ -51,6 +56,8 @@ impl Settings {
             chunk_gather: Duration::from_millis(worker.chunk_gather_ms),
             value_bytes_max: config.run.value_bytes_max,
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
+            parameter_rounds_max: worker.parameter_rounds_max,
+            prompt_bytes_max: worker.prompt_bytes_max,
         }
     }
 }
@@ -73,6 +80,8 @@ pub(crate) struct Outside {
     pub(crate) tools: Tools,
     /// Knowledge bases.
     pub(crate) knowledge: Datasets,
+    /// What is kept for calls.
+    pub(crate) calls: Calls,
 }
 
 /// See the module.

@@ -7,6 +7,7 @@ use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::machine::changes::Record;
 use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::{NodeResult, VariableUpdate};
+use tidemill_common::objects::Effects;
 use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
 
@@ -73,9 +74,11 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         usage: result.usage,
         error: secrets.masked(failure.message),
         error_type: failure.error_type,
+        passing: failed && failure.retryable,
         retry_hint: failure.retry_after_ms,
         updates,
-        pause: result.pause.map(Box::new),
+        pause: result.pause,
+        effects: result.effects.map(|effects| veiled(effects, &secrets)),
         durations: None,
         rounds: Vec::new(),
     };
@@ -147,6 +150,17 @@ fn shown(segment: Segment, secrets: &Secrets) -> Segment {
         return Segment::string(segment.log());
     }
     Segment { value: secrets.hidden(segment.value), ..segment }
+}
+
+/// Effects without the secrets that the node could read: what a run keeps is shown and sent as it stands.
+fn veiled(effects: Box<Effects>, secrets: &Secrets) -> Box<Effects> {
+    if secrets.are_none() {
+        return effects;
+    }
+    Box::new(effects.with_texts(&|text| {
+        let hidden = secrets.masked(text.to_string());
+        (hidden != text).then_some(hidden)
+    }))
 }
 
 #[cfg(test)]

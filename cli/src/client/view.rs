@@ -30,6 +30,19 @@ pub(crate) struct RunView {
     pub(crate) caller: Option<CallView>,
     pub(crate) calls: Vec<CallView>,
     pub(crate) calls_count: u64,
+    /// Lists of messages, by their names.
+    pub(crate) lists: std::collections::BTreeMap<String, ListView>,
+}
+
+/// A list of messages, as a run's summary has it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ListView {
+    pub(crate) message_count: u64,
+    pub(crate) stored_count: u64,
+    pub(crate) current_batch: u64,
+    pub(crate) version: u64,
+    pub(crate) token_usage: Json,
 }
 
 /// The other run of a call: the one that calls, or one that is called.

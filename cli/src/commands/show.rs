@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::Value as Json;
 
+use super::objects;
 use crate::client::Client;
 use crate::client::view::{CallView, NodeView, PauseView, RunView};
 use crate::console::Console;
@@ -19,6 +20,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    kept: objects::Part,
+    #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
     folder: FolderArgs,
@@ -26,6 +29,9 @@ pub(super) struct Arguments {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    if let Some(part) = arguments.kept.wanted() {
+        return objects::perform(&client, &arguments.run, part, arguments.json, console).await;
+    }
     let run = client.run(&arguments.run).await?;
     if arguments.json {
         json::whole(&run, console)?
@@ -80,6 +86,7 @@ fn render(run: &Json) -> String {
             &rows,
         ));
     }
+    shown.push_str(&objects::table(&run));
     if !run.calls.is_empty() {
         let named = |value: &Option<String>| value.clone().unwrap_or_default();
         let row =

@@ -58,7 +58,9 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -66,6 +68,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::IterationStart
         | NodeData::LoopStart
@@ -75,6 +78,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => None,
     }
 }

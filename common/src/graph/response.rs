@@ -66,6 +66,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -73,6 +74,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -80,11 +82,14 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     }
 }
@@ -157,6 +162,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -164,6 +170,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -171,11 +178,14 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => HashSet::new(),
     }
 }
@@ -224,11 +234,16 @@ mod tests {
             error_strategy: None,
             retry: RetryConfig::default(),
             settings: crate::graph::NodeSettings::default(),
+            chooses: false,
             ins: Vec::new(),
             outs: vec![EdgeIx(out)],
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            gives_context: false,
+            work: None,
+            children: Vec::new(),
+            child: None,
         }
     }
 

@@ -3,10 +3,10 @@
 
 use serde_json::Value as Json;
 
-use super::{ErrorStrategy, NodeSettings, RetryConfig, settings};
+use super::{ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
-use crate::nodes::{NodeKind, default_value};
+use crate::nodes::{NodeKind, default_value, is_own_form};
 use crate::value::{JsonMap, Segment};
 
 /// The wrapper of one node.
@@ -16,17 +16,21 @@ pub(super) struct Wrapper {
     pub(super) version: String,
     pub(super) error_strategy: Option<ErrorStrategy>,
     pub(super) retry: RetryConfig,
+    /// The same for the nodes inside it, whatever its own type.
+    pub(super) child_retry: RetryConfig,
     pub(super) settings: NodeSettings,
 }
 
 /// Reads it from `data`.
 pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Wrapper {
     let defaults = default_values(data, problems);
+    let (retry, child_retry) = retry(data, kind, problems);
     Wrapper {
         title: text(data, "title", "", problems),
         version: text(data, "version", "1", problems),
         error_strategy: error_strategy(data, defaults, problems),
-        retry: retry(data, kind, problems),
+        retry,
+        child_retry,
         settings: settings::read(data, kind, problems),
     }
 }
@@ -66,17 +70,19 @@ fn default_values(data: &JsonMap, problems: &mut Problems) -> Vec<(String, Segme
     }
 }
 
-fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> RetryConfig {
+fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (RetryConfig, RetryConfig) {
     let outer = Fields::new(data, BUILD_FAILED);
-    let Some(config) = outer.given("retry_config") else { return RetryConfig::default() };
+    let Some(config) = outer.given("retry_config") else { return Default::default() };
     let Some(config) = config.as_object() else {
         outer.wrong("retry_config", "a mapping", problems);
-        return RetryConfig::default();
+        return Default::default();
     };
     problems.within("retry_config", |problems| {
         let fields = Fields::new(config, BUILD_FAILED);
-        let wanted = fields.boolean("retry_enabled", false, problems).unwrap_or(false);
+        let is_own = kind.is_some_and(|kind| is_own_form(kind, data));
         let retries_max = fields.integer("max_retries", 0, 0, problems).unwrap_or(0);
+        let unless_said = retries_max > 0 && is_own;
+        let wanted = fields.boolean("retry_enabled", unless_said, problems).unwrap_or(false);
         let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
         if retries_max > 0 && !wanted {
             problems.warning_with_hint(
@@ -86,15 +92,18 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Ret
             );
         }
         let honoured = kind.is_none_or(|kind| kind.spec().retries);
-        if wanted && retries_max > 0 && !honoured {
+        let has_children =
+            data.get(children::FIELD).and_then(Json::as_array).is_some_and(|list| !list.is_empty());
+        if wanted && retries_max > 0 && !honoured && !has_children {
             let name = kind.map_or("", NodeKind::wire);
             problems.warning("retry.not_honoured", format!("a node of type {name} is never tried again"));
         }
-        RetryConfig {
-            enabled: wanted && honoured,
+        let inside = RetryConfig {
+            enabled: wanted,
             retries_max: u32::try_from(retries_max).unwrap_or(u32::MAX),
             interval_ms: interval_ms.unsigned_abs(),
-        }
+        };
+        (RetryConfig { enabled: wanted && honoured, ..inside }, inside)
     })
 }
 
@@ -145,6 +154,24 @@ mod tests {
         ] {
             let (_, problems) = read_data(data.clone());
             assert_eq!(problems.iter().map(|p| p.0).collect::<Vec<_>>(), [code], "{data}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn forms_that_no_dify_file_has_retry_unless_they_say_that_they_do_not() {
+        let profile = json!({"profile_id": "fast", "prompt": "Hi"});
+        for (config, enabled, codes) in [
+            (json!({"max_retries": 2}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": null}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": true}), true, vec![]),
+            (json!({"max_retries": 2, "retry_enabled": false}), false, vec!["retry.not_enabled"]),
+        ] {
+            let mut data = profile.as_object().unwrap().clone();
+            data.insert("retry_config".into(), config.clone());
+            let mut problems = Problems::new();
+            let wrapper = read(&data, Some(NodeKind::Llm), &mut problems);
+            assert_eq!((wrapper.retry.enabled, wrapper.retry.retries_max), (enabled, 2), "{config}");
+            assert_eq!(problems.into_vec().iter().map(|p| p.code).collect::<Vec<_>>(), codes, "{config}");
         }
     }
 

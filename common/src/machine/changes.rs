@@ -8,10 +8,11 @@ use crate::clock::Timestamp;
 use crate::graph::{EdgeIx, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::nodes::{PauseRequest, Phase, Usage};
+use crate::objects::Effects;
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::body::Price;
-use super::fact::{NamedValues, Timer};
+use super::fact::{NamedValues, ParentAnswered, ParentAsked, Timer};
 use super::pause::Pause;
 use super::run::RunStatus;
 
@@ -36,10 +37,14 @@ pub struct Record {
     pub error_type: String,
     /// Whether another try could help, and after how many milliseconds at least.
     pub retry_hint: Option<u64>,
+    /// Whether the failure may pass; said only of nodes that ask it (`passing_only`).
+    pub passing: bool,
     /// Variables it wrote beside its outputs: (node, name, value). Applied with its success.
     pub updates: Vec<(String, String, Stored)>,
     /// What it waits for, instead of an end.
     pub pause: Option<Box<PauseRequest>>,
+    /// What it changes of what the run keeps beside its variables. Applied with its end, and not told with it.
+    pub effects: Option<Box<Effects>>,
     /// Of a container: how long each of its frames was open. Part of the metadata; apart from them because an iteration
     /// may have ten thousand.
     pub durations: Option<Durations>,
@@ -427,6 +432,17 @@ pub struct Calls {
     pub ordered: Vec<CallOrder>,
     /// Runs that nobody waits for any more: they are stopped, or never made.
     pub dropped: Vec<RunId>,
+    /// What is said to the run that has called this one, or to one that this has called.
+    pub told: Vec<Told>,
+}
+
+/// A fact for another run on the same shard.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// It is asked to change a list of messages of its own.
+    Asked(RunId, Box<ParentAsked>),
+    /// What came of that.
+    Answered(RunId, Box<ParentAnswered>),
 }
 
 /// A job that nobody is to run, or go on running.
@@ -438,6 +454,29 @@ pub struct CancelledJob {
     pub entry: EntryId,
     /// Its execution.
     pub execution: ExecutionId,
+}
+
+/// What has changed of what a run keeps beside its variables.
+#[derive(Debug, Default, PartialEq)]
+pub struct ObjectChanges {
+    /// Lists of messages, each with the place of its first message that is to be written.
+    pub lists: BTreeMap<String, u32>,
+    /// Fields of `rt`.
+    pub runtime: BTreeSet<String>,
+    /// New records of the history.
+    pub recorded: Vec<JsonMap>,
+}
+
+impl ObjectChanges {
+    fn append(&mut self, later: Self) {
+        for (name, first) in later.lists {
+            // What an earlier step has added is still to be written.
+            let known = self.lists.entry(name).or_insert(first);
+            *known = first.min(*known);
+        }
+        self.runtime.extend(later.runtime);
+        self.recorded.extend(later.recorded);
+    }
 }
 
 /// A timer to set or to clear.
@@ -511,6 +550,8 @@ pub struct Changes {
     pub timers: Vec<TimerChange>,
     /// Runs to call, or to stop; nothing for nearly all runs.
     pub calls: Option<Box<Calls>>,
+    /// What the run keeps beside its variables; nothing for nearly all runs.
+    pub objects: Option<Box<ObjectChanges>>,
     /// Large values to store: name, type's JSON text.
     pub blobs: Vec<(BlobId, String)>,
     /// Something is ready that this step did not reach: a `continue` fact is due.
@@ -541,6 +582,7 @@ impl Changes {
             && self.cancelled.is_empty()
             && self.timers.is_empty()
             && self.calls.is_none()
+            && self.objects.is_none()
             && self.blobs.is_empty()
             && !self.go_on
     }
@@ -579,6 +621,10 @@ impl Changes {
             let calls = self.calls.get_or_insert_default();
             calls.ordered.extend(later.ordered);
             calls.dropped.extend(later.dropped);
+            calls.told.extend(later.told);
+        }
+        if let Some(later) = later.objects {
+            self.objects.get_or_insert_default().append(*later);
         }
         self.blobs.extend(later.blobs);
         self.go_on |= later.go_on;

@@ -1,7 +1,7 @@
 //! The ledger of a run: what each model call cost, under a key that only one call has, so that nothing is counted twice.
 //! Totals follow from the nodes; the ledger is for whoever wants to know what they are made of.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::Step;
 use super::body::Spent;
@@ -37,6 +37,9 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         "total_price": usage.total_price,
         "currency": usage.currency,
     });
+    if usage.record.get("estimated").and_then(Json::as_bool) == Some(true) {
+        entry["estimated"] = true.into();
+    }
     match by {
         By::Model(provider, model) => {
             entry["provider"] = provider.into();
@@ -61,7 +64,20 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
 pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
     let Some(usage) = record.usage.as_ref().filter(|usage| usage.total_tokens > 0) else { return };
     let Some(state) = cx.run.node(frame, node).filter(|state| state.charged.tokens == 0) else { return };
-    let key = format!("{CALL}/{}", state.attempt);
+    let number = state.attempt;
+    note_whole(cx, frame, node, number, record, usage);
+}
+
+/// Notes what a try cost as a whole.
+pub(super) fn note_whole(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    number: u32,
+    record: &Record,
+    usage: &Usage,
+) {
+    let key = format!("{CALL}/{number}");
     let text = |name: &str| {
         let value = record.process_data.iter().find(|(known, _)| known == name).map(|(_, value)| value);
         match value {

@@ -3,6 +3,7 @@
 //! [`step`] reads no clock, draws no randomness and waits for nothing; the same state, fact and moment always give
 //! the same result. Whoever calls it commits the result, or throws the state away and loads it again.
 
+pub mod backoff;
 pub mod body;
 pub mod breakpoint;
 pub mod budget;
@@ -17,15 +18,18 @@ pub mod response;
 pub mod rewind;
 pub mod run;
 
-mod backoff;
 mod breakpoints;
 mod calls;
+mod children;
 mod containers;
 mod drive;
 mod edges;
 mod end_of_run;
+mod interaction;
 mod ledger;
+mod objects;
 mod on_answer;
+mod on_child;
 mod on_chunk;
 mod on_import;
 mod on_job_failed;
@@ -40,6 +44,7 @@ mod on_start;
 mod on_stop;
 mod on_timer_fired;
 mod on_update;
+mod parent;
 mod pool;
 mod records;
 mod retry;
@@ -85,6 +90,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::JobStarted(it) => on_job_started::step(&mut cx, &it),
         Fact::JobChunk(it) => on_chunk::step(&mut cx, it),
         Fact::JobStepped(it) => on_job_stepped::step(&mut cx, it),
+        Fact::Child(it) => on_child::step(&mut cx, *it),
         Fact::JobParked(it) => on_job_parked::step(&mut cx, it),
         Fact::JobSucceeded(it) => on_job_succeeded::step(&mut cx, it),
         Fact::JobFailed(it) => on_job_failed::step(&mut cx, it),
@@ -99,6 +105,8 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::Answer(it) => on_answer::step(&mut cx, &it),
         Fact::OverBudget(reason) => budget::exceeded(&mut cx, &reason),
         Fact::CallEnded(it) => calls::ended(&mut cx, &it),
+        Fact::ParentAsked(it) => parent::asked(&mut cx, &it),
+        Fact::ParentAnswered(it) => parent::answered(&mut cx, *it),
         Fact::Import(it) => on_import::step(&mut cx, *it),
     }
     cx.close_entry();

@@ -51,12 +51,16 @@ pub fn evaluate(
         NodeData::Assigner(data) => Ok(data.evaluate(variables)),
         NodeData::ListOperator(data) => Ok(data.evaluate(variables)),
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
+        NodeData::UserInteraction(data) => Ok(data.evaluate(variables)),
         NodeData::Datasource(data) => Ok(data.evaluate(variables)),
+        NodeData::ContextProcessor(data) => Ok(data.evaluate(variables)),
         NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
+        NodeData::Choice(data) => Ok(data.evaluate(variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -67,6 +71,7 @@ pub fn evaluate(
         | NodeData::Iteration(_)
         | NodeData::Loop(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => {
             Ok(misplaced(format!("node type {} is not evaluated in place", node.kind.wire())))
         }
@@ -99,6 +104,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::VariableAggregator(_)
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
+            | NodeData::ProfileLlm(_)
             | NodeData::QuestionClassifier(_)
             | NodeData::ParameterExtractor(_)
             | NodeData::HttpRequest(_)
@@ -108,6 +114,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::ListOperator(_)
             | NodeData::DocumentExtractor(_)
             | NodeData::HumanInput(_)
+            | NodeData::UserInteraction(_)
             | NodeData::IterationStart
             | NodeData::LoopStart
             | NodeData::LoopEnd
@@ -116,6 +123,9 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::TriggerWebhook(_)
             | NodeData::TriggerSchedule(_)
             | NodeData::TriggerPlugin(_)
+            | NodeData::Choice(_)
+            | NodeData::Step(_)
+            | NodeData::ContextProcessor(_)
             | NodeData::KnowledgeRetrieval(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

@@ -6,13 +6,16 @@
 pub mod agent;
 pub mod answer;
 pub mod assigner;
+pub mod choice;
 pub mod code;
 pub mod condition;
+pub mod context_processor;
 pub mod datasource;
 pub mod default_value;
 pub mod document_extractor;
 pub mod end;
 pub mod evaluate;
+pub mod extraction;
 pub mod fields;
 pub mod http_request;
 pub mod human_input;
@@ -25,22 +28,27 @@ pub mod llm;
 pub mod loop_;
 pub mod parameter_extractor;
 mod parse;
+pub mod pause;
 pub mod question_classifier;
 pub mod start;
+pub mod step;
 pub mod template_transform;
 pub mod tool;
 mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
 pub mod trigger_webhook;
+pub mod user_interaction;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
+use crate::objects::Effects;
+use crate::value::names::Names;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
-pub use human_input::{PauseKind, PauseRequest};
 pub(crate) use parse::{mentions_of, parse_data};
+pub use pause::{OnTimeout, PauseKind, PauseRequest};
 
 /// How a node takes part in the traversal, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +153,24 @@ node_types! {
     TriggerSchedule "trigger-schedule" Root                true  false true;
     /// begins a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
+    /// does nothing
+    Empty "empty" Executable                               false true  true;
+    /// what was said, in a few sentences
+    Summary "summary" Executable                           false true  true;
+    /// facts from what was said
+    Facts "facts" Executable                               false true  true;
+    /// fields of a schema from what was said
+    Slot "slot" Executable                                 false true  true;
+    /// an interface over HTTP
+    Api "api" Executable                                   false true  true;
+    /// a database
+    Sql "sql" Executable                                   false true  true;
+    /// branches by typed conditions
+    Choice "choice" Branch                                 true  false true;
+    /// a question to the user
+    UserInteraction "user-interaction" Executable          true  false true;
+    /// what is visible of a list of messages
+    ContextProcessor "context-processor" Executable        true  false true;
 }
 
 impl NodeKind {
@@ -163,6 +189,22 @@ impl NodeKind {
             return Some(Self::VariableAggregator);
         }
         NODE_TYPES.iter().find(|spec| spec.wire == name).map(|spec| spec.kind)
+    }
+}
+
+/// Whether a node has a type or a form that no file of Dify has. Such a node is tried again unless it says that it is not,
+/// and only after a failure that may pass.
+pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
+    match kind {
+        NodeKind::Llm => llm::profile::is_form_of(data) || step::is_llm_step(data),
+        NodeKind::ContextProcessor
+        | NodeKind::UserInteraction
+        | NodeKind::Empty
+        | NodeKind::Summary
+        | NodeKind::Facts
+        | NodeKind::Slot
+        | NodeKind::Choice => true,
+        _ => false,
     }
 }
 
@@ -185,6 +227,8 @@ pub enum NodeData {
     Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`llm::profile`].
+    ProfileLlm(Box<llm::profile::ProfileData>),
     /// See [`question_classifier`].
     QuestionClassifier(Box<question_classifier::QuestionClassifierData>),
     /// See [`parameter_extractor`].
@@ -223,8 +267,31 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
+    /// See [`user_interaction`].
+    UserInteraction(Box<user_interaction::UserInteractionData>),
+    /// See [`context_processor`].
+    ContextProcessor(Box<context_processor::ContextProcessorData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
+    /// See [`choice`].
+    Choice(Box<choice::ChoiceData>),
+    /// See [`step`].
+    Step(Box<step::StepData>),
+}
+
+impl NodeData {
+    /// Whether a node of a kind that streams does so.
+    pub fn streams(&self) -> bool {
+        if let Self::ProfileLlm(data) = self { data.stream } else { true }
+    }
+    /// Whether variables stand in its texts by their bare names.
+    pub(crate) fn has_names(&self) -> bool {
+        matches!(self, Self::ProfileLlm(_))
+    }
+    /// The variables that those names may mean.
+    pub(crate) fn names_mut(&mut self) -> Option<&mut Names> {
+        if let Self::ProfileLlm(data) = self { Some(&mut data.names) } else { None }
+    }
 }
 
 /// The moments at which a container is evaluated. Between them its body runs, which is the machine's.
@@ -319,7 +386,9 @@ pub struct NodeResult {
     /// Set when it failed.
     pub failure: Option<NodeFailure>,
     /// Set when it has not ended and waits for somebody.
-    pub pause: Option<PauseRequest>,
+    pub pause: Option<Box<PauseRequest>>,
+    /// What it changes of what the run keeps beside its variables; nothing for nearly all.
+    pub effects: Option<Box<Effects>>,
 }
 
 impl Default for NodeResult {
@@ -334,6 +403,7 @@ impl Default for NodeResult {
             usage: None,
             failure: None,
             pause: None,
+            effects: None,
         }
     }
 }
@@ -342,6 +412,10 @@ impl NodeResult {
     /// A result that is nothing but outputs.
     pub fn outputs(outputs: Vec<(String, Segment)>) -> Self {
         Self { outputs, ..Self::default() }
+    }
+    /// Not an end, but a wait for somebody.
+    pub fn waiting(request: PauseRequest) -> Self {
+        Self { pause: Some(Box::new(request)), ..Self::default() }
     }
     /// A failure without anything else.
     pub fn failed(failure: NodeFailure) -> Self {

@@ -1,8 +1,9 @@
-//! Providers and profiles: how they are written, whether they can be used, and how they are kept in Redis.
+//! Providers and profiles: how they are written, whether they can be used, and how they are kept in Redis. What else is kept
+//! there for all workers ([`crate::calls`]) is kept the same way, and made an entry of here.
 //!
 //! A *provider* is a connection to models ([`ProviderConfig`]): a table `[providers.NAME]` of a worker's settings, or an
 //! entry in Redis. A *profile* is a named model with parameters over a provider, or with a connection of its own
-//! ([`ProfileConfig`]); it lies in Redis only. [`draft`](draft()) makes an entry of what somebody asks to keep: checked
+//! ([`ProfileConfig`]), in the same two places. [`draft`](draft()) makes an entry of what somebody asks to keep: checked
 //! ([`check`]) and with its secrets sealed ([`secrets`]). Workers make clients of them.
 
 pub mod check;
@@ -10,8 +11,9 @@ mod config;
 mod draft;
 mod entry;
 mod profile;
-mod reading;
+pub(crate) mod reading;
 pub mod secrets;
+mod settings;
 
 pub use config::{
     AskedWith, CONNECT_TIMEOUT_MS, EMBED_TEXTS_MAX, FILES_BYTES_MAX, LimitsConfig, MediaSend, ModelSettings,
@@ -22,6 +24,7 @@ pub use draft::{Draft, DraftError, draft};
 pub use entry::{opened, shown};
 pub use profile::{Over, PROFILE_PROVIDERS, ProfileConfig, ToolMode};
 pub use reading::{profile_of, provider_of, table_in};
+pub use settings::{ProfileTableError, ProfilesConfig};
 
 /// How a workflow names a profile where it names a provider: `profile/ID`. No provider is called so.
 pub const PROFILE_PREFIX: &str = "profile/";

@@ -2,13 +2,15 @@
 //!
 //! [`Segment`] is a value in hand; [`Stored`] is the same value at rest: inline, a reference to a blob, or a
 //! reference to a secret that is opened only where it is used. Rendering as text is in [`text`], the rules of
-//! selectors in [`selector`], text with references in [`template`], Jinja in [`jinja`].
+//! selectors in [`selector`], text with references in [`template`], with bare names in [`names`], Jinja in [`jinja`].
 
 pub mod coerce;
 pub mod jinja;
 pub mod json_repair;
 pub mod lines;
+mod merge;
 pub mod mime;
+pub mod names;
 pub mod pyjson;
 pub mod pyrepr;
 pub mod selector;
@@ -23,6 +25,7 @@ use serde_json::Value as Json;
 
 use crate::ids::BlobId;
 
+pub use merge::merged;
 pub use selector::{Lookup, Selector, Variables};
 
 /// An object of JSON, in the order of its keys.
@@ -32,6 +35,17 @@ pub type JsonMap = serde_json::Map<String, Json>;
 pub const FILE_IDENTITY_KEY: &str = "dify_model_identity";
 /// The value of [`FILE_IDENTITY_KEY`].
 pub const FILE_IDENTITY: &str = "__dify__file__";
+
+/// Bytes a JSON value takes, roughly, without writing it.
+pub fn json_size(value: &Json) -> usize {
+    match value {
+        Json::Null | Json::Bool(_) => 5,
+        Json::Number(_) => 12,
+        Json::String(text) => text.len() + 2,
+        Json::Array(items) => 2 + items.iter().map(|i| json_size(i) + 1).sum::<usize>(),
+        Json::Object(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + json_size(v)).sum::<usize>(),
+    }
+}
 
 /// The type of a value, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::WireError;
 use super::breakpoint::{updates_from_json, updates_json};
 use super::fields::Fields;
+use super::objects::{effects_json, read_effects};
 use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
 use crate::machine::changes::Record;
@@ -43,11 +44,17 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
     if let Some(ms) = record.retry_hint {
         object.number("retry_after_ms", ms);
     }
+    if record.passing {
+        object.value("passing", &true);
+    }
     if !record.updates.is_empty() {
         object.value("updates", &updates_json(&record.updates));
     }
     if let Some(pause) = &record.pause {
         object.value("pause", &pause.to_json());
+    }
+    if let Some(effects) = &record.effects {
+        object.value("effects", &effects_json(effects));
     }
 }
 
@@ -85,6 +92,7 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
         usage: map.take_map("usage").map(Usage::from_record),
         error: map.take_text("error").unwrap_or_default(),
         error_type: map.take_text("error_type").unwrap_or_default(),
+        passing: map.get("passing").and_then(Json::as_bool).unwrap_or(false),
         retry_hint: map.get("retry_after_ms").and_then(Json::as_u64),
         updates: match map.take_json("updates") {
             None => Vec::new(),
@@ -92,6 +100,10 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
         },
         pause: match map.take_json("pause") {
             Some(pause) => Some(Box::new(PauseRequest::from_json(&pause)?)),
+            None => None,
+        },
+        effects: match map.take_map("effects") {
+            Some(effects) => Some(Box::new(read_effects(&effects)?)),
             None => None,
         },
         // Only the engine ends a container, and it has them.

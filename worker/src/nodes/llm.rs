@@ -11,6 +11,7 @@ use tidemill_common::nodes::llm::context::Context;
 use tidemill_common::nodes::llm::prompt::{self, Prompt};
 use tidemill_common::nodes::llm::reasoning::{self, Filter, Piece};
 use tidemill_common::nodes::llm::structured::Schema;
+use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::llm::{LlmData, ModelConfig, ReasoningFormat};
 use tidemill_common::nodes::{NodeResult, Usage};
@@ -65,7 +66,14 @@ pub async fn run(
         (means.tell)(StepEvent::RetrieverResource, told(context));
     }
     match ask(data, &prompt, model, means).await {
-        Ok(answer) => succeeded(result, data, &prompt, answer),
+        Ok(answer) => {
+            let said = node
+                .gives_context
+                .then(|| turns::build_context(&prompt.messages, &answer.said(data), &prompt.secrets));
+            let mut result = succeeded(result, data, &prompt, answer);
+            result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
+            result
+        }
         Err(failure) => NodeResult { failure: Some(masked(failure, &prompt)), ..result },
     }
 }
@@ -87,7 +95,7 @@ pub(super) fn masked(failure: NodeFailure, prompt: &Prompt) -> NodeFailure {
 }
 
 /// What a reply cost.
-pub(super) fn bill(model: &Model, reply: &ModelReply) -> Usage {
+pub(crate) fn bill(model: &Model, reply: &ModelReply) -> Usage {
     let first_token = reply.first_token.map(|first| first.as_secs_f64());
     let timing = Timing {
         latency: reply.latency.as_secs_f64(),
@@ -98,7 +106,7 @@ pub(super) fn bill(model: &Model, reply: &ModelReply) -> Usage {
 }
 
 /// The bill of a call that did not come to a reply.
-pub(super) fn no_bill() -> Usage {
+pub(crate) fn no_bill() -> Usage {
     usage::bill(Tokens::default(), None, Timing::default())
 }
 
@@ -114,6 +122,16 @@ struct Answer {
     files: Vec<Json>,
     usage: Usage,
     structured: Option<JsonMap>,
+}
+
+impl Answer {
+    /// What the model says, without what it thinks where the node wants that apart.
+    fn said(&self, data: &LlmData) -> std::borrow::Cow<'_, str> {
+        match data.reasoning {
+            ReasoningFormat::Tagged => (&*self.reply.text).into(),
+            ReasoningFormat::Separated => reasoning::split(&self.reply.text).text.into(),
+        }
+    }
 }
 
 async fn ask(

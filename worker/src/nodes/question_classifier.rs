@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
+use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::{prompt::Prompt, usage};
 use tidemill_common::nodes::question_classifier::answer::{Unread, choose};
 use tidemill_common::nodes::question_classifier::{QuestionClassifierData, prompt};
@@ -37,7 +38,14 @@ pub async fn run(
     };
     let usage = bill(&model, &reply);
     match choose(&reply.text, &data.classes) {
-        Ok(at) => succeeded(result, data, variables, &prompt, &reply, usage, at),
+        Ok(at) => {
+            let said = node
+                .gives_context
+                .then(|| turns::build_context(&prompt.messages, &reply.text, &prompt.secrets));
+            let mut result = succeeded(result, data, variables, &prompt, &reply, usage, at);
+            result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
+            result
+        }
         Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
         Err(Unread::Escaped(failure)) => NodeResult::failed(failure),
     }

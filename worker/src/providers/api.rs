@@ -13,7 +13,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use serde_json::Value as Json;
 use tidemill_common::limits::VALUE_BYTES_MAX;
 
-use super::errors::{ErrorClass, ModelError};
+use super::errors::{Detail, ErrorClass, ModelError};
 use super::frames::Framing;
 use super::reading::{Intake, ObjectReader, Reader, object};
 use super::retry::{self, Hints};
@@ -228,6 +228,7 @@ impl Api {
         let ms = self.settings.read_timeout.as_millis();
         let cause = format!("{}: no {what} within {ms} ms (read_timeout_ms)", self.host());
         let error = ModelError::new(label, ErrorClass::Connection, &cause).passing();
+        let error = ModelError { detail: Detail::Late, ..error };
         Failed { silent: true, ..error.into() }
     }
 

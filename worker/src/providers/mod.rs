@@ -33,7 +33,7 @@ use tidemill_common::nodes::llm::message::{MediaKind, ToolSpec};
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::value::JsonMap;
 
-pub use errors::{ErrorClass, ModelError};
+pub use errors::{Detail, ErrorClass, ModelError};
 pub use limiter::Pace;
 pub use media::SentMessage;
 pub use profile::{Model, Providers, ProvidersConfig, Question};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::secrets::{SecretError, Whose};
-use super::{Over, PROFILE_PREFIX, check, entry, reading};
+use super::{Over, PROFILE_PREFIX, ProfileConfig, check, entry, reading};
+use crate::calls;
 use crate::dsl::SealingKey;
 use crate::limits::CATALOG_ENTRY_BYTES_MAX;
 use crate::store::{Catalog, CatalogEntry, CatalogKind};
@@ -46,13 +47,12 @@ pub fn draft(
     check_id(kind, id)?;
     let written: JsonMap = object.into_iter().filter(|(_, value)| !value.is_null()).collect();
     let mut object = match kind {
-        CatalogKind::Provider => written,
         CatalogKind::Profile => reading::camel_case(written),
+        kind => calls::canonical(kind, written),
     };
     let bytes = serde_json::to_string(&object).map_or(usize::MAX, |text| text.len());
     if bytes > CATALOG_ENTRY_BYTES_MAX {
-        let name = kind.name();
-        return Err(wrong(format!("the {name} {id} has {bytes} bytes, more than {CATALOG_ENTRY_BYTES_MAX}")));
+        return Err(wrong(format!("the {kind} {id} has {bytes} bytes, more than {CATALOG_ENTRY_BYTES_MAX}")));
     }
     let warnings = match kind {
         CatalogKind::Provider => {
@@ -61,6 +61,9 @@ pub fn draft(
             Vec::new()
         }
         CatalogKind::Profile => profile(object.clone(), catalog)?,
+        CatalogKind::Library | CatalogKind::Call | CatalogKind::Service | CatalogKind::Datasource => {
+            calls::check(kind, id, object.clone(), catalog).map_err(wrong)?
+        }
     };
     let kept = earlier.map(|entry| entry::object(kind, &entry.fields));
     Whose { kind, id }.seal(&mut object, kept.as_ref(), key)?;
@@ -75,7 +78,11 @@ fn of_provider(id: &str) -> impl Fn(String) -> DraftError {
     move |reason| wrong(format!("the provider {id}: {reason}"))
 }
 
-fn profile(object: JsonMap, catalog: &Catalog) -> Result<Vec<String>, DraftError> {
+/// A profile that has all it needs, and what it is over. `is_registered` knows providers by their ids.
+pub(super) fn checked(
+    object: JsonMap,
+    is_registered: &dyn Fn(&str) -> bool,
+) -> Result<(ProfileConfig, Over), DraftError> {
     let profile = reading::profile_of(object).map_err(|reason| wrong(format!("Profile: {reason}")))?;
     for (name, value) in [("name", &profile.name), ("provider", &profile.provider), ("model", &profile.model)]
     {
@@ -83,12 +90,17 @@ fn profile(object: JsonMap, catalog: &Catalog) -> Result<Vec<String>, DraftError
             return Err(wrong(format!("Profile {name} is required")));
         }
     }
-    let provider = profile.provider.as_str();
-    let is_kept = catalog.find(CatalogKind::Provider, provider).is_some();
-    let over = if is_kept { Over::Named } else { profile.over().map_err(wrong)? };
+    let over = if is_registered(&profile.provider) { Over::Named } else { profile.over().map_err(wrong)? };
     profile.check(over).map_err(wrong)?;
+    Ok((profile, over))
+}
+
+fn profile(object: JsonMap, catalog: &Catalog) -> Result<Vec<String>, DraftError> {
+    let is_kept = |provider: &str| catalog.find(CatalogKind::Provider, provider).is_some();
+    let (profile, over) = checked(object, &is_kept)?;
+    let provider = profile.provider.as_str();
     let mut warnings = Vec::new();
-    if over == Over::Named && !is_kept {
+    if over == Over::Named && !is_kept(provider) {
         warnings.push(format!(
             "no provider {provider} is kept in Redis: it must be one of the settings of every worker ([providers.{provider}])"
         ));
@@ -102,10 +114,14 @@ fn profile(object: JsonMap, catalog: &Catalog) -> Result<Vec<String>, DraftError
     Ok(warnings)
 }
 
-fn check_id(kind: CatalogKind, id: &str) -> Result<(), DraftError> {
+pub(super) fn check_id(kind: CatalogKind, id: &str) -> Result<(), DraftError> {
     let what = match kind {
         CatalogKind::Provider => "Provider id",
         CatalogKind::Profile => "Profile ID",
+        CatalogKind::Library => "Library node id",
+        CatalogKind::Call => "Call id",
+        CatalogKind::Service => "Service id",
+        CatalogKind::Datasource => "Datasource id",
     };
     if id.is_empty() {
         return Err(wrong(format!("{what} is required")));

@@ -21,6 +21,7 @@ mod knowledge;
 mod limit;
 mod line;
 mod listing;
+mod objects;
 mod pauses;
 mod pubsub;
 mod replies;

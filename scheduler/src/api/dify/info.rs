@@ -63,6 +63,7 @@ pub async fn parameters(
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -70,6 +71,7 @@ pub async fn parameters(
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -77,11 +79,14 @@ pub async fn parameters(
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     };
     let mut shown = json!({

@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod commands;
 pub mod dead;
 pub mod events;
+pub mod kept;
 pub mod keys;
 pub mod knowledge;
 pub mod pauses;

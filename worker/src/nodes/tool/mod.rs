@@ -12,11 +12,13 @@ use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::step::Secrets;
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, parameters};
 use tidemill_common::nodes::{NodeResult, Usage};
-use tidemill_common::value::{JsonMap, Variables};
+use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
+use crate::calls::run::{INPUT, STEP_NODE};
 use crate::executor::PieceSink;
 use crate::http::Http;
 use crate::steps::{Begun, Spender, Steps, Told, Try};
@@ -75,7 +77,8 @@ pub async fn run(
         Ok(configured) => configured,
         Err(message) => return failed(result, ToolError::unavailable(message)),
     };
-    let filled = match parameters::filled(data, declared, variables) {
+    let found = node.work.is_some().then(|| looked_for(data, variables)).flatten();
+    let filled = match found.map_or_else(|| parameters::filled(data, declared, variables), Ok) {
         Ok(filled) => filled,
         // What escapes a node on Dify takes nothing along.
         Err(failure) => return NodeResult::failed(failure),
@@ -96,6 +99,22 @@ pub async fn run(
             NodeResult { failure: Some(failure), ..charged(result, usage) }
         }
     }
+}
+
+/// The parameters with those that were looked for because they were missing, where that was done.
+fn looked_for(data: &ToolData, variables: &dyn Variables) -> Option<parameters::Filled> {
+    let found = variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()])?;
+    let values = found.value.as_object()?.clone();
+    let (mut mentioned, mut secrets) = (Vec::new(), Secrets::default());
+    data.mentions(&mut mentioned);
+    for (node, name) in &mentioned {
+        if let Lookup::Found(segment) = variables.variable(node, name) {
+            secrets.note(&segment);
+        }
+    }
+    let shown =
+        values.iter().map(|(name, value)| (name.clone(), Segment::infer(secrets.masked_value(value))));
+    Some(parameters::Filled { shown: shown.collect(), values })
 }
 
 /// The result with what the call cost; calls without tokens are not spoken of, as on Dify.

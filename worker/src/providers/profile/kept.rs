@@ -1,4 +1,4 @@
-//! Providers and profiles in Redis, as this worker knows them: read when a node first asks a model, and again when their
+//! Providers and profiles in Redis, as this worker knows them, and the profiles of its settings before them: read when a node first asks a model, and again when their
 //! version has changed. What has not changed keeps its client.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidemill_common::dsl::SealingKey;
-use tidemill_common::providers::{Over, ProfileConfig, ProviderConfig, opened, profile_of, provider_of};
+use tidemill_common::providers::{
+    Over, ProfileConfig, ProfilesConfig, ProviderConfig, opened, profile_of, provider_of,
+};
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
 use tokio::time::Instant;
 
@@ -22,6 +24,8 @@ pub struct Kept {
     jobs: Arc<dyn Jobs>,
     key: Option<SealingKey>,
     environment: Environment,
+    /// Profiles of the settings, which come before those in Redis.
+    settings: ProfilesConfig,
     /// How old what is known may be.
     refresh: Duration,
     known: Mutex<Option<Known>>,
@@ -48,6 +52,7 @@ pub(super) struct Shelf {
 /// A profile, ready for use.
 #[derive(Debug, Clone)]
 pub(super) struct KeptProfile {
+    /// 0: it stands in the settings.
     pub(super) version: u64,
     /// As it is written, or why that cannot be read.
     pub(super) profile: Result<Arc<ProfileConfig>, String>,
@@ -66,6 +71,13 @@ pub(super) enum Under {
     Person,
 }
 
+impl KeptProfile {
+    /// Whether it stands in the worker's settings; versions in Redis begin with 1.
+    pub(super) fn is_of_settings(&self) -> bool {
+        self.version == 0
+    }
+}
+
 impl Kept {
     /// What is kept beside the jobs, at most `refresh` old. Secrets open with `key`; `environment` knows variables of the
     /// process.
@@ -77,7 +89,14 @@ impl Kept {
     ) -> Self {
         let set = move |name: &str| environment(name).filter(|value| !value.trim().is_empty());
         let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { jobs, key, environment: Arc::new(set), refresh, known, looking }
+        let settings = ProfilesConfig::default();
+        Self { jobs, key, environment: Arc::new(set), settings, refresh, known, looking }
+    }
+
+    /// The same, behind the profiles of the worker's settings.
+    #[must_use]
+    pub fn after(self, settings: ProfilesConfig) -> Self {
+        Self { settings, ..self }
     }
 
     /// What is kept. Redis is asked when what is known is too old, and then for no more than whether something changed. While
@@ -148,8 +167,15 @@ impl Kept {
             let same = before.profiles.get(&entry.id).filter(|kept| kept.version == entry.version);
             (entry.id.clone(), self.profile(entry, same, tables, &providers))
         };
-        let profiles = catalog.profiles.iter().map(profile).collect();
-        Shelf { version: catalog.version, providers, profiles, default_profile: catalog.default_profile }
+        let mut profiles: BTreeMap<_, _> = catalog.profiles.iter().map(profile).collect();
+        for (id, profile) in &self.settings.profiles {
+            let same = before.profiles.get(id).filter(|kept| kept.is_of_settings());
+            let same = same.and_then(|kept| kept.under.as_ref().ok());
+            let under = self.under(profile, same, tables, &providers);
+            profiles.insert(id.clone(), KeptProfile { version: 0, profile: Ok(profile.clone()), under });
+        }
+        let default_profile = self.settings.default.clone().or(catalog.default_profile);
+        Shelf { version: catalog.version, providers, profiles, default_profile }
     }
 
     fn provider(&self, entry: &CatalogEntry) -> Result<ProviderConfig, String> {

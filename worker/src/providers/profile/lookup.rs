@@ -15,6 +15,8 @@ pub(super) enum Place {
     Kept,
     /// In Redis, as what a profile has of its own.
     Profile,
+    /// In the worker's settings, likewise.
+    SettingsProfile,
 }
 
 /// A provider that was found.

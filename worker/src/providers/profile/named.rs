@@ -18,7 +18,7 @@ const DEFAULT_IDS: [&str; 3] = ["", "default", "DEFAULT"];
 pub struct NamedModel {
     /// Its id.
     pub id: String,
-    /// Another one with each change.
+    /// Another one with each change; 0 of one in the worker's settings.
     pub version: u64,
     /// What it says.
     pub profile: Arc<ProfileConfig>,
@@ -38,7 +38,7 @@ pub enum Stands {
 /// Why there is no profile to ask.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// Nobody has kept it.
+    /// It is neither in the settings nor in Redis.
     #[error("LLM Profile not found: {id}")]
     NotFound {
         /// As it was asked for.
@@ -61,22 +61,31 @@ impl NamedModel {
 }
 
 impl Providers {
-    /// The profile of an id; without one, or for `default`, the default profile of the namespace. Whoever holds it keeps
+    /// The profile of an id, one of the settings before one in Redis; without one, or for `default`, the default profile
+    /// of the settings, else of the namespace. Whoever holds it keeps
     /// what it began with.
     ///
     /// # Errors
     /// As [`ProfileError`] says.
     pub async fn profile(&self, id: &str) -> Result<NamedModel, ProfileError> {
+        self.profile_with(id, "").await
+    }
+
+    /// The same, with another model of the profile's provider; an empty name is the profile's own.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn profile_with(&self, id: &str, model: &str) -> Result<NamedModel, ProfileError> {
         let mut shelf = self.shelf(id, false).await?;
         if find(&shelf, id).is_none() {
             // It may have been added a moment ago.
             shelf = self.shelf(id, true).await?;
         }
         let (id, kept) = find(&shelf, id).ok_or_else(|| ProfileError::NotFound { id: id.into() })?;
-        let profile = kept.profile.clone().map_err(|reason| unusable(id, "", &reason))?;
+        let profile = kept.profile.clone().map_err(|reason| unusable((id, kept), "", &reason))?;
         let stands = match &kept.under {
             Ok(Under::Person) => Stands::Person,
-            _ => Stands::Model(Box::new(asked(self, &shelf, (id, kept), &profile.model)?)),
+            _ => Stands::Model(Box::new(asked(self, &shelf, (id, kept), model)?)),
         };
         Ok(NamedModel { id: id.into(), version: kept.version, profile, stands })
     }
@@ -105,13 +114,16 @@ fn asked(
     (id, kept): (&str, &KeptProfile),
     name: &str,
 ) -> Result<Model, ModelError> {
-    let wrong = |reason: &str| unusable(id, name, reason);
+    let wrong = |reason: &str| unusable((id, kept), name, reason);
     let profile = kept.profile.as_ref().map_err(|reason| wrong(reason))?;
     let own = format!("{PROFILE_PREFIX}{id}");
     let found = match kept.under.as_ref().map_err(|reason| wrong(reason))? {
         Under::Provider(provider) => lookup::exactly(&providers.tables, &shelf.providers, provider)
             .ok_or_else(|| wrong("its provider is gone"))?,
-        Under::Own(connection, _) => Found { name: &own, place: Place::Profile, connection },
+        Under::Own(connection, _) => {
+            let place = if kept.is_of_settings() { Place::SettingsProfile } else { Place::Profile };
+            Found { name: &own, place, connection }
+        }
         Under::Person => return Err(wrong("a person answers it (HUMAN_RELAY), no model")),
     };
     let name = if name.is_empty() { profile.model.as_str() } else { name };
@@ -119,6 +131,7 @@ fn asked(
     providers.model_at(found, last_part(&profile.provider), name, parameters)
 }
 
-fn unusable(id: &str, model: &str, reason: &str) -> ModelError {
-    not_initialized(model, &format!("The profile {id} in Redis cannot be used: {reason}."))
+fn unusable((id, kept): (&str, &KeptProfile), model: &str, reason: &str) -> ModelError {
+    let place = if kept.is_of_settings() { format!("[profiles.{id}]") } else { format!("{id} in Redis") };
+    not_initialized(model, &format!("The profile {place} cannot be used: {reason}."))
 }

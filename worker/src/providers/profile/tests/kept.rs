@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::clock::Timestamp;
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
-use tidemill_common::providers::draft;
+use tidemill_common::providers::{ProfilesConfig, draft};
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind};
 use tidemill_common::value::JsonMap;
 
@@ -42,29 +41,7 @@ fn worker_with(tables: Json, key: Option<SealingKey>) -> (Arc<FakeJobs>, Provide
 
 /// Keeps an entry, as a scheduler does.
 fn keep(jobs: &FakeJobs, kind: CatalogKind, id: &str, object: Json) {
-    let mut state = jobs.state();
-    let catalog: &mut Catalog = &mut state.catalog;
-    let object: JsonMap = object.as_object().cloned().unwrap();
-    let earlier = catalog.find(kind, id).cloned();
-    let draft = draft(kind, id, object, (earlier.as_ref(), catalog), Some(&key())).unwrap();
-    catalog.version += 1;
-    let at = Timestamp::from_millis(0);
-    let entry = CatalogEntry {
-        id: id.into(),
-        version: catalog.version,
-        created_at: at,
-        updated_at: at,
-        fields: draft.fields,
-    };
-    let entries = match kind {
-        CatalogKind::Provider => &mut catalog.providers,
-        CatalogKind::Profile => &mut catalog.profiles,
-    };
-    entries.retain(|entry| entry.id != id);
-    entries.push(entry);
-    if kind == PROFILE && catalog.default_profile.is_none() {
-        catalog.default_profile = Some(id.into());
-    }
+    jobs.keep(kind, id, object, &key());
 }
 
 fn at(url: &str) -> Json {
@@ -294,6 +271,56 @@ async fn a_profile_that_is_not_there_and_one_that_a_person_answers_are_told() {
     );
     assert!(matches!(providers.profile("direct").await.unwrap().stands, Stands::Model(_)));
     drop(jobs);
+}
+
+/// A worker with profiles in its settings, over a provider there or in Redis.
+fn worker_of_profiles(profiles: Json, default: &str) -> (Arc<FakeJobs>, Providers) {
+    let jobs = FakeJobs::new();
+    let tables = serde_json::from_value(json!({"acme": at("http://acme/v1")})).unwrap();
+    let tables = Providers::new(&tables, &|_| None).unwrap();
+    let Json::Object(profiles) = profiles else { panic!("tables") };
+    let read =
+        ProfilesConfig::read(profiles.iter().map(|(id, table)| (id, table.clone())), default, &["acme"]);
+    let kept = Kept::new(jobs.clone(), Some(key()), |_| None, REFRESH).after(read.unwrap());
+    (jobs, tables.keeping(kept))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_profile_of_the_settings_comes_before_one_in_redis() {
+    let profiles = json!({
+        "fast": {"provider": "acme", "model": "m-settings"},
+        "own": {"provider": "far", "model": "m", "baseUrl": "http://own/v1"},
+        "unset": {"provider": "OPENAI_CHAT", "model": "m", "apiKeyEnv": "UNSET"},
+    });
+    let (jobs, providers) = worker_of_profiles(profiles.clone(), "fast");
+    keep(&jobs, PROFILE, "fast", json!({"name": "n", "provider": "acme", "model": "m-redis"}));
+    keep(&jobs, PROFILE, "slow", json!({"name": "n", "provider": "acme", "model": "m-slow"}));
+    let named = async |id: &str| {
+        let named = providers.profile(id).await.unwrap();
+        (named.id, named.version, named.profile.model.clone())
+    };
+    assert_eq!(named("fast").await, ("fast".into(), 0, "m-settings".into()));
+    assert_eq!(named("slow").await, ("slow".into(), 2, "m-slow".into()));
+    assert_eq!(named("default").await.0, "fast", "the default of the settings wins");
+    let error = providers.profile("own").await.unwrap_err().to_string();
+    assert!(error.contains("The profile [profiles.own] cannot be used: there is no provider far"), "{error}");
+    keep(&jobs, PROVIDER, "far", at("http://far/v1"));
+    tokio::time::advance(REFRESH).await;
+    assert_eq!(named("own").await.1, 0, "its provider may come later, in Redis");
+    let error = providers.profile("unset").await.unwrap_err().to_string();
+    assert!(
+        error.contains("The profile [profiles.unset] cannot be used") && error.contains("UNSET"),
+        "{error}"
+    );
+
+    let (jobs, providers) = worker_of_profiles(profiles, "");
+    keep(&jobs, PROFILE, "fast", json!({"name": "n", "provider": "acme", "model": "m-redis"}));
+    let default = providers.profile("").await.unwrap();
+    assert_eq!(
+        (default.id.as_str(), default.version),
+        ("fast", 0),
+        "the default of Redis, as the settings have it"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use tidemill_common::config::{Config, Sources};
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
+use tidemill_common::providers::ProfilesConfig;
 use tidemill_common::value::JsonMap;
 
 fn config(tables: Json) -> ProvidersConfig {
@@ -285,4 +286,7 @@ async fn the_example_of_the_settings_can_be_used_as_it_stands() {
     for provider in ["openai", "langgenius/anthropic/anthropic", "azure_openai", "ollama"] {
         assert!(providers.model(provider, "gpt-4o").await.is_ok(), "{provider}");
     }
+    let profiles = config.profiles.iter().map(|(id, table)| (id, serde_json::to_value(table).unwrap()));
+    let profiles = ProfilesConfig::read(profiles, "", &["openai"]).unwrap().profiles;
+    assert_eq!(profiles.keys().collect::<Vec<_>>(), ["fast", "own", "relay"]);
 }
