@@ -84,9 +84,17 @@ impl Secrets {
         out + rest
     }
 
-    /// The value with every secret in its texts masked.
+    /// The value with every secret in its texts masked; the names in mappings stay as they are, others look for them.
     pub(crate) fn hidden(&self, value: Json) -> Json {
-        self.each_text(value, &|text| self.masked(text))
+        if self.0.is_empty() {
+            return value;
+        }
+        match value {
+            Json::String(text) => Json::String(self.masked(text)),
+            Json::Array(items) => items.into_iter().map(|item| self.hidden(item)).collect(),
+            Json::Object(map) => Json::Object(self.hidden_in(map)),
+            plain @ (Json::Null | Json::Bool(_) | Json::Number(_)) => plain,
+        }
     }
 
     /// These values with every secret in their texts masked.

@@ -137,13 +137,6 @@ impl Steps {
         Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default() }
     }
 
-    /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
-    pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
-        let of = JournalOf { execution, attempt, ..self.of.clone() };
-        let (hand, secrets) = (self.hand.clone(), self.secrets.clone());
-        Self { hand, of, wait_max: self.wait_max, inside: Some(inside), secrets }
-    }
-
     /// Of a job that was given these secrets.
     pub(crate) fn hiding(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
@@ -152,6 +145,13 @@ impl Steps {
     /// The secrets that the job was given.
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
+    }
+
+    /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
+    pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
+        let of = JournalOf { execution, attempt, ..self.of.clone() };
+        let (hand, secrets) = (self.hand.clone(), self.secrets.clone());
+        Self { hand, of, wait_max: self.wait_max, inside: Some(inside), secrets }
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -191,7 +191,6 @@ impl Steps {
             };
             Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
         });
-        let events = self.hidden(events);
         self.keep(step, result, self.report(events, charge), &[]).await;
     }
 
@@ -226,6 +225,7 @@ impl Steps {
     }
 
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
+        let events = self.hidden(events);
         match &self.inside {
             None => Report::Step { started_at: self.hand.started_at, events, charge },
             Some(inside) => inside.report(ChildEvent::Step { events, charge }),
@@ -234,7 +234,7 @@ impl Steps {
 
     /// Tells something that needs no memory, before whatever is recorded later: it may be told again when the job is handed out again.
     pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
-        let report = self.report(self.hidden(events), None);
+        let report = self.report(events, None);
         let lane = self.hand.core.lanes.of(self.of.shard);
         lane.report(self.of.run, report.kind(), report.to_json(&self.hand.name));
     }
@@ -249,7 +249,7 @@ impl Steps {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, wait_ms, reason, "job is parked");
         metrics::PARKED.count();
-        self.hand.park(wait_ms, reason.to_owned());
+        self.hand.park(wait_ms, self.secrets.masked(reason.to_owned()));
         std::future::pending().await
     }
 

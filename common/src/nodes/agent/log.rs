@@ -178,7 +178,7 @@ impl Logs {
 
 /// About what a line weighs without its texts.
 const LINE_BYTES: usize = 512;
-/// About what a value weighs that is no text.
+/// About what a value weighs without its texts.
 const VALUE_BYTES: usize = 8;
 
 /// What is left for the texts of something that is shown.
@@ -214,6 +214,7 @@ impl Room {
 
     /// A value as it is shown.
     pub fn value(&mut self, value: &Json) -> Json {
+        self.take(VALUE_BYTES);
         match value {
             Json::String(text) => Json::String(self.text(text)),
             Json::Array(items) => {
@@ -228,10 +229,7 @@ impl Room {
                 Json::Array(shown)
             }
             Json::Object(map) => self.map(map),
-            plain @ (Json::Null | Json::Bool(_) | Json::Number(_)) => {
-                self.take(VALUE_BYTES);
-                plain.clone()
-            }
+            plain @ (Json::Null | Json::Bool(_) | Json::Number(_)) => plain.clone(),
         }
     }
 

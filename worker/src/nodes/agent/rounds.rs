@@ -131,19 +131,40 @@ impl<'a> Rounds<'a> {
     pub(super) fn line(&mut self, place: &str, label: String, parent: Option<&AgentLog>) -> AgentLog {
         let log = AgentLog::begun(&self.means.execution, place, label);
         let log = parent.map_or_else(|| log.clone(), |parent| log.clone().below(parent));
-        self.logs.note(log.clone());
+        self.note(log.clone());
         log
     }
 
     /// Tells a line of the log.
     pub(super) fn tell(&mut self, log: AgentLog) {
         let event = self.event(&log);
-        self.logs.note(log);
+        self.note(log);
         self.means.steps.tell(vec![event]);
     }
 
+    fn note(&mut self, log: AgentLog) {
+        let log = self.hidden(log);
+        self.logs.note(log);
+    }
+
     fn event(&self, log: &AgentLog) -> (StepEvent, JsonMap) {
+        let log = self.hidden(log.clone());
         (StepEvent::AgentLog, log.event(&self.means.execution, self.node.id.as_str()))
+    }
+
+    /// A line without secrets. They are masked before anything is cut: half a secret would be found no more.
+    fn hidden(&self, log: AgentLog) -> AgentLog {
+        let secrets = self.means.steps.secrets();
+        AgentLog {
+            data: secrets.hidden_in(log.data),
+            error: log.error.map(|error| secrets.masked(error)),
+            ..log
+        }
+    }
+
+    /// A text of an event.
+    fn shown(&self, text: &str) -> String {
+        Room::of_a_line().text(&self.means.steps.secrets().masked(text.to_owned()))
     }
 
     /// Asks the model, or takes what it said before. `tells` makes of the pieces of its text what is told as they come; a reply
@@ -168,7 +189,7 @@ impl<'a> Rounds<'a> {
                 self.say(&tells(&said.text));
                 said.files.iter().for_each(|file| self.collected.keep(file.clone()));
                 let log = log.done(thought(&said), self.cost(None, &usage));
-                self.logs.note(log);
+                self.note(log);
                 self.spend(usage);
                 return Ok(said);
             }
@@ -222,7 +243,7 @@ impl<'a> Rounds<'a> {
         let result = said.to_json(&usage);
         let told = Told { events: vec![event], charge: Some(charge) };
         self.means.steps.record(&step, the_try.number, &result, told).await;
-        self.logs.note(log);
+        self.note(log);
         self.spend(usage);
         said.files.iter().for_each(|file| self.collected.keep(file.clone()));
         Ok(said)
@@ -256,7 +277,7 @@ impl<'a> Rounds<'a> {
                     None => log.done(answered.data(call), JsonMap::new()),
                     Some(error) => log.with(answered.data(call)).failed(error.clone(), JsonMap::new()),
                 };
-                self.logs.note(log);
+                self.note(log);
                 answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
                 answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
                 return answered.words;
@@ -275,14 +296,14 @@ impl<'a> Rounds<'a> {
         let (event, log) = match &answered.error {
             None => {
                 let mut told = self.told_call(call, &arguments);
-                told.insert("result".into(), json!(Room::of_a_line().text(&answered.words)));
+                told.insert("result".into(), json!(self.shown(&answered.words)));
                 told.insert("execution_time".into(), json!(seconds(clock)));
                 let log = log.done(answered.data(call), self.times(began, clock));
                 ((StepEvent::ToolCallCompleted, told), log)
             }
             Some(error) => {
                 let mut told = self.told_call(call, &arguments);
-                told.insert("error".into(), json!(Room::of_a_line().text(error)));
+                told.insert("error".into(), json!(self.shown(error)));
                 let log = log.with(answered.data(call)).failed(error.clone(), self.times(began, clock));
                 ((StepEvent::ToolCallFailed, told), log)
             }
@@ -296,7 +317,7 @@ impl<'a> Rounds<'a> {
             // Not kept, so it may be called again; see the limit.
             self.means.steps.tell(events);
         }
-        self.logs.note(log);
+        self.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
         answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
         answered.words
@@ -355,12 +376,13 @@ impl<'a> Rounds<'a> {
     }
 
     fn told_call(&self, call: &ToolCall, arguments: &JsonMap) -> JsonMap {
+        let arguments = self.means.steps.secrets().hidden_in(arguments.clone());
         let told = json!({
             "node_id": self.node.id.as_str(),
             "tool_id": call.name,
             "tool_name": call.name,
             "tool_call_id": call.id,
-            "arguments": Room::of_a_line().map(arguments),
+            "arguments": Room::of_a_line().map(&arguments),
         });
         told.as_object().cloned().unwrap_or_default()
     }
@@ -412,13 +434,12 @@ impl<'a> Rounds<'a> {
         let files = files::kept(pending, self.means.run, self.means.http, self.means.files).await?;
         let mut json = self.logs.outputs(self.node.id.as_str());
         json.push(json!({"data": []}));
-        let json = self.means.steps.secrets().hidden(Json::Array(json));
         Ok(vec![
             ("text".to_owned(), Segment::string(text)),
             ("reasoning_content".to_owned(), Segment::string(thoughts)),
             ("usage".to_owned(), Segment::new(SegmentType::Object, Json::Object(usage.record))),
             ("files".to_owned(), Segment::new(SegmentType::ArrayFile, Json::Array(files))),
-            ("json".to_owned(), Segment::new(SegmentType::ArrayObject, json)),
+            ("json".to_owned(), Segment::new(SegmentType::ArrayObject, Json::Array(json))),
         ])
     }
 }
