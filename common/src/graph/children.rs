@@ -105,8 +105,7 @@ fn extraction_of(document: &Document, entry: &JsonMap) -> Option<(JsonMap, Extra
 /// Its own model, or that of its source.
 fn model(document: &Document, entry: &JsonMap, source: &str) -> Option<Json> {
     if let Some(id) = entry.get("profile_id").and_then(Json::as_str) {
-        let provider = format!("{}{id}", crate::providers::PROFILE_PREFIX);
-        return Some(json!({"provider": provider, "name": "", "mode": "chat", "completion_params": {}}));
+        return Some(profile(id));
     }
     if let Some(own) = entry.get("model").filter(|model| !model.is_null()) {
         return Some(own.clone());
@@ -117,10 +116,21 @@ fn model(document: &Document, entry: &JsonMap, source: &str) -> Option<Json> {
         let child = list.iter().find(|child| child.get("id").and_then(Json::as_str) == Some(local))?;
         let mut data = child.get("data")?.as_object()?.clone();
         data.insert("type".into(), child.get("type")?.clone());
-        model_of(&data).cloned()
+        asked_by(&data)
     };
-    let own = document.nodes.iter().find(|node| node.id == source).and_then(|node| model_of(&node.data));
-    own.cloned().or_else(|| document.nodes.iter().find_map(inside))
+    let own = document.nodes.iter().find(|node| node.id == source).and_then(|node| asked_by(&node.data));
+    own.or_else(|| document.nodes.iter().find_map(inside))
+}
+
+/// The model of a node, or of its profile.
+fn asked_by(data: &JsonMap) -> Option<Json> {
+    model_of(data).cloned().or_else(|| Some(profile(data.get("profile_id")?.as_str()?)))
+}
+
+/// A profile in place of a provider.
+fn profile(id: &str) -> Json {
+    let provider = format!("{}{id}", crate::providers::PROFILE_PREFIX);
+    json!({"provider": provider, "name": "", "mode": "chat", "completion_params": {}})
 }
 
 /// The model that a node asks, as it stands in its `data`.

@@ -83,7 +83,8 @@ impl<'a> Group<'a> {
                 }
             }
         }
-        if let Some(inputs) = data.get_mut("inputs").and_then(Json::as_array_mut) {
+        let has_inputs = field.is_none_or(|field| field == "params");
+        if let Some(inputs) = data.get_mut("inputs").and_then(Json::as_array_mut).filter(|_| has_inputs) {
             inputs.retain(|input| {
                 let found = input.get("type").and_then(Json::as_str) == Some("extraction");
                 !found || self.extraction(input.get("value")).is_none()

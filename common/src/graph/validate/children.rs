@@ -191,13 +191,19 @@ pub(super) fn extractions_are_whole(draft: &Draft<'_>, report: &mut Report<'_>) 
         for (name, value) in
             all.filter(|(_, value)| value.get("type").and_then(Json::as_str) == Some("extraction"))
         {
-            let given = |key: &str| value.get("value").and_then(|value| value.get(key)?.as_str()).is_some();
+            let given = |key: &str| {
+                let text = value.get("value").and_then(|value| value.get(key)?.as_str());
+                text.is_some_and(|text| !text.is_empty())
+            };
             let keys = ["source_node_id", "source_variable", "extraction_prompt"];
             let missing: Vec<&str> = keys.into_iter().filter(|key| !given(key)).collect();
+            if missing.is_empty() {
+                continue; // It is given twice, or its node cannot have any: that is told as such.
+            }
             let message = format!(
                 "ConfigurationValidationError: the extraction of input {name:?} of node {:?} needs {}",
                 node.source.id,
-                if missing.is_empty() { "texts that are not empty".to_owned() } else { missing.join(", ") }
+                missing.join(", ")
             );
             report.node(draft, at, "data", message, None);
         }
