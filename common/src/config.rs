@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use crate::limits;
 
+pub use crate::calls::CallsConfig;
 pub use crate::nodes::code::CodeConfig;
 pub use crate::nodes::document_extractor::DocumentsConfig;
 pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
@@ -77,6 +78,8 @@ pub struct Config {
     pub documents: DocumentsConfig,
     /// Tools, read by the worker.
     pub tools: ToolsConfig,
+    /// Calls of steps, read by the worker.
+    pub calls: CallsConfig,
     /// Knowledge bases, read by the worker.
     pub knowledge: KnowledgeConfig,
     /// What new runs get unless they say otherwise.
@@ -239,6 +242,8 @@ pub struct WorkerConfig {
     pub providers_refresh_ms: u64,
     /// The profile that is meant where none is named; empty: the default of those in Redis.
     pub default_profile: String,
+    /// See [`limits::PROMPT_BYTES_MAX`].
+    pub prompt_bytes_max: usize,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
     /// How often a person is asked for what the input of a step lacks.
@@ -262,6 +267,7 @@ impl Default for WorkerConfig {
             job_lease_ms: limits::JOB_LEASE_MS,
             providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
             default_profile: String::new(),
+            prompt_bytes_max: limits::PROMPT_BYTES_MAX,
             job_wait_max_ms: limits::JOB_WAIT_MS,
             parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
             deliveries_max: limits::DELIVERIES_MAX,

@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) job_wait_max: Duration,
     /// How often a person is asked for what the input of a step lacks.
     pub(crate) parameter_rounds_max: u32,
+    /// Longest prompt of the profile form.
+    pub(crate) prompt_bytes_max: usize,
 }
 
 impl Settings {
@@ -55,6 +57,7 @@ impl Settings {
             value_bytes_max: config.run.value_bytes_max,
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
             parameter_rounds_max: worker.parameter_rounds_max,
+            prompt_bytes_max: worker.prompt_bytes_max,
         }
     }
 }

@@ -160,7 +160,8 @@ pub(crate) async fn finish(
     progress: Option<&SharedProgress>,
 ) {
     let is_in_outputs = progress.is_some_and(|progress| progress.lock().is_in(&result));
-    let spilled = spill(result, variables.as_ref(), sizes(hand, options));
+    let mut spilled = spill(result, variables.as_ref(), sizes(hand, options));
+    spilled.record.passing &= node.settings.passing_only;
     drop(variables);
     let streamed = progress.map(|progress| streamed(progress, &spilled, is_in_outputs)).unwrap_or_default();
     note_end(hand, node.kind.wire(), spilled.failed);
@@ -187,7 +188,7 @@ fn progress(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool)
 /// What an execution of a node tells while it runs.
 pub(crate) fn progress_of(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool) -> Progress {
     let output = match executor {
-        Some(Executor::Outside(executor)) if streams => executor.streamed_output(),
+        Some(Executor::Outside(executor)) if streams && node.data.streams() => executor.streamed_output(),
         Some(Executor::Outside(_) | Executor::Pure) | None => None,
     };
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
@@ -268,7 +269,7 @@ async fn outside(
     let steps = match doing.steps {
         Some(steps) => steps,
         None => {
-            own = Steps::new(hand, name.execution);
+            own = Steps::new(hand, name.execution).hiding(variables.secrets());
             &own
         }
     };
@@ -297,6 +298,7 @@ async fn outside(
         knowledge,
         calls,
         on_piece,
+        prompt_bytes_max: hand.core.settings.prompt_bytes_max,
     };
     executor.run(attempt).await
 }

@@ -53,6 +53,8 @@ pub struct Attempt<'a> {
     pub calls: &'a Calls,
     /// Takes pieces of any output by its name, for nodes that stream more than one.
     pub on_piece: PieceSink<'a>,
+    /// Longest prompt of an `llm` node in its profile form, in bytes.
+    pub prompt_bytes_max: usize,
 }
 
 /// Takes a piece of an output: its name, the text. An empty text says that the output is one that streams.

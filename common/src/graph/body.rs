@@ -60,6 +60,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::HumanInput(_)
         | NodeData::UserInteraction(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)

@@ -66,6 +66,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -161,6 +162,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::TemplateTransform(_)
         | NodeData::VariableAggregator(_)
         | NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -238,6 +240,7 @@ mod tests {
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            gives_context: false,
             work: None,
             children: Vec::new(),
             child: None,

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::{Backoff, NodeSettings};
 use crate::dsl::fields::{Fields, shown};
 use crate::dsl::{Problems, suggest};
-use crate::nodes::NodeKind;
+use crate::nodes::{NodeKind, is_own_form};
 use crate::value::JsonMap;
 
 const SETTINGS: [&str; 8] = [
@@ -28,10 +28,14 @@ const QUEUE_CHARS_MAX: usize = 64;
 /// Reads the block out of `data`; what is wrong in it is reported and stays at its default.
 pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> NodeSettings {
     let outer = Fields::new(data, INVALID);
-    let Some(block) = outer.given("tidemill") else { return NodeSettings::default() };
+    // What the other side asks for is waited for, unless the node says that it is not.
+    let is_own = kind.is_some_and(|kind| is_own_form(kind, data));
+    let default =
+        NodeSettings { passing_only: is_own, honour_retry_after: is_own, ..NodeSettings::default() };
+    let Some(block) = outer.given("tidemill") else { return default };
     let Some(block) = block.as_object() else {
         outer.wrong("tidemill", "a mapping", problems);
-        return NodeSettings::default();
+        return default;
     };
     problems.within("tidemill", |problems| {
         let known: Vec<&'static str> = SETTINGS.iter().chain(own_settings(kind)).copied().collect();
@@ -40,13 +44,17 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
         let runs_on =
             fields.given("runs_on").and_then(|_| fields.one_of("runs_on", &["auto", "worker"], problems));
         NodeSettings {
-            queue: queue(&fields, problems).map_or_else(|| NodeSettings::default().queue, Into::into),
+            queue: queue(&fields, problems).map_or_else(|| default.queue.clone(), Into::into),
             on_worker: runs_on == Some("worker"),
             execution_timeout_ms: positive(&fields, "execution_timeout_ms", problems),
             queue_timeout_ms: positive(&fields, "queue_timeout_ms", problems),
             backoff: backoff(&fields, problems),
-            honour_retry_after: flag(&fields, "honour_retry_after", problems),
+            honour_retry_after: match fields.given("honour_retry_after") {
+                Some(_) => flag(&fields, "honour_retry_after", problems),
+                None => default.honour_retry_after,
+            },
             not_retryable: not_retryable(&fields, problems),
+            passing_only: default.passing_only,
             idempotency_key: idempotency_key(&fields, kind, problems),
         }
     })
@@ -202,6 +210,7 @@ mod tests {
             backoff: Some(Backoff { multiplier: 2.0, max_interval_ms: Some(1000), jitter: 0.25 }),
             honour_retry_after: true,
             not_retryable: vec!["InvokeAuthorizationError".into()],
+            passing_only: false,
             idempotency_key: true,
         };
         assert_eq!(settings, expected);
@@ -246,6 +255,18 @@ mod tests {
             let found: Vec<_> = problems.iter().map(|p| (p.code, p.path.as_str())).collect();
             assert_eq!(found, [(code, path)], "{block}: {problems:?}");
         }
+    }
+
+    #[test]
+    fn forms_that_no_dify_file_has_retry_what_may_pass_and_wait_as_they_are_asked_to() {
+        for (block, honours) in [(json!({}), true), (json!({"honour_retry_after": false}), false)] {
+            let data = json!({"profile_id": "fast", "prompt": "Hi", "tidemill": block});
+            let settings = read(data.as_object().unwrap(), Some(NodeKind::Llm), &mut Problems::new());
+            assert_eq!((settings.passing_only, settings.honour_retry_after), (true, honours));
+        }
+        let dify = json!({"model": {}, "prompt_template": []});
+        let settings = read(dify.as_object().unwrap(), Some(NodeKind::Llm), &mut Problems::new());
+        assert_eq!((settings.passing_only, settings.honour_retry_after), (false, false));
     }
 
     #[test]

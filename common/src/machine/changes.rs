@@ -37,6 +37,8 @@ pub struct Record {
     pub error_type: String,
     /// Whether another try could help, and after how many milliseconds at least.
     pub retry_hint: Option<u64>,
+    /// Whether the failure may pass; said only of nodes that ask it (`passing_only`).
+    pub passing: bool,
     /// Variables it wrote beside its outputs: (node, name, value). Applied with its success.
     pub updates: Vec<(String, String, Stored)>,
     /// What it waits for, instead of an end.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::changes::{EventKind, Output, TimerChange};
+use super::changes::{EventKind, Output, StepEvent, TimerChange};
 use super::fact::Timer;
 use super::pause::{self, PauseStatus};
 use super::run::{NodeStatus, Responder, RunState, RunStatus};
 use super::{FramePath, Step, calls, timeouts};
 use crate::graph::NodeIx;
+use crate::nodes::NodeData;
 use crate::value::Stored;
 
 /// Ends the run when nothing is left that could go on; pauses it when what is left waits for somebody.
@@ -119,12 +120,40 @@ pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
         cx.run.started_at = Some(cx.at.now);
         cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
+    cancel_steps(cx);
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
     let outputs = outputs(cx.run);
     end(cx, RunStatus::Stopped, Some(reason.as_str().into()));
     cx.tell(EventKind::GraphRunAborted { reason, outputs });
     cx.close_entry();
+}
+
+/// Steps that are under way are called off, and whoever watches them is told.
+fn cancel_steps(cx: &mut Step<'_>) {
+    let graph = cx.run.graph.clone();
+    let is_step =
+        |at: usize| matches!(graph.nodes[at].data, NodeData::Step(_)) && graph.nodes[at].child.is_none();
+    let frames = cx.run.frames.iter();
+    let open = frames
+        .flat_map(|(path, frame)| frame.nodes.iter().enumerate().map(move |(at, node)| (path, at, node)));
+    let open =
+        open.filter(|(_, at, node)| node.started_at.is_some() && node.status.is_open() && is_step(*at));
+    let open: Vec<(FramePath, NodeIx)> =
+        open.map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
+    for (frame, node) in open {
+        let spec = graph.node(node);
+        let NodeData::Step(data) = &spec.data else { continue };
+        let fields = [
+            ("step_id", spec.id.as_str()),
+            ("step_name", spec.title.as_str()),
+            ("step_type", data.id()),
+            ("step_status", "cancelled"),
+        ];
+        let data = fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        let about = cx.about(&frame, node);
+        cx.tell(EventKind::NodeStep { about, what: StepEvent::StepCancel, data });
+    }
 }
 
 /// Dify's words for a run that lasted too long.

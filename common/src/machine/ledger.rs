@@ -1,14 +1,15 @@
 //! The ledger of a run: what each model call cost, under a key that only one call has, so that nothing is counted twice.
 //! Totals follow from the nodes; the ledger is for whoever wants to know what they are made of.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::Step;
 use super::body::Spent;
 use super::changes::{Record, Spending};
 use crate::graph::NodeIx;
 use crate::ids::{FramePath, RunId};
-use crate::nodes::{NodeKind, Usage};
+use crate::nodes::llm::ModelConfig;
+use crate::nodes::{NodeData, NodeKind, Usage};
 use crate::value::Stored;
 
 /// The step of a node whose one call is the node itself.
@@ -37,6 +38,9 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         "total_price": usage.total_price,
         "currency": usage.currency,
     });
+    if usage.record.get("estimated").and_then(Json::as_bool) == Some(true) {
+        entry["estimated"] = true.into();
+    }
     match by {
         By::Model(provider, model) => {
             entry["provider"] = provider.into();
@@ -55,6 +59,17 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         By::Others => {}
     }
     cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
+}
+
+/// The one model that a node of this configuration asks.
+fn configured(data: &NodeData) -> Option<&ModelConfig> {
+    if let NodeData::Llm(data) = data {
+        return Some(&data.model);
+    }
+    if let NodeData::QuestionClassifier(data) = data {
+        return Some(&data.model);
+    }
+    if let NodeData::ParameterExtractor(data) = data { Some(&data.model) } else { None }
 }
 
 /// Notes what an attempt cost that told of no steps; nothing for one without a model.
@@ -82,7 +97,12 @@ pub(super) fn note_whole(
             Some(Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)) | None => String::new(),
         }
     };
-    let (provider, model) = (text("model_provider"), text("model_name"));
+    let (mut provider, mut model) = (text("model_provider"), text("model_name"));
+    // A failed attempt shows less of itself; what it asked is known all the same.
+    if let Some(config) = configured(&cx.run.graph.node(node).data).filter(|_| model.is_empty()) {
+        provider.clone_from(&config.provider);
+        model.clone_from(&config.name);
+    }
     // A tool asks no model by itself.
     let is_tool = cx.run.graph.node(node).kind == NodeKind::Tool;
     let by = if is_tool { By::Others } else { By::Model(&provider, &model) };

@@ -11,7 +11,7 @@ use crate::limits;
 use crate::nodes::{NodeKind, Usage, context_processor};
 use crate::objects::{
     Effects, HISTORY_HELD, Index, MessageChange, MessageList, ObjectError, ObjectLimits, Outcome,
-    TOKENS_WARNING_PERCENT, Target, history_status, merge,
+    TOKENS_WARNING_PERCENT, Target, history_status, merge, of_steps,
 };
 use crate::value::{JsonMap, Stored, json_size};
 
@@ -236,6 +236,7 @@ fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
     }
     let mut runtime = cx.run.objects.as_ref().map(|objects| objects.runtime.clone()).unwrap_or_default();
     merge(&mut runtime, &effects.runtime);
+    of_steps(&mut runtime, &effects.runtime);
     let bytes = runtime.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum();
     let max = limits.runtime_bytes_max;
     if bytes as u64 > max { Err(ObjectError::RuntimeTooLarge { bytes, max }) } else { Ok(()) }
@@ -247,10 +248,11 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
     }
     let runtime = &mut cx.run.objects.get_or_insert_default().runtime;
     merge(runtime, &effects.runtime);
+    let derived = of_steps(runtime, &effects.runtime);
     // As it is loaded: a hash has no order.
     runtime.sort_keys();
     let written = cx.out.objects.get_or_insert_default();
-    written.runtime.extend(effects.runtime.keys().cloned());
+    written.runtime.extend(effects.runtime.keys().cloned().chain(derived));
 }
 
 // ---- history

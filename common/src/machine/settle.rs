@@ -113,7 +113,7 @@ pub(super) fn failed(
     let graph = cx.run.graph.clone();
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
-    let again = retry::is_due(cx, frame, node, &record.error_type);
+    let again = retry::is_due(cx, frame, node, &record);
     children::abandoned(cx, frame, node, &record, again);
     let (status, handle, outputs) = match strategy {
         _ if again => {

@@ -60,6 +60,7 @@ pub fn evaluate(
         NodeData::Choice(data) => Ok(data.evaluate(variables)),
         NodeData::IterationStart | NodeData::LoopStart | NodeData::LoopEnd => Ok(NodeResult::default()),
         NodeData::Llm(_)
+        | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
         | NodeData::ParameterExtractor(_)
         | NodeData::HttpRequest(_)
@@ -103,6 +104,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::VariableAggregator(_)
             | NodeData::Assigner(_)
             | NodeData::Llm(_)
+            | NodeData::ProfileLlm(_)
             | NodeData::QuestionClassifier(_)
             | NodeData::ParameterExtractor(_)
             | NodeData::HttpRequest(_)
@@ -121,9 +123,9 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::TriggerWebhook(_)
             | NodeData::TriggerSchedule(_)
             | NodeData::TriggerPlugin(_)
-            | NodeData::ContextProcessor(_)
             | NodeData::Choice(_)
             | NodeData::Step(_)
+            | NodeData::ContextProcessor(_)
             | NodeData::KnowledgeRetrieval(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

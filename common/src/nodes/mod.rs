@@ -15,6 +15,7 @@ pub mod default_value;
 pub mod document_extractor;
 pub mod end;
 pub mod evaluate;
+pub mod extraction;
 pub mod fields;
 pub mod hooks;
 pub mod http_request;
@@ -43,6 +44,7 @@ pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
 use crate::objects::Effects;
+use crate::value::names::Names;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
@@ -152,8 +154,6 @@ node_types! {
     TriggerSchedule "trigger-schedule" Root                true  false true;
     /// begins a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
-    /// what is visible of a list of messages
-    ContextProcessor "context-processor" Executable        true  false true;
     /// does nothing
     Empty "empty" Executable                               false true  true;
     /// what was said, in a few sentences
@@ -162,10 +162,16 @@ node_types! {
     Facts "facts" Executable                               false true  true;
     /// fields of a schema from what was said
     Slot "slot" Executable                                 false true  true;
+    /// an interface over HTTP
+    Api "api" Executable                                   false true  true;
+    /// a database
+    Sql "sql" Executable                                   false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
     /// a question to the user
     UserInteraction "user-interaction" Executable          true  false true;
+    /// what is visible of a list of messages
+    ContextProcessor "context-processor" Executable        true  false true;
 }
 
 impl NodeKind {
@@ -184,6 +190,22 @@ impl NodeKind {
             return Some(Self::VariableAggregator);
         }
         NODE_TYPES.iter().find(|spec| spec.wire == name).map(|spec| spec.kind)
+    }
+}
+
+/// Whether a node has a type or a form that no file of Dify has. Such a node is tried again unless it says that it is not,
+/// and only after a failure that may pass.
+pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
+    match kind {
+        NodeKind::Llm => llm::profile::is_form_of(data) || step::is_llm_step(data),
+        NodeKind::ContextProcessor
+        | NodeKind::UserInteraction
+        | NodeKind::Empty
+        | NodeKind::Summary
+        | NodeKind::Facts
+        | NodeKind::Slot
+        | NodeKind::Choice => true,
+        _ => false,
     }
 }
 
@@ -206,6 +228,8 @@ pub enum NodeData {
     Assigner(assigner::AssignerData),
     /// See [`llm`].
     Llm(Box<llm::LlmData>),
+    /// See [`llm::profile`].
+    ProfileLlm(Box<llm::profile::ProfileData>),
     /// See [`question_classifier`].
     QuestionClassifier(Box<question_classifier::QuestionClassifierData>),
     /// See [`parameter_extractor`].
@@ -244,16 +268,31 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
-    /// See [`context_processor`].
-    ContextProcessor(Box<context_processor::ContextProcessorData>),
     /// See [`user_interaction`].
     UserInteraction(Box<user_interaction::UserInteractionData>),
+    /// See [`context_processor`].
+    ContextProcessor(Box<context_processor::ContextProcessorData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
     /// See [`choice`].
     Choice(Box<choice::ChoiceData>),
     /// See [`step`].
     Step(Box<step::StepData>),
+}
+
+impl NodeData {
+    /// Whether a node of a kind that streams does so.
+    pub fn streams(&self) -> bool {
+        if let Self::ProfileLlm(data) = self { data.stream } else { true }
+    }
+    /// Whether variables stand in its texts by their bare names.
+    pub(crate) fn has_names(&self) -> bool {
+        matches!(self, Self::ProfileLlm(_))
+    }
+    /// The variables that those names may mean.
+    pub(crate) fn names_mut(&mut self) -> Option<&mut Names> {
+        if let Self::ProfileLlm(data) = self { Some(&mut data.names) } else { None }
+    }
 }
 
 /// The moments at which a container is evaluated. Between them its body runs, which is the machine's.

@@ -28,6 +28,9 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
             .map(NodeData::VariableAggregator),
         NodeKind::Assigner => assigner::AssignerData::parse(data, problems).map(NodeData::Assigner),
         NodeKind::Llm if step::is_llm_step(data) => step_of(kind, data, problems),
+        NodeKind::Llm if llm::profile::is_form_of(data) => {
+            llm::profile::ProfileData::parse(data, problems).map(|data| NodeData::ProfileLlm(Box::new(data)))
+        }
         NodeKind::Llm => llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data))),
         NodeKind::QuestionClassifier => question_classifier::QuestionClassifierData::parse(data, problems)
             .map(|data| NodeData::QuestionClassifier(Box::new(data))),
@@ -74,9 +77,12 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Choice => {
             choice::ChoiceData::parse(data, problems).map(|data| NodeData::Choice(Box::new(data)))
         }
-        NodeKind::Empty | NodeKind::Summary | NodeKind::Facts | NodeKind::Slot => {
-            step_of(kind, data, problems)
-        }
+        NodeKind::Empty
+        | NodeKind::Summary
+        | NodeKind::Facts
+        | NodeKind::Slot
+        | NodeKind::Api
+        | NodeKind::Sql => step_of(kind, data, problems),
     }
 }
 
@@ -98,6 +104,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::VariableAggregator(data) => data.mentions(&mut mentions),
         NodeData::Assigner(data) => data.mentions(&mut mentions),
         NodeData::Llm(data) => data.mentions(&mut mentions),
+        NodeData::ProfileLlm(data) => data.mentions(&mut mentions),
         NodeData::QuestionClassifier(data) => data.mentions(&mut mentions),
         NodeData::ParameterExtractor(data) => data.mentions(&mut mentions),
         NodeData::HttpRequest(data) => data.mentions(&mut mentions),
@@ -113,9 +120,9 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::UserInteraction(data) => data.mentions(&mut mentions),
         NodeData::Datasource(data) => data.mentions(&mut mentions),
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
-        NodeData::ContextProcessor(data) => data.mentions(&mut mentions),
         NodeData::Choice(data) => data.mentions(&mut mentions),
         NodeData::Step(data) => data.mentions(&mut mentions),
+        NodeData::ContextProcessor(data) => data.mentions(&mut mentions),
         NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

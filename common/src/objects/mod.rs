@@ -32,7 +32,7 @@ pub use limits::{ObjectLimits, TOKENS_WARNING_PERCENT};
 pub use list::{Batch, Index, MarkMap, MessageList, Outcome, Stats, TokenSum};
 pub use message::{Kept, Message};
 pub use ranges::{read_ranges, write_ranges};
-pub use runtime::merge;
+pub use runtime::{merge, of_steps};
 pub use safety::sendable;
 
 /// The pool's node of message lists; the name is the list's.

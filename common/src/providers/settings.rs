@@ -87,7 +87,7 @@ mod tests {
             (json!({"model": "m"}), "Profile provider is required"),
             (json!({"provider": "OPENAI_CHAT", "model": "m"}), "Profile apiKey is required"),
             (json!({"provider": "OPENAI_RESPONSE", "model": "m"}), "is not supported"),
-            (json!({"provider": "acme", "model": "m", "tool_mdoe": "xml"}), "did you mean `toolMode`?"),
+            (json!({"provider": "acme", "model": "m", "tool_mod": "xml"}), "did you mean `toolMode`?"),
             (json!({"provider": "acme", "model": "m", "timeout": 0}), "Profile timeout"),
         ] {
             let error = read(table.clone()).unwrap_err();

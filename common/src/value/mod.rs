@@ -2,13 +2,15 @@
 //!
 //! [`Segment`] is a value in hand; [`Stored`] is the same value at rest: inline, a reference to a blob, or a
 //! reference to a secret that is opened only where it is used. Rendering as text is in [`text`], the rules of
-//! selectors in [`selector`], text with references in [`template`], Jinja in [`jinja`].
+//! selectors in [`selector`], text with references in [`template`], with bare names in [`names`], Jinja in [`jinja`].
 
 pub mod coerce;
 pub mod jinja;
 pub mod json_repair;
 pub mod lines;
+mod merge;
 pub mod mime;
+pub mod names;
 pub mod pyjson;
 pub mod pyrepr;
 pub mod selector;
@@ -23,6 +25,7 @@ use serde_json::Value as Json;
 
 use crate::ids::BlobId;
 
+pub use merge::merged;
 pub use selector::{Lookup, Selector, Variables};
 
 /// An object of JSON, in the order of its keys.

@@ -20,6 +20,9 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
 /// Longest text, in bytes, that is tried as the path of a variable: eleven parts of fifty characters and some room.
 const PATH_BYTES_MAX: usize = 1024;
 
+/// Longest reference, in bytes: a node, ten names, and the braces.
+const REFERENCE_BYTES_MAX: usize = 50 + 10 * 31 + 6;
+
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
@@ -94,6 +97,18 @@ impl Template {
         }
         out
     }
+}
+
+/// The reference with which a text begins, and its length.
+pub(super) fn reference_at(text: &str) -> Option<(Selector, usize)> {
+    if !text.starts_with("{{#") {
+        return None;
+    }
+    let near = &text.as_bytes()[..text.len().min(REFERENCE_BYTES_MAX)];
+    let end = near.windows(3).position(|window| window == b"#}}")? + 3;
+    let found = REFERENCE.captures(text.get(..end)?)?;
+    found.get(0).filter(|whole| whole.start() == 0)?;
+    Some((split(found.get(1)?.as_str()), end))
 }
 
 /// Adds the variable that a selector reads, if it is long enough to read one.

@@ -44,6 +44,9 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
     if let Some(ms) = record.retry_hint {
         object.number("retry_after_ms", ms);
     }
+    if record.passing {
+        object.value("passing", &true);
+    }
     if !record.updates.is_empty() {
         object.value("updates", &updates_json(&record.updates));
     }
@@ -89,6 +92,7 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
         usage: map.take_map("usage").map(Usage::from_record),
         error: map.take_text("error").unwrap_or_default(),
         error_type: map.take_text("error_type").unwrap_or_default(),
+        passing: map.get("passing").and_then(Json::as_bool).unwrap_or(false),
         retry_hint: map.get("retry_after_ms").and_then(Json::as_u64),
         updates: match map.take_json("updates") {
             None => Vec::new(),

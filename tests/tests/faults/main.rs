@@ -6,6 +6,7 @@
 mod agents;
 mod called;
 mod chats;
+mod children;
 mod crash_points;
 mod dead;
 mod demoted;

@@ -10,6 +10,7 @@ pub mod knowledge_retrieval;
 pub mod llm;
 pub mod parameter_extractor;
 pub mod produced;
+pub mod profile_llm;
 pub mod question_classifier;
 pub mod tool;
 
@@ -20,6 +21,7 @@ use self::produced::Keeping;
 use crate::calls::prepare::Around;
 use crate::calls::run;
 use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
+use crate::knowledge::models::Models;
 
 /// One row a kind that can be run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[
@@ -58,6 +60,8 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Summary, Executor::Outside(&Step)),
     (NodeKind::Facts, Executor::Outside(&Step)),
     (NodeKind::Slot, Executor::Outside(&Step)),
+    (NodeKind::Api, Executor::Outside(&Step)),
+    (NodeKind::Sql, Executor::Outside(&Step)),
 ];
 
 struct Llm;
@@ -72,7 +76,12 @@ impl NodeExecutor for Llm {
             return Step.run(attempt).await;
         }
         let Attempt { node, variables, options, providers, http, files, name, .. } = attempt;
-        let Attempt { steps, on_delta, on_thought, .. } = attempt;
+        let Attempt { steps, on_delta, on_thought, tools, prompt_bytes_max, .. } = attempt;
+        if let NodeData::ProfileLlm(data) = &node.data {
+            let reach = profile_llm::Reach { tools, http, files, run: &name.run, steps };
+            let means = profile_llm::Means { providers, reach, prompt_bytes_max, on_delta, on_thought };
+            return profile_llm::run(data, node, variables, means).await;
+        }
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
         let undefined = options.template_undefined;
         let tell = |what, data| steps.tell(vec![(what, data)]);
@@ -169,9 +178,10 @@ impl NodeExecutor for KnowledgeRetrieval {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, knowledge, .. } = attempt;
+        let Attempt { node, variables, providers, knowledge, steps, .. } = attempt;
         let NodeData::KnowledgeRetrieval(data) = &node.data else { return mistaken(node.kind) };
-        knowledge_retrieval::run(data, node, variables, providers, knowledge).await
+        let models = Models::new(providers, steps);
+        knowledge_retrieval::run(data, node, variables, &models, knowledge).await
     }
 }
 
@@ -239,3 +249,6 @@ fn mistaken(kind: NodeKind) -> NodeResult {
     let message = format!("node type {} has the configuration of another", kind.wire());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,18 +66,35 @@ pub struct ModelError {
     pub retryable: bool,
     /// How long the provider asked to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// What more is known of it.
+    pub detail: Detail,
+}
+
+/// What more is known of a failure than its class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// Nothing.
+    #[default]
+    None,
+    /// The status of the answer.
+    Status(u16),
+    /// Nothing came in time.
+    Late,
+    /// What came cannot be read.
+    Unreadable,
 }
 
 impl ModelError {
     /// A failure of a class, with its cause.
     pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
         let message = format!("[{label}] {}, {}", class.text(), cut(cause));
-        Self { class, message, retryable: false, retry_after_ms: None }
+        Self { class, message, retryable: false, retry_after_ms: None, detail: Detail::None }
     }
 
     /// A value that cannot be sent, in exactly these words.
     pub fn value(message: impl Into<String>) -> Self {
-        Self { class: ErrorClass::Value, message: message.into(), retryable: false, retry_after_ms: None }
+        let (class, message) = (ErrorClass::Value, message.into());
+        Self { class, message, retryable: false, retry_after_ms: None, detail: Detail::None }
     }
 
     /// An API that cannot do what is asked of it.
@@ -100,7 +117,7 @@ impl ModelError {
         let cause =
             if detail.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {detail}") };
         let (class, retryable) = class_of_status(status, &parsed);
-        Self { retryable, ..Self::new(label, class, &cause) }
+        Self { retryable, detail: Detail::Status(status), ..Self::new(label, class, &cause) }
     }
 
     /// An error object within a stream that began well.

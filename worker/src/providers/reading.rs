@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::errors::{ErrorClass, ModelError};
+use super::errors::{Detail, ErrorClass, ModelError};
 use super::frames::{Decoder, Framing};
 use super::reply::{DeltaSink, Growing, ModelReply, RateFacts};
 
@@ -136,6 +136,7 @@ pub fn object(label: &str, text: &str) -> Result<Json, ModelError> {
     serde_json::from_str(text).map_err(|_| {
         let shown: String = text.chars().take(80).collect();
         let cause = format!("the reply holds something that is not JSON: {shown}");
-        ModelError::new(label, ErrorClass::Connection, &cause)
+        let error = ModelError::new(label, ErrorClass::Connection, &cause);
+        ModelError { detail: Detail::Unreadable, ..error }
     })
 }

@@ -16,11 +16,13 @@ pub mod memory;
 pub mod message;
 pub mod params;
 mod parse;
+pub mod profile;
 pub mod prompt;
 pub mod reasoning;
 pub mod record;
 pub mod structured;
 pub mod tokens;
+pub mod turns;
 pub mod usage;
 
 use crate::dsl::Problems;
@@ -109,6 +111,8 @@ pub enum TextTemplate {
     Basic(String),
     /// Jinja over the declared variables.
     Jinja(String),
+    /// Not a text: the messages of a list stand in its place.
+    Messages(Selector),
 }
 
 impl TextTemplate {
@@ -116,6 +120,7 @@ impl TextTemplate {
     pub fn source(&self) -> &str {
         match self {
             Self::Basic(text) | Self::Jinja(text) => text,
+            Self::Messages(_) => "",
         }
     }
 }
@@ -227,6 +232,9 @@ impl LlmData {
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         for text in self.texts() {
             Template::parse(text.source()).mentions(into);
+            if let TextTemplate::Messages(selector) = text {
+                mention(selector, into);
+            }
         }
         self.model.mentions(into);
         let jinja = self.jinja_variables.iter().map(|variable| &variable.selector);

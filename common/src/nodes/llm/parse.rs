@@ -63,6 +63,13 @@ fn message(value: &Json, problems: &mut Problems) -> Option<MessageTemplate> {
         problems.error(INVALID, "a message must be a mapping with role and text");
         return None;
     };
+    if let Some(list) = map.get("$context").or_else(|| map.get("value_selector")) {
+        let selector = selector(Some(list)).filter(|selector| selector.len() >= 2);
+        if selector.is_none() {
+            problems.error(INVALID, "the messages of a prompt are named by a selector: node and variable");
+        }
+        return Some(MessageTemplate { role: Role::User, text: TextTemplate::Messages(selector?) });
+    }
     let role = problems.within("role", |p| match map.get("role").and_then(Json::as_str) {
         Some("system") => Some(Role::System),
         Some("user") => Some(Role::User),

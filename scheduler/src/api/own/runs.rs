@@ -65,7 +65,7 @@ fn query(params: &Params) -> Result<ListRuns, ApiError> {
             Some(Timestamp::from_micros(micros))
         }
     };
-    Ok(ListRuns { status, before, limit })
+    Ok(ListRuns { status, before, limit, ..ListRuns::default() })
 }
 
 /// Shows a run with its nodes.
@@ -180,7 +180,11 @@ fn nodes(run: &RunState) -> Vec<Json> {
         for (node, state) in run.graph.nodes.iter().zip(&frame.nodes) {
             let is_root = path.is_root() && node.parent.is_none();
             if is_root || state.status != NodeStatus::Unknown {
-                shown.push(shown_node(path, node, state));
+                let mut one = shown_node(path, node, state);
+                if let Some(child) = &node.child {
+                    one["parent_node_id"] = json!(run.graph.node(child.of).id);
+                }
+                shown.push(one);
             }
         }
     }

@@ -24,7 +24,7 @@ use tidemill_common::value::JsonMap;
 
 use super::limiter::{Limited, Turns};
 use super::media::Reach;
-use super::{ErrorClass, ModelError, ModelProvider};
+use super::{Detail, ErrorClass, ModelError, ModelProvider};
 use kept::Shelf;
 use lookup::{Found, Place, last_part};
 
@@ -243,6 +243,7 @@ fn not_initialized(model: &str, what: &str) -> ModelError {
         message: format!("Model {model} credentials is not initialized. {what}"),
         retryable: false,
         retry_after_ms: None,
+        detail: Detail::None,
     }
 }
 

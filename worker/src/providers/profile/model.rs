@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tidemill_common::nodes::llm::ModelMode;
 use tidemill_common::nodes::llm::message::{MediaKind, Message, ModelFacts, ToolSpec};
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::prompt::Prompt;
 use tidemill_common::nodes::llm::usage::{Pricing, Tokens};
 use tidemill_common::providers::{AskedWith, EMBED_TEXTS_MAX, MediaSend, ModelSettings};
-use tidemill_common::value::JsonMap;
+use tidemill_common::value::{JsonMap, merged};
 
 use super::{FilesSending, vector};
 use crate::providers::limiter::Limited;
@@ -163,7 +163,8 @@ impl Model {
         tokens.completion = tokens.completion.saturating_add(counted.completion);
     }
 
-    /// Places of the `top_n` documents that say most about a query, with their relevance from 0 to 1, best first.
+    /// Places of the `top_n` documents that say most about a query, with their relevance from 0 to 1, best first; and the
+    /// tokens that were counted.
     ///
     /// # Errors
     /// What the provider reports.
@@ -174,7 +175,7 @@ impl Model {
         top_n: usize,
     ) -> Result<Ranking, ModelError> {
         if documents.is_empty() || top_n == 0 {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Tokens::default()));
         }
         self.client.rerank(&self.label, self.sent_name(), query, documents, top_n).await
     }
@@ -194,19 +195,6 @@ impl Model {
         let named = |key: String| self.settings.param_map.get(&key).cloned().unwrap_or(key);
         kept.map(|(key, value)| (named(key), value)).collect()
     }
-}
-
-/// Parameters with others laid over them: objects are merged, all else is replaced.
-fn merged(under: &JsonMap, over: &JsonMap) -> JsonMap {
-    let mut all = under.clone();
-    for (key, value) in over {
-        let value = match (all.get(key), value) {
-            (Some(Json::Object(under)), Json::Object(over)) => Json::Object(merged(under, over)),
-            _ => value.clone(),
-        };
-        all.insert(key.clone(), value);
-    }
-    all
 }
 
 fn cut(text: &str, chars_max: usize) -> &str {

@@ -68,6 +68,14 @@ impl Providers {
     /// # Errors
     /// As [`ProfileError`] says.
     pub async fn profile(&self, id: &str) -> Result<NamedModel, ProfileError> {
+        self.profile_with(id, "").await
+    }
+
+    /// The same, with another model of the profile's provider; an empty name is the profile's own.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn profile_with(&self, id: &str, model: &str) -> Result<NamedModel, ProfileError> {
         let mut shelf = self.shelf(id, false).await?;
         if find(&shelf, id).is_none() {
             // It may have been added a moment ago.
@@ -77,7 +85,7 @@ impl Providers {
         let profile = kept.profile.clone().map_err(|reason| unusable((id, kept), "", &reason))?;
         let stands = match &kept.under {
             Ok(Under::Person) => Stands::Person,
-            _ => Stands::Model(Box::new(asked(self, &shelf, (id, kept), &profile.model)?)),
+            _ => Stands::Model(Box::new(asked(self, &shelf, (id, kept), model)?)),
         };
         Ok(NamedModel { id: id.into(), version: kept.version, profile, stands })
     }

@@ -1,0 +1,80 @@
+//! Which variables the bare names in a node's texts may mean. That follows from where the node lies, so it is known when
+//! the graph is: loops and iterations around it from the inside out, variables of the frame, of the run and of the
+//! conversation, what the run began with, and `sys`. Whatever a name may mean is mentioned, so that a job carries it.
+
+use super::{Node, NodeIx};
+use crate::dsl::Document;
+use crate::nodes::{ExecutionType, NodeData};
+use crate::value::names::Names;
+
+/// Variables that every iteration has.
+const OF_ITERATIONS: [&str; 2] = ["item", "index"];
+/// System variables, as far as there are any.
+const OF_SYS: [&str; 9] = [
+    "query",
+    "files",
+    "conversation_id",
+    "user_id",
+    "dialogue_count",
+    "app_id",
+    "workflow_id",
+    "workflow_run_id",
+    "timestamp",
+];
+
+/// Tells each node with names what they may mean; answers which nodes those are.
+pub(super) fn give(nodes: &mut [Node], document: &Document) -> Vec<usize> {
+    let named: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at].data.has_names()).collect();
+    for at in &named {
+        let (scopes, declared) = known(nodes, *at, document);
+        if let Some(names) = nodes[*at].data.names_mut() {
+            *names = Names { own: std::mem::take(&mut names.own), scopes, declared };
+        }
+    }
+    named
+}
+
+/// The namespaces of a node in the order in which a name is looked for, and what is declared in them.
+fn known(nodes: &[Node], at: usize, document: &Document) -> (Vec<String>, Vec<(String, String)>) {
+    let (mut loops, mut frames) = (Vec::new(), Vec::new());
+    let mut declared = Vec::new();
+    for container in around(nodes, at) {
+        let id = container.id.as_str().to_owned();
+        match &container.data {
+            NodeData::Loop(data) => {
+                declared
+                    .extend(data.variables.iter().map(|variable| (id.clone(), variable.label().to_owned())));
+                loops.push(id);
+            }
+            _ => {
+                declared.extend(OF_ITERATIONS.map(|name| (id.clone(), name.to_owned())));
+                frames.push(id);
+            }
+        }
+    }
+    let conversation = document.conversation.iter();
+    declared.extend(conversation.map(|variable| ("conversation".to_owned(), variable.name.to_string())));
+    let mut roots = Vec::new();
+    for root in nodes.iter().filter(|node| is_root(node)) {
+        let id = root.id.as_str().to_owned();
+        if let NodeData::Start(data) = &root.data {
+            declared.extend(data.variables.iter().map(|field| (id.clone(), field.variable.clone())));
+        }
+        roots.push(id);
+    }
+    declared.extend(OF_SYS.map(|name| ("sys".to_owned(), name.to_owned())));
+    let whole_run = ["frame", "run", "conversation"].map(str::to_owned);
+    let scopes = loops.into_iter().chain(frames).chain(whole_run).chain(roots).chain(["sys".to_owned()]);
+    (scopes.collect(), declared)
+}
+
+fn is_root(node: &Node) -> bool {
+    node.kind.spec().execution == ExecutionType::Root && node.parent.is_none()
+}
+
+/// The containers that a node lies in, from the inside out.
+fn around(nodes: &[Node], at: usize) -> impl Iterator<Item = &Node> {
+    let container = |ix: &NodeIx| nodes[ix.at()].parent;
+    // Nobody lies deeper than there are nodes.
+    std::iter::successors(nodes[at].parent, container).take(nodes.len()).map(|ix| &nodes[ix.at()])
+}

@@ -1,0 +1,172 @@
+//! What came of a call of a tool: as the journal keeps it, as the model is told of it, as outputs show it.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::nodes::llm::message::{Message, ToolCall};
+use tidemill_common::value::JsonMap;
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Called {
+    /// The model's id of the call.
+    pub(super) id: String,
+    /// The tool.
+    pub(super) name: String,
+    pub(super) arguments: Json,
+    /// What it said.
+    pub(super) words: String,
+    /// File objects, kept.
+    pub(super) files: Vec<Json>,
+    /// What went wrong: its kind and its text.
+    pub(super) error: Option<(String, String)>,
+    /// Somebody refused it.
+    pub(super) rejected: bool,
+    pub(super) seconds: f64,
+    /// Whether it may have been made twice.
+    pub(super) possible_duplicate: bool,
+}
+
+impl Called {
+    pub(super) fn succeeded(words: String) -> Self {
+        Self { words, ..Self::default() }
+    }
+
+    pub(super) fn failed(kind: &str, message: String) -> Self {
+        Self { error: Some((kind.to_owned(), message)), ..Self::default() }
+    }
+
+    /// What the model is told.
+    pub(super) fn content(&self) -> String {
+        match &self.error {
+            Some((_, message)) if self.rejected => json!({"error": message, "rejected": true}).to_string(),
+            Some((_, message)) => json!({"error": message}).to_string(),
+            None => self.words.clone(),
+        }
+    }
+
+    /// As a message of the conversation.
+    pub(super) fn message(&self) -> Message {
+        Message::tool_result(self.id.clone(), self.content())
+    }
+
+    /// As `tool_results` shows it.
+    pub(super) fn output(&self) -> Json {
+        let mut shown = json!({
+            "tool_call_id": self.id,
+            "tool_name": self.name,
+            "arguments": self.arguments,
+            "success": self.error.is_none(),
+            "execution_time": self.seconds,
+        });
+        match &self.error {
+            None => {
+                shown["result"] =
+                    serde_json::from_str(&self.words).unwrap_or_else(|_| self.words.as_str().into());
+            }
+            Some((kind, message)) => {
+                shown["error"] = message.as_str().into();
+                shown["error_type"] = kind.as_str().into();
+            }
+        }
+        if !self.files.is_empty() {
+            shown["files"] = Json::Array(self.files.clone());
+        }
+        if self.rejected {
+            shown["rejected"] = true.into();
+        }
+        shown
+    }
+
+    /// How it is told, over what was told of its beginning.
+    pub(super) fn event(&self, mut about: JsonMap) -> (StepEvent, JsonMap) {
+        match &self.error {
+            None => {
+                about.insert("result".into(), self.words.as_str().into());
+                about.insert("execution_time".into(), self.seconds.into());
+                (StepEvent::ToolCallCompleted, about)
+            }
+            Some((_, message)) => {
+                about.insert("error".into(), message.as_str().into());
+                (StepEvent::ToolCallFailed, about)
+            }
+        }
+    }
+
+    /// As the journal keeps it.
+    pub(super) fn to_json(&self) -> Json {
+        let mut known = json!({"words": self.words, "arguments": self.arguments, "seconds": self.seconds});
+        if !self.files.is_empty() {
+            known["files"] = Json::Array(self.files.clone());
+        }
+        if let Some((kind, message)) = &self.error {
+            known["error"] = json!([kind, message]);
+        }
+        for (key, said) in [("rejected", self.rejected), ("possible_duplicate", self.possible_duplicate)] {
+            if said {
+                known[key] = true.into();
+            }
+        }
+        known
+    }
+
+    /// Reads what the journal keeps of a call.
+    pub(super) fn read(known: &Json, call: &ToolCall) -> Self {
+        let flag = |key: &str| known.get(key).and_then(Json::as_bool).unwrap_or(false);
+        let error = known.get("error").and_then(Json::as_array).map(|parts| {
+            let part = |at: usize| parts.get(at).and_then(Json::as_str).unwrap_or_default().to_owned();
+            (part(0), part(1))
+        });
+        Self {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: known.get("arguments").cloned().unwrap_or_default(),
+            words: known.get("words").and_then(Json::as_str).unwrap_or_default().to_owned(),
+            files: known.get("files").and_then(Json::as_array).cloned().unwrap_or_default(),
+            error,
+            rejected: flag("rejected"),
+            seconds: known.get("seconds").and_then(Json::as_f64).unwrap_or_default(),
+            possible_duplicate: flag("possible_duplicate"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_of_a_call_is_the_same_out_of_the_journal() {
+        let call = ToolCall { id: "c".into(), name: "f".into(), arguments: "{}".into() };
+        let named = |called: Called| Called {
+            id: "c".into(),
+            name: "f".into(),
+            arguments: json!({"q": 1}),
+            ..called
+        };
+        let full = Called {
+            files: vec![json!({"f": 1})],
+            seconds: 0.5,
+            possible_duplicate: true,
+            ..Called::succeeded("w".into())
+        };
+        let refused = Called { rejected: true, ..Called::failed("X", "no".into()) };
+        for called in [Called::succeeded("w".into()), full, Called::failed("X", "no".into()), refused] {
+            let called = named(called);
+            assert_eq!(Called::read(&called.to_json(), &call), called);
+        }
+    }
+
+    #[test]
+    fn lp_a13_a_failure_is_told_as_one() {
+        let failed = Called::failed("PARSE_ERROR", "no JSON".into());
+        assert_eq!(failed.content(), r#"{"error":"no JSON"}"#);
+        let shown = failed.output();
+        assert_eq!((&shown["success"], &shown["error_type"]), (&json!(false), &json!("PARSE_ERROR")));
+        assert_eq!(failed.event(JsonMap::new()).0, StepEvent::ToolCallFailed);
+        let said = Called::succeeded(r#"{"n":1}"#.into());
+        assert_eq!(
+            (said.output()["result"].clone(), said.content()),
+            (json!({"n": 1}), r#"{"n":1}"#.to_owned())
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! The tools of one execution: what the model is told of them, and its calls, each a step of the job. What goes wrong with a
+//! call is its result; whether the node fails with it is decided elsewhere.
+
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use serde_json::{Value as Json, json};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::files::Files;
+use tidemill_common::graph::Node;
+use tidemill_common::ids::RunId;
+use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::run::json_size;
+use tidemill_common::nodes::agent::parameters::AgentTool;
+use tidemill_common::nodes::agent::prompt;
+use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
+use tidemill_common::nodes::llm::profile::{Calling, TOOL_ERROR};
+use tidemill_common::nodes::tool::outputs::Collected;
+use tidemill_common::nodes::tool::{Known, ProviderKind};
+use tidemill_common::value::JsonMap;
+
+use super::called::Called;
+use super::failed::Failed;
+use crate::http::Http;
+use crate::nodes::tool::files;
+use crate::steps::{Begun, Spender, Steps, Told, Try};
+use crate::tools::{Tool, ToolCall as Call, ToolName, Tools};
+
+/// What tools reach.
+#[derive(Clone, Copy)]
+pub struct Reach<'a> {
+    /// The ways to them.
+    pub tools: &'a Tools,
+    /// The guarded way out.
+    pub http: &'a Http,
+    /// Where files lie.
+    pub files: &'a dyn Files,
+    /// Whose files they are.
+    pub run: &'a RunId,
+    /// What must not be done twice.
+    pub steps: &'a Steps,
+}
+
+/// A tool that the model may call.
+struct Ready<'a> {
+    given: &'a AgentTool,
+    tool: Tool<'a>,
+    spec: ToolSpec,
+}
+
+/// The tools of one execution.
+pub(super) struct Kit<'a> {
+    node: &'a Node,
+    reach: Reach<'a>,
+    tools: Vec<Ready<'a>>,
+}
+
+impl<'a> Kit<'a> {
+    /// Finds the tools.
+    pub(super) async fn new(
+        given: &'a [AgentTool],
+        node: &'a Node,
+        reach: Reach<'a>,
+    ) -> Result<Self, Failed> {
+        let mut tools = Vec::with_capacity(given.len());
+        for one in given {
+            let name = ToolName {
+                kind: one.kind,
+                provider_id: &one.provider,
+                provider_name: &one.provider,
+                tool: &one.name,
+            };
+            let found = reach.tools.find(name).await;
+            let tool = found.map_err(|error| {
+                let message = format!("Tool with id '{}' not found: {error}", id_of(one));
+                Failed::from(NodeFailure::new(TOOL_ERROR, message))
+            })?;
+            let spec = prompt::spec(one, tool.declaration.as_ref());
+            tools.push(Ready { given: one, tool, spec });
+        }
+        Ok(Self { node, reach, tools })
+    }
+
+    /// The tools as the model is told of them.
+    pub(super) fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.iter().map(|tool| tool.spec.clone()).collect()
+    }
+
+    /// Makes the calls of a reply, each as the step of its name; results are in the order of the calls. Where a failure
+    /// fails the node, nothing is called behind it.
+    pub(super) async fn call_all(
+        &self,
+        batch: &str,
+        calls: &[(String, ToolCall)],
+        how: &Calling,
+    ) -> Vec<Called> {
+        // Whoever calls a workflow puts the job down, which must not lose what goes on beside it.
+        let waits = |call: &ToolCall| {
+            self.find(&call.name).is_some_and(|tool| tool.given.kind == ProviderKind::Workflow)
+        };
+        if how.is_parallel && !calls.iter().any(|(_, call)| waits(call)) {
+            return join_all(calls.iter().map(|(step, call)| self.call(batch, step, call))).await;
+        }
+        let mut called = Vec::with_capacity(calls.len());
+        for (step, call) in calls {
+            called.push(self.call(batch, step, call).await);
+            if how.fails && called.last().is_some_and(|one| one.error.is_some()) {
+                break;
+            }
+        }
+        called
+    }
+
+    fn find(&self, name: &str) -> Option<&Ready<'a>> {
+        self.tools.iter().find(|tool| tool.spec.name == name)
+    }
+
+    /// Makes a call, or takes what came of it before.
+    async fn call(&self, batch: &str, step: &str, call: &ToolCall) -> Called {
+        let the_try = match self.reach.steps.begin(step).await {
+            Begun::Known(known) => return Called::read(&known, call),
+            Begun::Try(the_try) => the_try,
+        };
+        let clock = Instant::now();
+        let tool = self.find(&call.name);
+        let arguments = arguments(tool, call);
+        // A workflow's end was waited for in nobody's hands: that it began was told before.
+        let is_workflow = tool.is_some_and(|tool| tool.given.kind == ProviderKind::Workflow);
+        let is_told = is_workflow && self.reach.steps.has_called(step, the_try.number).await;
+        let shown = arguments.as_ref().map_or_else(|_| call.arguments.as_str().into(), |map| json!(map));
+        let about = self.about(batch, call, tool, &shown);
+        if !is_told {
+            self.reach.steps.tell(vec![(StepEvent::ToolCallStarted, about.clone())]);
+        }
+        let (mut called, spent) = match (tool, arguments) {
+            (Some(tool), Ok(arguments)) => self.invoke(tool, &arguments, step, &the_try).await,
+            (None, _) => {
+                (Called::failed("ToolNotFound", format!("Tool with id '{}' not found", call.name)), None)
+            }
+            (Some(_), Err(message)) => (Called::failed("PARSE_ERROR", message), None),
+        };
+        called.id = call.id.clone();
+        called.name = call.name.clone();
+        called.arguments = shown;
+        called.seconds = (clock.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
+        called.possible_duplicate = the_try.possible_duplicate;
+        let events = vec![called.event(about)];
+        let result = called.to_json();
+        if json_size(&result) <= TOOL_RECORD_BYTES_MAX {
+            let told = Told { events, charge: spent };
+            self.reach.steps.record(step, the_try.number, &result, told).await;
+        } else {
+            // Not kept, so it may be called again; see the limit.
+            self.reach.steps.tell(events);
+        }
+        called
+    }
+
+    fn about(&self, batch: &str, call: &ToolCall, tool: Option<&Ready<'_>>, arguments: &Json) -> JsonMap {
+        let told = json!({
+            "node_id": self.node.id.as_str(),
+            "tool_id": tool.map_or_else(|| call.name.clone(), |tool| id_of(tool.given)),
+            "tool_name": call.name,
+            "tool_call_id": call.id,
+            "task_id": self.reach.run,
+            "batch_id": batch,
+            "arguments": arguments,
+        });
+        told.as_object().cloned().unwrap_or_default()
+    }
+
+    async fn invoke(
+        &self,
+        tool: &Ready<'_>,
+        arguments: &JsonMap,
+        step: &str,
+        the_try: &Try,
+    ) -> (Called, Option<(tidemill_common::nodes::Usage, Spender)>) {
+        let (mut words, mut collected) = (String::new(), Collected::default());
+        let mut wrong = None;
+        let mut sink = |message| {
+            if let Some(said) = prompt::words(&message) {
+                words.push_str(&said);
+            }
+            if let Err(failure) = collected.take(message) {
+                wrong.get_or_insert(failure.message);
+            }
+        };
+        let Reach { run, http, files: place, steps, .. } = self.reach;
+        let call = Call {
+            arguments,
+            run,
+            http,
+            files: place,
+            idempotency_key: &the_try.idempotency_key,
+            sends_key: self.node.settings.idempotency_key,
+            step: Some((steps, step, the_try.number)),
+            known: tool.tool.known().unwrap_or(Known::NOTHING),
+        };
+        let invoked = tool.tool.invoke(call, &mut sink).await;
+        let spent = collected.spent.take().filter(|(usage, _)| usage.total_tokens > 0);
+        let charge = spent.and_then(|(usage, by)| Some((usage, Spender::Run(by?))));
+        if let Some(error) = invoked.err().map(|error| error.to_string()).or(wrong) {
+            return (Called::failed("ToolError", error), charge);
+        }
+        let pending = std::mem::take(&mut collected.files);
+        let called = match files::kept(pending, run, http, place).await {
+            Ok(files) => Called { files, ..Called::succeeded(words) },
+            Err(failure) => Called::failed("ToolError", failure.message),
+        };
+        (called, charge)
+    }
+}
+
+/// `provider/tool`.
+fn id_of(tool: &AgentTool) -> String {
+    format!("{}/{}", tool.provider, tool.name)
+}
+
+/// The arguments of a call under the types that the tool declares, or why they cannot be used.
+fn arguments(tool: Option<&Ready<'_>>, call: &ToolCall) -> Result<JsonMap, String> {
+    let Some(tool) = tool else { return Ok(JsonMap::new()) };
+    prompt::arguments(tool.given, &call.arguments).and_then(|arguments| tool.tool.cast(arguments))
+}

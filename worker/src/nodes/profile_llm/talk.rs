@@ -1,0 +1,359 @@
+//! The rounds of one execution: a question to the model, calls of the tools that it asks for, and, where the node wants it,
+//! their results back to the model.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::nodes::llm::message::{Message, ToolCall, ToolSpec};
+use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::profile::{ProfileData, TOOL_ERROR, TOOL_ROUNDS_EXCEEDED, text_calls};
+use tidemill_common::nodes::llm::reasoning::{self, Filter, Piece};
+use tidemill_common::nodes::llm::record::{self, Secrets};
+use tidemill_common::nodes::llm::usage::{self, Tokens};
+use tidemill_common::nodes::llm::{ModelMode, ReasoningFormat, Role, tokens};
+use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::providers::{ProfileConfig, ToolMode};
+use tidemill_common::value::{Segment, SegmentType};
+
+use super::called::Called;
+use super::failed::Failed;
+use super::kit::Kit;
+use super::reply::Reply;
+use super::{Means, list};
+use crate::nodes::llm::bill;
+use crate::nodes::produced::{Keeping, Placed, keep_files};
+use crate::providers::{Model, ModelReply, Question};
+use crate::steps::{Begun, Spender, Told};
+
+/// The rounds of one execution.
+pub(super) struct Talk<'a> {
+    data: &'a ProfileData,
+    node: &'a Node,
+    model: Box<Model>,
+    /// The provider as the profile names it.
+    provider: String,
+    mode: ToolMode,
+    secrets: Secrets,
+    means: Means<'a>,
+    params: Params,
+    specs: Vec<ToolSpec>,
+    /// What was sent first, for the record.
+    prompts: Vec<Message>,
+    calls: Vec<Json>,
+    called: Vec<Called>,
+    /// Steps of calls so far: their ids are the model's, which may give one twice.
+    steps: BTreeSet<String>,
+    spent: Option<Usage>,
+    /// What the provider has counted of it.
+    counted: Option<Usage>,
+    duplicates: Vec<String>,
+}
+
+/// How the rounds ended.
+pub(super) type Ended = Result<Reply, Failed>;
+
+impl<'a> Talk<'a> {
+    /// Nothing is asked yet.
+    pub(super) fn new(
+        data: &'a ProfileData,
+        node: &'a Node,
+        (profile, model): (&ProfileConfig, Box<Model>),
+        (params, secrets): (Params, Secrets),
+        means: Means<'a>,
+    ) -> Self {
+        Self {
+            data,
+            node,
+            model,
+            provider: profile.provider.clone(),
+            mode: profile.tool_mode,
+            secrets,
+            means,
+            params,
+            specs: Vec::new(),
+            prompts: Vec::new(),
+            calls: Vec::new(),
+            called: Vec::new(),
+            steps: BTreeSet::new(),
+            spent: None,
+            counted: None,
+            duplicates: Vec::new(),
+        }
+    }
+
+    /// Asks until the model has answered.
+    pub(super) async fn run(&mut self, prompt: String) -> Ended {
+        let kit = Kit::new(&self.data.tools, self.node, self.means.reach).await?;
+        self.specs = kit.specs();
+        let mut messages = vec![Message::text(Role::User, prompt)];
+        self.prompts = self.sent(messages.clone());
+        for round in 1.. {
+            let reply = self.ask(round, &messages).await?;
+            if reply.tool_calls.is_empty() {
+                return Ok(reply);
+            }
+            let rounds_max = u64::from(self.data.calling.rounds_max);
+            if rounds_max > 0 && round > rounds_max {
+                let message = format!(
+                    "ToolRoundsExceeded: the model still calls tools after {rounds_max} rounds (max_tool_rounds)"
+                );
+                return Err(NodeFailure::new(TOOL_ROUNDS_EXCEEDED, message).into());
+            }
+            self.call_all(&kit, round, &reply, &mut messages).await?;
+            if rounds_max == 0 {
+                return Ok(reply);
+            }
+        }
+        Err(Failed::validation("the model was never asked"))
+    }
+
+    /// Makes the calls of a reply, and adds them to what the model is told next.
+    async fn call_all(
+        &mut self,
+        kit: &Kit<'_>,
+        round: u64,
+        reply: &Reply,
+        messages: &mut Vec<Message>,
+    ) -> Result<(), Failed> {
+        let (asked, calls_max) = (reply.tool_calls.len(), self.data.calling.calls_max as usize);
+        if asked > calls_max {
+            let message = format!(
+                "LLM returned {asked} tool calls, exceeds limit of {calls_max}. Configure maxToolCallsPerRequest to \
+                 adjust this limit."
+            );
+            return Err(Failed::of_reply(message, &self.provider, self.model.name()));
+        }
+        let named = |call: &ToolCall| {
+            let plain = format!("tool:{}", call.id);
+            let step = if self.steps.insert(plain.clone()) { plain } else { format!("{plain}#{round}") };
+            (step, call.clone())
+        };
+        let calls: Vec<(String, ToolCall)> = reply.tool_calls.iter().map(named).collect();
+        let called = kit.call_all(&format!("llm:{round}"), &calls, &self.data.calling).await;
+        self.calls.extend(reply.calls());
+        messages.push(reply.message());
+        messages.extend(called.iter().map(Called::message));
+        let doubled = called.iter().zip(&calls).filter(|(one, _)| one.possible_duplicate);
+        self.duplicates.extend(doubled.map(|(_, (step, _))| step.clone()));
+        let wrong = called.iter().find_map(|one| Some((one.name.clone(), one.error.clone()?.1)));
+        self.called.extend(called);
+        match wrong {
+            Some((name, error)) if self.data.calling.fails => {
+                Err(NodeFailure::new(TOOL_ERROR, format!("Tool {name} failed: {error}")).into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Messages as they are sent: a model without calls is told of tools in words.
+    fn sent(&self, messages: Vec<Message>) -> Vec<Message> {
+        if self.mode == ToolMode::FunctionCall || self.specs.is_empty() {
+            return messages;
+        }
+        let told = Message::text(Role::System, text_calls::instructions(&self.specs, self.mode));
+        [told].into_iter().chain(text_calls::as_text(messages, self.mode)).collect()
+    }
+
+    /// Whether text is told while it comes: not where what comes may be no part of the answer.
+    fn is_live(&self) -> bool {
+        let may_go_on = self.data.calling.rounds_max > 0 || self.mode != ToolMode::FunctionCall;
+        self.data.stream && (self.specs.is_empty() || !may_go_on)
+    }
+
+    /// Asks the model, or takes what it said before.
+    async fn ask(&mut self, round: u64, messages: &[Message]) -> Ended {
+        let step = format!("llm:{round}");
+        let steps = self.means.reach.steps;
+        let the_try = match steps.begin(&step).await {
+            Begun::Known(known) => {
+                let reply = Reply::read(&known).ok_or_else(|| unreadable(&step))?;
+                self.tell(&reply, true);
+                self.take(&step, &reply);
+                return Ok(reply);
+            }
+            Begun::Try(the_try) => the_try,
+        };
+        let sent = self.sent(messages.to_vec());
+        let question = Question {
+            messages: sent.clone(),
+            params: self.params.clone(),
+            tools: if self.mode == ToolMode::FunctionCall { self.specs.clone() } else { Vec::new() },
+            mode: ModelMode::Chat,
+            stream: self.data.stream,
+        };
+        let (reply, placed) = self.answer(&step, question).await?;
+        let ModelReply { tool_calls, finish_reason, verbatim, tokens: counted, .. } = &reply;
+        let usage = match (counted.prompt, counted.completion) {
+            (0, 0) => self.estimate(&reply, &placed.text, &sent),
+            _ => bill(&self.model, &reply),
+        };
+        let (text, tool_calls) = match self.mode {
+            ToolMode::FunctionCall => (placed.text.clone(), tool_calls.clone()),
+            ToolMode::Xml | ToolMode::Json if self.specs.is_empty() => {
+                (placed.text.clone(), tool_calls.clone())
+            }
+            ToolMode::Xml | ToolMode::Json => text_calls::read(&placed.text, round),
+        };
+        let reply = Reply {
+            text,
+            tool_calls,
+            files: placed.files.clone(),
+            verbatim: verbatim.clone(),
+            finish_reason: finish_reason.clone(),
+            usage,
+            possible_duplicate: the_try.possible_duplicate,
+        };
+        let by = Spender::Model(self.provider.clone(), self.model.name().to_owned());
+        let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), by)) };
+        steps.record(&step, the_try.number, &reply.to_json(), told).await;
+        self.tell(&reply, false);
+        self.take(&step, &reply);
+        Ok(reply)
+    }
+
+    /// Sends a question; what comes is told while it comes, if it is.
+    async fn answer(&mut self, step: &str, question: Question) -> Result<(ModelReply, Placed), Failed> {
+        let (is_live, is_split) = (self.is_live(), self.data.reasoning == ReasoningFormat::Separated);
+        let Means { on_delta, on_thought, reach, .. } = &mut self.means;
+        let mut filter = Filter::default();
+        let mut came = false;
+        let mut push = |text: &str| {
+            came = true;
+            match (is_live, is_split) {
+                (false, _) => {}
+                (true, false) => on_delta(text),
+                (true, true) => filter.push(text, &mut |piece: Piece<'_>| match piece {
+                    Piece::Said(text) => on_delta(text),
+                    Piece::Thought { text, last } => on_thought(text, last),
+                }),
+            }
+        };
+        let streams = question.stream;
+        match self.model.within(reach.steps, step).ask(question, &mut push).await {
+            Ok(mut reply) => {
+                let keeping = Keeping { run: reach.run, http: reach.http, files: reach.files };
+                let placed = keep_files(&mut reply, keeping).await?;
+                if !placed.rest().is_empty() {
+                    push(placed.rest());
+                }
+                if is_live && is_split {
+                    filter.finish(&mut |piece: Piece<'_>| match piece {
+                        Piece::Said(text) => on_delta(text),
+                        Piece::Thought { text, last } => on_thought(text, last),
+                    });
+                }
+                Ok((reply, placed))
+            }
+            Err(error) => {
+                let mut failed = Failed::of_call(error, &self.provider, self.model.name());
+                failed.failure.message = self.secrets.masked(&failed.failure.message);
+                if streams && came {
+                    let told = json!({"node_id": self.node.id.as_str(), "error": failed.failure.message});
+                    let told = told.as_object().cloned().unwrap_or_default();
+                    reach.steps.tell(vec![(StepEvent::LlmStreamError, told)]);
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    /// Tells the text of a reply that was not told while it came, if it is the answer.
+    fn tell(&mut self, reply: &Reply, is_known: bool) {
+        let is_answer = reply.tool_calls.is_empty() || self.data.calling.rounds_max == 0;
+        if !self.data.stream || !is_answer || self.is_live() && !is_known {
+            return;
+        }
+        let said = self.split(&reply.text).0;
+        if !said.is_empty() {
+            (self.means.on_delta)(&said);
+        }
+    }
+
+    /// What is said and what is thought, as far as the node wants them apart.
+    fn split(&self, text: &str) -> (String, String) {
+        match self.data.reasoning {
+            ReasoningFormat::Tagged => (text.to_owned(), String::new()),
+            ReasoningFormat::Separated => {
+                let split = reasoning::split(text);
+                (split.text, split.thoughts)
+            }
+        }
+    }
+
+    /// What a reply cost that nobody has counted.
+    fn estimate(&self, reply: &ModelReply, text: &str, sent: &[Message]) -> Usage {
+        let said = Message { tool_calls: reply.tool_calls.clone(), ..Message::text(Role::Assistant, text) };
+        let counted = Tokens { prompt: tokens::estimate(sent), completion: tokens::estimate(&[said]) };
+        let mut usage = bill(&self.model, &ModelReply { tokens: counted, ..reply.clone() });
+        usage.record.insert("estimated".into(), true.into());
+        usage
+    }
+
+    /// Counts a reply.
+    fn take(&mut self, step: &str, reply: &Reply) {
+        let sum = |all: &mut Option<Usage>| {
+            *all =
+                Some(all.as_ref().map_or_else(|| reply.usage.clone(), |all| usage::sum(all, &reply.usage)));
+        };
+        sum(&mut self.spent);
+        if reply.is_counted() {
+            sum(&mut self.counted);
+        }
+        if reply.possible_duplicate {
+            self.duplicates.push(step.to_owned());
+        }
+    }
+
+    /// What the node leaves.
+    pub(super) fn into_result(self, mut result: NodeResult, ended: Ended) -> NodeResult {
+        let prompts = record::prompts(&self.prompts, ModelMode::Chat, &self.secrets);
+        let usage = self.counted.as_ref().map_or(Json::Null, |usage| Json::Object(usage.record.clone()));
+        let mut put = |key: &str, value: Json| result.process_data.insert(key.into(), value);
+        put("model_mode", json!(ModelMode::Chat.name()));
+        put("model_provider", json!(self.provider));
+        put("model_name", json!(self.model.name()));
+        put("prompts", prompts);
+        put("usage", usage.clone());
+        if !self.duplicates.is_empty() {
+            put("possible_duplicates", json!(self.duplicates));
+        }
+        result.metadata = self.spent.as_ref().map(usage::metadata).unwrap_or_default();
+        result.usage = self.spent.clone();
+        let reply = match ended {
+            Ok(reply) => reply,
+            Err(failed) => return super::failed(result, &failed),
+        };
+        let finish_reason = reply.finish_reason.clone().map_or(Json::Null, Json::String);
+        result.process_data.insert("finish_reason".into(), finish_reason.clone());
+        let (text, thoughts) = self.split(&reply.text);
+        let usage = match self.counted {
+            Some(_) => Segment::new(SegmentType::Object, usage),
+            None => Segment::none(),
+        };
+        let results = self.called.iter().map(Called::output).collect();
+        result.outputs = vec![
+            ("content".into(), Segment::string(text.clone())),
+            ("text".into(), Segment::string(text)),
+            ("tool_calls".into(), list(self.calls)),
+            ("tool_results".into(), list(results)),
+            ("usage".into(), usage),
+            ("finish_reason".into(), Segment::infer(finish_reason)),
+            ("reasoning_content".into(), Segment::string(thoughts)),
+        ];
+        if !reply.files.is_empty() {
+            result
+                .outputs
+                .push(("files".into(), Segment::new(SegmentType::ArrayFile, Json::Array(reply.files))));
+        }
+        result
+    }
+}
+
+fn unreadable(step: &str) -> Failed {
+    Failed::validation(format!(
+        "the journal has a result of {step} that cannot be read; a newer version may have written it"
+    ))
+}
