@@ -17,7 +17,8 @@ use crate::value::{JsonMap, Stored, json_size};
 
 /// The run begins with the lists that it was given. One that it goes on with stays as it is.
 pub(super) fn begin(cx: &mut Step<'_>) {
-    let Some(given) = cx.run.head.options.messages.clone() else { return };
+    // They are the lists from now on, and no options any more that every job would carry.
+    let Some(given) = cx.run.head.options.messages.take() else { return };
     for (name, messages) in *given {
         let lists = &mut cx.run.objects.get_or_insert_default().lists;
         if !lists.contains_key(&name) {
@@ -274,7 +275,7 @@ fn check_history(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
 
 /// Whether a node of this kind leaves a record, even when it says nothing about itself.
 const fn is_recorded(kind: NodeKind) -> bool {
-    matches!(kind, NodeKind::ContextProcessor)
+    matches!(kind, NodeKind::ContextProcessor | NodeKind::UserInteraction)
 }
 
 /// Adds to the history what a node's end leaves: its own records, or one that follows from its inputs and outputs. Beyond
@@ -293,6 +294,10 @@ pub(super) fn record(cx: &mut Step<'_>, frame: &FramePath, end: &NodeEnd, effect
         true => return,
         false => own,
     };
+    let recorded = cx.run.objects.as_ref().map_or(0, |objects| objects.recorded);
+    if recorded + records.len() as u64 > limits.history_records_max {
+        return;
+    }
     for own in records {
         let mut filled = filled(cx, frame, end, own);
         let objects = cx.run.objects.get_or_insert_default();

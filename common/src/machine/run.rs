@@ -365,7 +365,7 @@ pub struct RunOptions {
     pub choices: Option<Box<Choices>>,
     /// Bounds of what it keeps beside its variables; none for the defaults.
     pub objects: Option<Box<ObjectLimits>>,
-    /// Lists of messages that it begins with, by their names.
+    /// Lists of messages that it begins with, by their names; nothing once it has begun.
     pub messages: Option<Box<GivenMessages>>,
 }
 

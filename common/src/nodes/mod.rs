@@ -287,11 +287,18 @@ impl NodeData {
     }
     /// Whether variables stand in its texts by their bare names.
     pub(crate) fn has_names(&self) -> bool {
-        matches!(self, Self::ProfileLlm(_))
+        match self {
+            Self::ContextProcessor(data) => data.has_texts(),
+            _ => matches!(self, Self::ProfileLlm(_)),
+        }
     }
     /// The variables that those names may mean.
     pub(crate) fn names_mut(&mut self) -> Option<&mut Names> {
-        if let Self::ProfileLlm(data) = self { Some(&mut data.names) } else { None }
+        match self {
+            Self::ProfileLlm(data) => Some(&mut data.names),
+            Self::ContextProcessor(data) => Some(&mut data.names),
+            _ => None,
+        }
     }
 }
 

@@ -321,7 +321,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     if !head.commands.is_empty() {
         fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
-    let options = options_to_json(&head.options);
+    let mut options = options_to_json(&head.options);
+    // The fact that begins it brings its messages, and the state has them from then on.
+    options.remove("messages");
     if !options.is_empty() {
         fields.push(("options", Json::Object(options).to_string()));
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::crash::Program;
 use tidemill_tests::client::Client;
-use tidemill_tests::cluster::Cluster;
+use tidemill_tests::cluster::{ADMIN_KEY, Cluster};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::patient::{Followed, Patient};
 use tidemill_tests::redis::free_port;
@@ -51,7 +51,7 @@ async fn dies(place: &str, nth: usize) -> Result<(), String> {
     let (acted, died) = tokio::join!(acting, armed.until_dead(&name));
     died?;
     let (run, Followed { told, .. }) = acted?;
-    let client = Client::new(&address, None);
+    let client = Client::new(&address, Some(ADMIN_KEY));
     let ended = patient.run(&run).await.map_err(|trouble| format!("{name}: {trouble:?}"))?;
     let list = client.get(&format!("/api/v1/runs/{run}/messages/main")).await.body;
     worker.kill();

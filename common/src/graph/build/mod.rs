@@ -185,7 +185,10 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         });
     }
     for at in names::give(&mut nodes, document) {
-        nodes[at].mentions = each_once(mentions_of(nodes[at].id.as_str(), &nodes[at].data));
+        let mut mentions = mentions_of(nodes[at].id.as_str(), &nodes[at].data);
+        // What surrounds the node asks for values, too.
+        mentions.append(&mut nodes[at].mentions);
+        nodes[at].mentions = each_once(mentions);
     }
     let (responses, streamed) = response::responses(&nodes, &edges);
     let index = nodes.iter().enumerate().map(|(at, node)| (node.id.clone(), NodeIx(at as u32))).collect();

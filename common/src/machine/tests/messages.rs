@@ -218,3 +218,17 @@ fn what_the_caller_cannot_change_fails_the_node_that_asked() {
     assert_eq!(child.run.error.as_deref(), Some("Visible index 5 out of bounds. Visible messages count: 5"));
     assert_eq!(parent.run.status, RunStatus::Running);
 }
+
+#[test]
+fn texts_of_messages_may_name_variables_without_their_nodes() {
+    let data = "operation: append, append: {messages: [{role: user, content: 'Q: {{ query }} {{#s.x#}}'}]}";
+    let text = format!("c context-processor {data}\ne end outputs: []\ns > c > e");
+    let mut play = Play::headed(&sheet(&text), json!({"x": "y"}), |head| {
+        head.sys.push(("query".into(), Stored::Inline(Segment::string("why"))));
+    });
+    play.start();
+    assert_eq!(texts(&play), ["Q: why y"]);
+    let mut play = Play::sheet(&text, json!({"x": "y"}));
+    play.start();
+    assert_eq!(play.run.error.as_deref(), Some("Variable not found: query"));
+}

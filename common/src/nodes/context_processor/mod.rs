@@ -11,11 +11,13 @@ mod tests;
 use serde_json::{Value as Json, json};
 
 use super::NodeResult;
+use crate::failure::NodeFailure;
+use crate::limits::PROMPT_LEVELS_MAX;
 use crate::nodes::llm::Role;
 use crate::objects::{
     Effects, Filter, ListChange, Message, MessageChange, Outcome, Target, Truncate, context_of,
 };
-use crate::value::template::Template;
+use crate::value::names::{NameError, NamedText, Names};
 use crate::value::{JsonMap, Segment, SegmentType, Variables};
 
 /// Configuration of `context-processor`.
@@ -25,6 +27,8 @@ pub struct ContextProcessorData {
     pub list: String,
     /// Whose.
     pub target: Target,
+    /// The variables that names in the texts of messages may mean.
+    pub names: Names,
     operation: Operation,
     shown: JsonMap,
 }
@@ -53,53 +57,57 @@ struct MessageTemplate {
 
 #[derive(Debug, Clone)]
 enum Content {
-    Text(Template),
+    Text(NamedText),
     List(Vec<Content>),
     Object(Vec<(String, Content)>),
     Plain(Json),
 }
 
 impl Content {
-    fn of(value: &Json) -> Self {
-        match value {
-            Json::String(text) => Self::Text(Template::parse(text)),
-            Json::Array(items) => Self::List(items.iter().map(Self::of).collect()),
+    fn of(value: &Json) -> Result<Self, NameError> {
+        Ok(match value {
+            Json::String(text) => Self::Text(NamedText::parse(text, PROMPT_LEVELS_MAX)?),
+            Json::Array(items) => Self::List(items.iter().map(Self::of).collect::<Result<_, _>>()?),
             Json::Object(map) => {
-                Self::Object(map.iter().map(|(key, value)| (key.clone(), Self::of(value))).collect())
+                let entry = |(key, value): (&String, &Json)| Ok((key.clone(), Self::of(value)?));
+                Self::Object(map.iter().map(entry).collect::<Result<_, NameError>>()?)
             }
             Json::Null | Json::Bool(_) | Json::Number(_) => Self::Plain(value.clone()),
-        }
+        })
     }
 
-    fn fill(&self, variables: &dyn Variables) -> Json {
-        match self {
-            Self::Text(template) => Json::String(template.render_text(variables)),
-            Self::List(items) => items.iter().map(|item| item.fill(variables)).collect(),
+    fn fill(&self, names: &Names, variables: &dyn Variables) -> Result<Json, NameError> {
+        Ok(match self {
+            Self::Text(text) => Json::String(text.render(names, variables)?),
+            Self::List(items) => {
+                items.iter().map(|item| item.fill(names, variables)).collect::<Result<Vec<Json>, _>>()?.into()
+            }
             Self::Object(entries) => {
-                Json::Object(entries.iter().map(|(key, item)| (key.clone(), item.fill(variables))).collect())
+                let entry = |(key, item): &(String, Self)| Ok((key.clone(), item.fill(names, variables)?));
+                Json::Object(entries.iter().map(entry).collect::<Result<JsonMap, NameError>>()?)
             }
             Self::Plain(value) => value.clone(),
-        }
+        })
     }
 
-    fn mentions(&self, into: &mut Vec<(String, String)>) {
+    fn mentions(&self, names: &Names, into: &mut Vec<(String, String)>) {
         match self {
-            Self::Text(template) => template.mentions(into),
-            Self::List(items) => items.iter().for_each(|item| item.mentions(into)),
-            Self::Object(entries) => entries.iter().for_each(|(_, item)| item.mentions(into)),
+            Self::Text(text) => text.mentions(names, into),
+            Self::List(items) => items.iter().for_each(|item| item.mentions(names, into)),
+            Self::Object(entries) => entries.iter().for_each(|(_, item)| item.mentions(names, into)),
             Self::Plain(_) => {}
         }
     }
 }
 
 impl MessageTemplate {
-    fn fill(&self, variables: &dyn Variables) -> Message {
-        Message {
+    fn fill(&self, names: &Names, variables: &dyn Variables) -> Result<Message, NameError> {
+        Ok(Message {
             role: self.role,
-            content: self.content.fill(variables),
+            content: self.content.fill(names, variables)?,
             tool_calls: self.tool_calls.clone(),
             tool_call_id: self.tool_call_id.clone(),
-        }
+        })
     }
 }
 
@@ -118,7 +126,12 @@ impl ContextProcessorData {
 
     /// Adds the variables that the configuration mentions, as (node, name).
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
-        self.messages().iter().for_each(|message| message.content.mentions(into));
+        self.messages().iter().for_each(|message| message.content.mentions(&self.names, into));
+    }
+
+    /// Whether it has texts in which variables may stand.
+    pub fn has_texts(&self) -> bool {
+        !self.messages().is_empty()
     }
 
     /// What the record shows of the configuration: the operation and its object, as written.
@@ -128,31 +141,35 @@ impl ContextProcessorData {
 
     /// Says what is to change.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
-        let change =
-            MessageChange { list: self.list.clone(), target: self.target, change: self.change(variables) };
-        NodeResult {
-            inputs: self.shown_inputs(),
-            effects: Some(Box::new(Effects { messages: vec![change], ..Effects::default() })),
-            ..NodeResult::default()
-        }
+        let inputs = self.shown_inputs();
+        let change = match self.change(variables) {
+            Ok(change) => MessageChange { list: self.list.clone(), target: self.target, change },
+            Err(error) => {
+                let failure = NodeFailure::new("ValidationError", error.to_string());
+                return NodeResult { inputs, ..NodeResult::failed(failure) };
+            }
+        };
+        let effects = Effects { messages: vec![change], ..Effects::default() };
+        NodeResult { inputs, effects: Some(Box::new(effects)), ..NodeResult::default() }
     }
 
-    fn change(&self, variables: &dyn Variables) -> ListChange {
-        let filled =
-            |messages: &[MessageTemplate]| messages.iter().map(|message| message.fill(variables)).collect();
-        match &self.operation {
-            Operation::Append(messages) => ListChange::Append(filled(messages)),
+    fn change(&self, variables: &dyn Variables) -> Result<ListChange, NameError> {
+        let filled = |messages: &[MessageTemplate]| -> Result<Vec<Message>, NameError> {
+            messages.iter().map(|message| message.fill(&self.names, variables)).collect()
+        };
+        Ok(match &self.operation {
+            Operation::Append(messages) => ListChange::Append(filled(messages)?),
             Operation::Truncate { by, visible_only } => {
                 ListChange::Truncate { by: by.clone(), visible_only: *visible_only }
             }
             Operation::Insert { position, messages, visible_only } => ListChange::Insert {
                 position: *position,
-                messages: filled(messages),
+                messages: filled(messages)?,
                 visible_only: *visible_only,
             },
             Operation::Replace { index, message, visible_only } => ListChange::Replace {
                 index: *index,
-                message: message.fill(variables),
+                message: message.fill(&self.names, variables)?,
                 visible_only: *visible_only,
             },
             Operation::Clear { keep_system_message, visible_only } => {
@@ -165,7 +182,7 @@ impl ContextProcessorData {
                 ListChange::StartBatch { boundary: *boundary, visible_only: *visible_only }
             }
             Operation::Rollback { target_batch } => ListChange::Rollback { target_batch: *target_batch },
-        }
+        })
     }
 }
 

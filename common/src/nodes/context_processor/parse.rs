@@ -10,6 +10,7 @@ use crate::dsl::fields::shown;
 use crate::nodes::llm::Role;
 use crate::objects::{Filter, MAIN, Target, Truncate, is_list_name};
 use crate::value::JsonMap;
+use crate::value::names::Names;
 
 /// The design's name for what is reported here.
 const INVALID: &str = "ConfigurationValidationError";
@@ -30,7 +31,7 @@ impl ContextProcessorData {
         let (name, operation) = operation?;
         let mut shown = JsonMap::from_iter([("operation".to_string(), name.into())]);
         shown.extend(data.get(name).map(|object| (name.to_string(), object.clone())));
-        Some(Self { list, target, operation, shown })
+        Some(Self { list, target, names: Names::default(), operation, shown })
     }
 }
 
@@ -282,9 +283,16 @@ fn message(value: &Json, path: &str, problems: &mut Problems) -> Option<MessageT
     if calls.is_some_and(|calls| !calls.is_array()) {
         report(problems, &of("tool_calls"), "must be a list");
     }
+    let content = match Content::of(content?) {
+        Ok(content) => Some(content),
+        Err(error) => {
+            report(problems, &of("content"), error);
+            None
+        }
+    };
     Some(MessageTemplate {
         role: role?,
-        content: Content::of(content?),
+        content: content?,
         tool_calls: calls.cloned(),
         tool_call_id: map.get("tool_call_id").and_then(Json::as_str).map(str::to_owned),
     })
