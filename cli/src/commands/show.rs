@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::objects;
+use super::show_kept;
 use crate::client::Client;
 use crate::client::view::{CallView, NodeView, PauseView, RunView};
 use crate::console::Console;
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    kept: objects::Part,
+    kept: show_kept::Part,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
     if let Some(part) = arguments.kept.wanted() {
-        return objects::perform(&client, &arguments.run, part, arguments.json, console).await;
+        return show_kept::perform(&client, &arguments.run, part, arguments.json, console).await;
     }
     let run = client.run(&arguments.run).await?;
     if arguments.json {
@@ -87,7 +87,7 @@ fn render(run: &Json) -> String {
             &rows,
         ));
     }
-    shown.push_str(&objects::table(&run));
+    shown.push_str(&show_kept::table(&run));
     if !run.calls.is_empty() {
         let named = |value: &Option<String>| value.clone().unwrap_or_default();
         let row =

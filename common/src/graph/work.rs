@@ -4,6 +4,7 @@
 use serde_json::Value as Json;
 
 use super::{NodeIx, RetryConfig};
+use crate::nodes::hooks::Hooks;
 use crate::value::Selector;
 
 /// What is done in a node's job besides its own call.
@@ -16,6 +17,8 @@ pub struct Work {
     pub confirm: Option<Box<Confirm>>,
     /// Inputs of the node that say what stands for nothing.
     pub inputs: Vec<FedInput>,
+    /// Events that its author wants to be told before it and behind it.
+    pub hooks: Hooks,
 }
 
 /// Why somebody is to give leave.

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use super::{Confirm, ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
+use crate::nodes::hooks::Hooks;
 use crate::nodes::{ExecutionType, NodeKind, default_value, is_own_form};
 use crate::value::{JsonMap, Segment};
 
@@ -19,6 +20,7 @@ pub(super) struct Wrapper {
     /// The same for the nodes inside it, whatever its own type.
     pub(super) child_retry: RetryConfig,
     pub(super) settings: NodeSettings,
+    pub(super) hooks: Hooks,
     pub(super) confirm: Option<Box<Confirm>>,
 }
 
@@ -33,8 +35,26 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
         retry,
         child_retry,
         settings: settings::read(data, kind, problems),
+        hooks: hooks(data, kind, problems),
         confirm: confirm(data, kind, problems),
     }
+}
+
+/// Hooks; of a node that has no job they would never be told.
+fn hooks(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Hooks {
+    let hooks = Hooks::parse(data, problems);
+    let has_no_job = kind.is_some_and(|kind| {
+        kind.spec().execution == ExecutionType::Container
+            || matches!(kind, NodeKind::IterationStart | NodeKind::LoopStart | NodeKind::LoopEnd)
+    });
+    if hooks.is_empty() || !has_no_job {
+        return hooks;
+    }
+    let name = kind.map_or("", NodeKind::wire);
+    problems.within("hooks", |problems| {
+        problems.warning("hooks.not_told", format!("hooks of a node of type {name} are never told"));
+    });
+    Hooks::default()
 }
 
 fn text(data: &JsonMap, key: &str, default: &str, problems: &mut Problems) -> String {

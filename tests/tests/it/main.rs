@@ -14,6 +14,7 @@ mod knowledge;
 mod layering;
 mod library;
 mod limits;
+mod messages;
 mod pauses;
 mod providers;
 mod questions;

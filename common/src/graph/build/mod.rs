@@ -9,6 +9,7 @@ use super::{
     Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, names, response, validate,
 };
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
+use crate::nodes::hooks::Hooks;
 use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
 use crate::nodes::{NodeData, NodeKind, mentions_of};
@@ -110,6 +111,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_around(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     let mut inside = Vec::with_capacity(draft.nodes.len());
+    let mut hooks = Vec::with_capacity(draft.nodes.len());
     let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(&node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
@@ -163,8 +165,10 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             child,
         });
         inside.push((node.wrapper.child_retry, children::fed_inputs(&node.source.data)));
+        hooks.push(node.wrapper.hooks);
     }
     ask_for_contexts(&mut nodes);
+    put_around(&mut nodes, hooks);
     put_inside(&mut nodes, inside);
     let mut edges = Vec::with_capacity(draft.edges.len());
     for edge in draft.edges {
@@ -236,6 +240,17 @@ fn may_be_called_off(data: &JsonMap) -> bool {
     ["require_confirm", "enable_filling"]
         .iter()
         .any(|key| data.get(*key).is_some_and(|value| *value != false))
+}
+
+/// Gives nodes their hooks, and what these ask for. They are told by a worker: so the node runs there.
+fn put_around(nodes: &mut [Node], hooks: Vec<Hooks>) {
+    for (node, hooks) in nodes.iter_mut().zip(hooks).filter(|(_, hooks)| !hooks.is_empty()) {
+        let mut mentions = std::mem::take(&mut node.mentions);
+        hooks.mentions(&mut mentions);
+        node.mentions = each_once(mentions);
+        node.settings.on_worker = true;
+        node.work.get_or_insert_with(|| Box::new(Work::default())).hooks = hooks;
+    }
 }
 
 /// Tells every parent of its children, and gives it what they will ask for: their values travel in its job.
