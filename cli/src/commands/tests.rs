@@ -57,6 +57,10 @@ fn arguments_are_read_as_people_write_them() {
         &["answer", "r1"],
         &["answer", "r1", "--action", "yes", "--input", "note=ok", "-i", "tone=warm", "--by", "ann"],
         &["answer", "r1", "p", "--action", "yes"],
+        &["answer", "r1", "--approve", "--comment", "fine"],
+        &["answer", "r1", "--choose", "blue", "--once", "k"],
+        &["answer", "r1", "--input", "city=Bergen"],
+        &["answer", "r1", "--cancel"],
         &["export", "r1"],
         &["export", "r1", "-o", "f", "--url", "http://h", "--key", "k"],
         &["import", "f"],
@@ -281,7 +285,8 @@ async fn a_stranger_at_the_address_is_told_from_tidemill() {
 async fn commands_reach_the_run_as_they_were_meant() {
     let scheduler = FakeScheduler::start().await;
     let target = ["--url", &scheduler.url, "--key", "key"];
-    let lines: [(&[&str], serde_json::Value, &str); 5] = [
+    let answered = "run w1 has its answer to Review\n";
+    let lines: [(&[&str], serde_json::Value, &str); 10] = [
         (
             &["stop", "w1", "--reason", "enough"],
             serde_json::json!({"command": "stop", "reason": "enough"}),
@@ -304,8 +309,17 @@ async fn commands_reach_the_run_as_they_were_meant() {
         (
             &["answer", "w1", "--action", "yes", "--input", "note=fine", "--by", "ann"],
             serde_json::json!({"action": "yes", "inputs": {"note": "fine"}, "answered_by": "ann"}),
-            "run w1 has its answer to Review\n",
+            answered,
         ),
+        (
+            &["answer", "w1", "p", "--reject", "--comment", "too dear"],
+            serde_json::json!({"input": {"approved": false, "comment": "too dear"}}),
+            answered,
+        ),
+        (&["answer", "w1", "p", "--choose", "blue"], serde_json::json!({"input": "blue"}), answered),
+        (&["answer", "w1", "p", "--text", "7"], serde_json::json!({"input": "7"}), answered),
+        (&["answer", "w1", "p", "--json", "7"], serde_json::json!({"input": 7}), answered),
+        (&["answer", "w1", "p", "--cancel"], serde_json::json!({"cancel": true}), answered),
     ];
     for (at, (line, body, said)) in lines.into_iter().enumerate() {
         let (exit, _, err) = tidemill(&[line, &target].concat()).await;

@@ -35,6 +35,11 @@ pub(super) fn pause_line(event: &Event) -> Option<String> {
             ("answered", format!("{}  {}", node_name(event), event.text("action_text")))
         }
         "node_run_human_input_form_timeout" => ("expired", node_name(event)),
+        "user_interaction_requested" if event.text("interaction_type") == "show_message" => {
+            ("says", format!("{}  {}", node_name(event), event.text("prompt")))
+        }
+        "user_interaction_responded" => ("answered", node_name(event)),
+        "user_interaction_failed" => ("unheard", format!("{}  {}", node_name(event), event.text("reason"))),
         kind::GRAPH_RUN_PAUSED => ("paused", reasons(event)),
         _ => return None,
     };
@@ -266,6 +271,19 @@ mod tests {
                 event("node_run_human_input_form_filled", with(json!({"action_text": "Yes"}))),
                 Some("answered   Ask (llm)  Yes"),
                 "   7  node_run_human_input_form_filled  Ask (llm)",
+            ),
+            (
+                event(
+                    "user_interaction_requested",
+                    with(json!({"interaction_type": "show_message", "prompt": "Hello\nAnn"})),
+                ),
+                Some("says       Ask (llm)  Hello Ann"),
+                "   7  user_interaction_requested   Ask (llm)",
+            ),
+            (
+                event("user_interaction_requested", with(json!({"interaction_type": "ask_for_input"}))),
+                None,
+                "   7  user_interaction_requested   Ask (llm)",
             ),
             (
                 event("node_run_iteration_next", json!({"node_id": "it", "index": 2})),
