@@ -208,6 +208,7 @@ impl Engine {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            takes_messages: false,
             caller: None,
             call_depth: 0,
             key: None,

@@ -114,11 +114,15 @@ fn node() -> Node {
         error_strategy: None,
         retry: RetryConfig::default(),
         settings: NodeSettings::default(),
+        chooses: false,
         ins: Vec::new(),
         outs: Vec::new(),
         parent: None,
         loop_id: None,
         mentions: Vec::new(),
+        work: None,
+        children: Vec::new(),
+        child: None,
     }
 }
 

@@ -97,6 +97,8 @@ pub struct Config {
 pub struct RedisConfig {
     /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
     pub url: String,
+    /// A file with the certificates (PEM) that a server behind `rediss://` is known by; empty: the usual public ones.
+    pub ca_file: String,
     /// In front of every key.
     pub namespace: String,
     /// Longest wait for an answer or a connection, in milliseconds.
@@ -108,6 +110,7 @@ impl Default for RedisConfig {
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".into(),
+            ca_file: String::new(),
             namespace: "tm".into(),
             timeout_ms: 5_000,
             blob_connections: 4,
@@ -119,6 +122,7 @@ impl std::fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisConfig")
             .field("url", &masked_url(&self.url))
+            .field("ca_file", &self.ca_file)
             .field("namespace", &self.namespace)
             .field("timeout_ms", &self.timeout_ms)
             .field("blob_connections", &self.blob_connections)
@@ -239,6 +243,8 @@ pub struct WorkerConfig {
     pub prompt_bytes_max: usize,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
+    /// How often a person is asked for what the input of a step lacks.
+    pub parameter_rounds_max: u32,
     /// How often a job may be handed out before it is given up.
     pub deliveries_max: u32,
     /// Time for running jobs to end at a stop, in seconds; the rest is handed back.
@@ -260,6 +266,7 @@ impl Default for WorkerConfig {
             default_profile: String::new(),
             prompt_bytes_max: limits::PROMPT_BYTES_MAX,
             job_wait_max_ms: limits::JOB_WAIT_MS,
+            parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
             deliveries_max: limits::DELIVERIES_MAX,
             grace_seconds: 25,
             execution_seconds_max: limits::RUN_SECONDS_MAX,
@@ -399,10 +406,26 @@ pub struct RunConfig {
     pub budget_tokens: u64,
     /// Money that a run may spend on models, `"0.50 EUR"`; empty for no bound.
     pub budget_price: String,
+    /// Most messages of a list of a run, those that are not visible any more included.
+    pub messages_max: u64,
+    /// Most bytes of such a list.
+    pub messages_bytes_max: u64,
+    /// Most bytes of what a run keeps of its steps (`rt`).
+    pub runtime_bytes_max: u64,
+    /// Most records of a run's history.
+    pub history_records_max: u64,
+    /// Largest of these records, in bytes.
+    pub history_record_bytes_max: u64,
+    /// Tokens of visible messages above which a list is told to be too long; 0: never.
+    pub messages_tokens_limit: u64,
+    /// Tokens of visible messages of which four fifths bring a warning; 0: never.
+    pub messages_tokens_warning: u64,
     /// Largest single value, in bytes.
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
     pub import_bytes_max: usize,
+    /// Most nodes inside one node.
+    pub children_max: usize,
 }
 impl Default for RunConfig {
     fn default() -> Self {
@@ -417,8 +440,16 @@ impl Default for RunConfig {
             call_depth_max: limits::CALL_DEPTH_MAX,
             budget_tokens: 0,
             budget_price: String::new(),
+            messages_max: limits::MESSAGES_MAX,
+            messages_bytes_max: limits::MESSAGES_BYTES_MAX,
+            runtime_bytes_max: limits::RUNTIME_BYTES_MAX,
+            history_records_max: limits::HISTORY_RECORDS_MAX,
+            history_record_bytes_max: limits::HISTORY_RECORD_BYTES_MAX,
+            messages_tokens_limit: limits::MESSAGES_TOKENS_LIMIT,
+            messages_tokens_warning: limits::MESSAGES_TOKENS_WARNING,
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
+            children_max: limits::CHILDREN_MAX,
         }
     }
 }

@@ -7,6 +7,8 @@
 //! Everything but the feature `runtime` is pure: no I/O, no clock, no runtime.
 #![warn(missing_docs)]
 
+#[cfg(feature = "runtime")]
+pub mod calls;
 pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod config;
@@ -21,8 +23,10 @@ pub mod knowledge;
 pub mod limits;
 pub mod machine;
 pub mod nodes;
+pub mod objects;
 #[cfg(feature = "runtime")]
 pub mod providers;
+pub mod slots;
 #[cfg(feature = "runtime")]
 pub mod store;
 #[cfg(feature = "runtime")]

@@ -16,6 +16,8 @@ pub const DOCUMENT_TEXT_BYTES_MAX: usize = 2 * IMPORT_BYTES_MAX;
 /// Deepest nesting of iterations and loops, one within the other. Nobody draws five; the bound keeps the paths of frames
 /// short and the walks from a node up to the root cheap.
 pub const CONTAINER_DEPTH_MAX: usize = 16;
+/// Most nodes inside one node (`children_max`). They run one after the other in one job, which somebody waits for.
+pub const CHILDREN_MAX: usize = 16;
 /// Most problems that are reported of one file; the rest is counted.
 pub const DIAGNOSTICS_MAX: usize = 500;
 /// Longest description of a variable, in characters. Dify's limit.
@@ -55,6 +57,23 @@ pub const FRAMES_OF_RUN_MAX: usize = 1024;
 /// Most items of an iteration, and most rounds of a loop (`container_rounds_max`). What a body does counts as steps; an
 /// empty body does nothing, and would never meet another limit.
 pub const CONTAINER_ROUNDS_MAX: u64 = 100_000;
+/// Most messages of a list, those included that are not visible any more (`messages_max`).
+pub const MESSAGES_MAX: u64 = 10_000;
+/// Most bytes of a list of messages (`messages_bytes_max`): the scheduler that owns its run holds all of it in memory.
+pub const MESSAGES_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Most lists of messages of a run.
+pub const LISTS_MAX: usize = 64;
+/// Most bytes of `rt`, what a run keeps of its steps (`runtime_bytes_max`). A job that reads it carries it.
+pub const RUNTIME_BYTES_MAX: u64 = 1024 * 1024;
+/// Most records of a run's history (`history_records_max`): more than its steps.
+pub const HISTORY_RECORDS_MAX: u64 = 10_000;
+/// Largest record of a run's history, in bytes (`history_record_bytes_max`): a prompt of 1 MiB and its answer.
+pub const HISTORY_RECORD_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Tokens of visible messages above which a list is said to be too long (`messages_tokens_limit`). The default of the
+/// design that lists come from.
+pub const MESSAGES_TOKENS_LIMIT: u64 = 4000;
+/// Tokens of visible messages of which four fifths bring a warning (`messages_tokens_warning`). Likewise.
+pub const MESSAGES_TOKENS_WARNING: u64 = 100_000;
 /// Most facts in one commit; more gain nothing.
 pub const COMMIT_FACTS_MAX: usize = 64;
 /// Bytes of facts after which a commit takes no further one.
@@ -123,13 +142,17 @@ pub const MODEL_QUEUE_GRACE_MS: u64 = 60_000;
 pub const MODEL_BUCKET_SECONDS: u64 = 3 * 3600;
 /// How often a call to a model with limits is refused by its provider before the node fails (`refusals_max`).
 pub const MODEL_REFUSALS_MAX: u32 = 10;
-/// Most providers, and most profiles, that a namespace keeps: a worker reads all of them when one has changed.
+/// Most entries of a kind (providers, profiles, library nodes …) that a namespace keeps: a worker reads all of them when one
+/// has changed.
 pub const CATALOG_ENTRIES_MAX: usize = 1000;
-/// Largest provider or profile that is kept, in bytes of JSON.
+/// Largest entry that is kept, in bytes of JSON.
 pub const CATALOG_ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// How old what a worker knows of the providers in Redis may be, in milliseconds (`providers_refresh_ms`): then the next
 /// node that asks a model looks whether something has changed.
 pub const PROVIDERS_REFRESH_MS: u64 = 1000;
+/// How often a person is asked for what the input of a step lacks (`parameter_rounds_max`): who answers five times and
+/// has still not given it needs something else than a form.
+pub const PARAMETER_ROUNDS_MAX: u32 = 5;
 /// Longest wait within a job (`job_wait_max_ms`), in milliseconds: what takes longer is waited for in Redis.
 pub const JOB_WAIT_MS: u64 = 1000;
 /// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,

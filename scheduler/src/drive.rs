@@ -273,7 +273,8 @@ impl<'a> Wheel<'a> {
     async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, Gone>, End> {
         let mut gone = HashMap::new();
         for id in batch::missing(inputs, &self.cache) {
-            let loaded = match start_of(inputs, id) {
+            // One that goes on with messages has more than its fact says.
+            let loaded = match start_of(inputs, id).filter(|head| !head.takes_messages) {
                 Some(head) => {
                     let graph = self.drive.graphs.get(&*self.drive.store, self.shard, &head.graph, id).await;
                     graph.map(|graph| RunState::new(id, graph, *head))

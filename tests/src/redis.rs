@@ -21,6 +21,8 @@ pub struct Redis {
     port: u16,
     folder: TempDir,
     starts: u32,
+    /// The port at which it speaks TLS.
+    encrypted: Option<u16>,
 }
 
 impl Redis {
@@ -33,11 +35,46 @@ impl Redis {
             let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
             let folder = folder.expect("there is room for a temporary folder");
             let port = free_port();
-            let mut redis = Self { process: spawn(&folder, port, 0), port, folder, starts: 0 };
+            let process = spawn(&folder, port, 0, &[]);
+            let mut redis = Self { process, port, folder, starts: 0, encrypted: None };
             if redis.answers().await {
                 return redis;
             }
         }
+    }
+
+    /// Starts an empty one that speaks TLS at a port of its own, beside the one that [`Self::port`] tells.
+    ///
+    /// # Panics
+    /// When redis-server is not installed, or knows no TLS.
+    pub async fn start_encrypted() -> Self {
+        loop {
+            let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
+            let folder = folder.expect("there is room for a temporary folder");
+            let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).expect("a certificate");
+            let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+            std::fs::write(file("ca.pem"), made.cert.pem()).expect("it can be written");
+            std::fs::write(file("key.pem"), made.signing_key.serialize_pem()).expect("it can be written");
+            let (port, encrypted) = (free_port(), free_port());
+            let (certificate, key, at) = (file("ca.pem"), file("key.pem"), encrypted.to_string());
+            let more = ["--tls-port", &at, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+            let more = [&more[..], &["--tls-auth-clients", "no"]].concat();
+            let process = spawn(&folder, port, 0, &more);
+            let mut redis = Self { process, port, folder, starts: 0, encrypted: Some(encrypted) };
+            if redis.answers().await {
+                return redis;
+            }
+        }
+    }
+
+    /// Where it speaks TLS, and the file with the certificate that vouches for it.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn encrypted(&self) -> (String, String) {
+        let port = self.encrypted.expect("it was started so");
+        let file = self.folder.path().join("ca.pem").to_string_lossy().into_owned();
+        (format!("rediss://127.0.0.1:{port}"), file)
     }
 
     /// Where it is, as a setting.
@@ -77,7 +114,7 @@ impl Redis {
     /// Starts it again on what it had written.
     pub async fn restart(&mut self) {
         self.starts += 1;
-        self.process = spawn(&self.folder, self.port, self.starts);
+        self.process = spawn(&self.folder, self.port, self.starts, &[]);
         assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.said());
     }
 
@@ -151,13 +188,14 @@ impl Redis {
     }
 }
 
-fn spawn(folder: &TempDir, port: u16, starts: u32) -> Process {
+fn spawn(folder: &TempDir, port: u16, starts: u32, more: &[&str]) -> Process {
     let mut command = Command::new("redis-server");
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
         .arg("--dir")
         .arg(folder.path());
     command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"]);
+    command.args(more);
     Process::spawn("redis-server", command, folder.path().join(format!("redis-{starts}.log")))
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use crate::calls::Calls;
 use crate::core::{Core, Outside, Settings, sealing_key};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
@@ -124,6 +125,7 @@ pub async fn start_with(
         files,
         tools,
         knowledge,
+        calls: calls(config, &jobs),
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
@@ -293,6 +295,12 @@ fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Kept, StartError> {
     let settings = ProfilesConfig::read(tables, &config.worker.default_profile, &providers)?;
     let kept = Kept::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
     Ok(kept.after(settings))
+}
+
+/// What calls find in Redis.
+fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Calls {
+    let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
+    Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
 }
 
 /// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.

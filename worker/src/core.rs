@@ -11,6 +11,7 @@ use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
 use crate::backoff::Condition;
+use crate::calls::Calls;
 use crate::cancel::Remembered;
 use crate::graphs::Graphs;
 use crate::held::Held;
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) job_wait_max: Duration,
     /// Longest prompt of the profile form.
     pub(crate) prompt_bytes_max: usize,
+    /// How often a person is asked for what the input of a step lacks.
+    pub(crate) parameter_rounds_max: u32,
 }
 
 impl Settings {
@@ -54,6 +57,7 @@ impl Settings {
             value_bytes_max: config.run.value_bytes_max,
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
             prompt_bytes_max: worker.prompt_bytes_max,
+            parameter_rounds_max: worker.parameter_rounds_max,
         }
     }
 }
@@ -76,6 +80,8 @@ pub(crate) struct Outside {
     pub(crate) tools: Tools,
     /// Knowledge bases.
     pub(crate) knowledge: Datasets,
+    /// What is kept for calls.
+    pub(crate) calls: Calls,
 }
 
 /// See the module.

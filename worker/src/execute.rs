@@ -25,6 +25,7 @@ use crate::progress::{Progress, SharedProgress, telling};
 use crate::spill::{Sizes, Spilled, spill, store};
 use crate::steps::Steps;
 use crate::variables::JobVariables;
+use crate::work;
 
 /// Bytes of a job above which its node is not evaluated on the spot: what takes long would hold up the read loop.
 const ON_THE_SPOT_BYTES_MAX: usize = 16 * 1024;
@@ -72,7 +73,7 @@ fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled,
         job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
     let node = graph.find(job.node.as_str());
     let (Some(ix), false) = (node, has_blobs) else { return Err(Box::new(job)) };
-    if !matches!(executor_of(graph.node(ix).kind), Some(Executor::Pure)) {
+    if graph.node(ix).work.is_some() || !matches!(executor_of(graph.node(ix).kind), Some(Executor::Pure)) {
         return Err(Box::new(job));
     }
     let variables = JobVariables::new(std::mem::take(&mut job.inputs), graph.clone());
@@ -129,32 +130,63 @@ async fn attempt(hand: Hand, job: Job) {
             return hand.bring(failed(failure), Vec::new());
         }
     };
+    if graph.node(ix).work.is_some() {
+        return work::attempt(hand, job, graph, ix).await;
+    }
     let node = graph.node(ix);
     let executor = executor_of(node.kind);
     let progress = progress(&hand, node, executor, streams);
     let work = telling(&progress, run(&hand, job, graph.clone(), ix, executor, &progress));
-    let limit = node.settings.execution_timeout_ms.map_or(core.settings.execution_max, Duration::from_millis);
+    let limit = limit_of(&hand, node);
     let (result, variables) = match tokio::time::timeout(limit, work).await {
         Ok(done) => done,
         Err(_) => (timed_out(node, limit), None),
     };
-    let is_in_outputs = progress.lock().is_in(&result);
-    let mut spilled = spill(result, variables.as_ref(), sizes(&hand, &options));
+    finish(&hand, node, (result, variables), &options, Some(&progress)).await;
+}
+
+/// How long an attempt of a node may take.
+pub(crate) fn limit_of(hand: &Hand, node: &Node) -> Duration {
+    let own = node.settings.execution_timeout_ms;
+    own.map_or(hand.core.settings.execution_max, Duration::from_millis)
+}
+
+/// Hands in what an attempt came to.
+pub(crate) async fn finish(
+    hand: &Hand,
+    node: &Node,
+    (result, variables): (NodeResult, Option<JobVariables>),
+    options: &RunOptions,
+    progress: Option<&SharedProgress>,
+) {
+    let is_in_outputs = progress.is_some_and(|progress| progress.lock().is_in(&result));
+    let mut spilled = spill(result, variables.as_ref(), sizes(hand, options));
     spilled.record.passing &= node.settings.passing_only;
     drop(variables);
-    let streamed = {
-        let mut progress = progress.lock();
-        // What is not sent is taken from the outputs, if it ended well and they are at hand.
-        if spilled.failed || !spilled.blobs.is_empty() || !is_in_outputs {
-            progress.flush();
-        }
-        progress.streamed()
-    };
-    note_end(&hand, node.kind.wire(), spilled.failed);
-    store_and_bring(&hand, spilled, streamed).await;
+    let streamed = progress.map(|progress| streamed(progress, &spilled, is_in_outputs)).unwrap_or_default();
+    note_end(hand, node.kind.wire(), spilled.failed);
+    store_and_bring(hand, spilled, streamed).await;
+}
+
+/// What was streamed in all. What is not sent is taken from the outputs, if it ended well and they are at hand.
+pub(crate) fn streamed(
+    progress: &SharedProgress,
+    spilled: &Spilled,
+    is_in_outputs: bool,
+) -> Vec<(Selector, u64)> {
+    let mut progress = progress.lock();
+    if spilled.failed || !spilled.blobs.is_empty() || !is_in_outputs {
+        progress.flush();
+    }
+    progress.streamed()
 }
 
 fn progress(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool) -> SharedProgress {
+    SharedProgress::new(progress_of(hand, node, executor, streams))
+}
+
+/// What an execution of a node tells while it runs.
+pub(crate) fn progress_of(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool) -> Progress {
     let output = match executor {
         Some(Executor::Outside(executor)) if streams && node.data.streams() => executor.streamed_output(),
         Some(Executor::Outside(_) | Executor::Pure) | None => None,
@@ -162,7 +194,7 @@ fn progress(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool)
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
     let lane = hand.core.lanes.of(hand.place.shard);
     let gather = hand.core.settings.chunk_gather;
-    SharedProgress::new(Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector, gather))
+    Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector, gather)
 }
 
 /// Values, then the node itself.
@@ -180,19 +212,41 @@ async fn run(
     if let Err(failure) = variables.load(&*hand.core.jobs, &hand.core.lists, hand.place.shard).await {
         return (NodeResult::failed(failure), Some(variables));
     }
+    let doing = Doing { hand, ix, executor, phase, options: &options, name, steps: None, progress };
+    execute(doing, variables).await
+}
+
+/// What is needed to execute a node once its values are there.
+#[derive(Clone, Copy)]
+pub(crate) struct Doing<'a> {
+    pub(crate) hand: &'a Hand,
+    pub(crate) ix: NodeIx,
+    pub(crate) executor: Option<Executor>,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) options: &'a RunOptions,
+    pub(crate) name: AttemptName,
+    /// Its steps, where they are not simply its own.
+    pub(crate) steps: Option<&'a Steps>,
+    pub(crate) progress: &'a SharedProgress,
+}
+
+/// The node itself.
+pub(crate) async fn execute(doing: Doing<'_>, variables: JobVariables) -> (NodeResult, Option<JobVariables>) {
+    let Doing { ix, executor, phase, options, .. } = doing;
+    let graph = variables.graph().clone();
     match executor {
         Some(Executor::Pure) => {
             // An item of a large list is mostly small, and another thread costs more than it takes to evaluate.
             if variables.fits(ON_THE_SPOT_BYTES_MAX)
-                && let Ok(result) = at_once(graph.node(ix), &variables, phase, &options)
+                && let Ok(result) = at_once(graph.node(ix), &variables, phase, options)
             {
                 return (result, Some(variables));
             }
-            aside(variables, ix, phase, options).await
+            aside(variables, ix, phase, options.clone()).await
         }
         Some(Executor::Outside(executor)) => {
             let node = graph.node(ix);
-            let result = outside(hand, executor, node, &variables, &options, name, progress).await;
+            let result = outside(doing, executor, node, &variables).await;
             (result, Some(variables))
         }
         None => {
@@ -205,24 +259,30 @@ async fn run(
 }
 
 async fn outside(
-    hand: &Hand,
+    doing: Doing<'_>,
     executor: &dyn NodeExecutor,
     node: &Node,
     variables: &JobVariables,
-    options: &RunOptions,
-    name: AttemptName,
-    progress: &SharedProgress,
 ) -> NodeResult {
+    let Doing { hand, options, name, progress, .. } = doing;
+    let own;
+    let steps = match doing.steps {
+        Some(steps) => steps,
+        None => {
+            own = Steps::new(hand, name.execution);
+            &own
+        }
+    };
     let mut on_delta = |text: &str| progress.lock().push(text);
     let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
     let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
-    let Outside { providers, http, files, tools, knowledge } = &hand.core.outside;
+    let Outside { providers, http, files, tools, knowledge, calls } = &hand.core.outside;
     let (code, documents) = (&hand.core.code, &hand.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &**files;
-    let steps = &Steps::new(hand, name.execution);
     let attempt = Attempt {
         node,
+        graph: variables.graph(),
         variables,
         options,
         providers,
@@ -236,6 +296,7 @@ async fn outside(
         on_thought,
         tools,
         knowledge,
+        calls,
         on_piece,
         prompt_bytes_max: hand.core.settings.prompt_bytes_max,
     };
@@ -277,7 +338,7 @@ async fn store_and_bring(hand: &Hand, spilled: Spilled, streamed: Vec<(Selector,
     }
 }
 
-fn sizes(hand: &Hand, options: &RunOptions) -> Sizes {
+pub(crate) fn sizes(hand: &Hand, options: &RunOptions) -> Sizes {
     Sizes { inline_max: options.inline_bytes_max, value_max: hand.core.settings.value_bytes_max }
 }
 
@@ -300,7 +361,7 @@ fn unknown_node(job: &Job) -> NodeFailure {
     NodeFailure::new(EngineErrorType::Engine.name(), message)
 }
 
-fn timed_out(node: &Node, limit: Duration) -> NodeResult {
+pub(crate) fn timed_out(node: &Node, limit: Duration) -> NodeResult {
     let setting = match node.settings.execution_timeout_ms {
         Some(_) => "execution_timeout_ms of the node",
         None => "worker.execution_seconds_max",

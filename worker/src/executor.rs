@@ -1,12 +1,13 @@
 //! How a kind of node is executed: by the code that the scheduler uses as well, or by one that goes outside.
 
 use tidemill_common::files::Files;
-use tidemill_common::graph::Node;
+use tidemill_common::graph::{Graph, Node};
 use tidemill_common::ids::{ExecutionId, RunId};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
+use crate::calls::Calls;
 use crate::http::Http;
 use crate::knowledge::Datasets;
 use crate::nodes::EXECUTORS;
@@ -20,6 +21,8 @@ use crate::tools::Tools;
 pub struct Attempt<'a> {
     /// The node, with its configuration.
     pub node: &'a Node,
+    /// The workflow that it belongs to.
+    pub graph: &'a Graph,
     /// What it may read; large values are loaded, secrets open.
     pub variables: &'a (dyn Variables + Send + Sync),
     /// The run's options.
@@ -46,6 +49,8 @@ pub struct Attempt<'a> {
     pub tools: &'a Tools,
     /// Knowledge bases.
     pub knowledge: &'a Datasets,
+    /// Library nodes, registered calls, services and datasources.
+    pub calls: &'a Calls,
     /// Takes pieces of any output by its name, for nodes that stream more than one.
     pub on_piece: PieceSink<'a>,
     /// Longest prompt of an `llm` node in its profile form, in bytes.

@@ -7,17 +7,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
-use tidemill_common::clock::SystemClock;
+use tidemill_common::clock::{SystemClock, Timestamp};
 use tidemill_common::config::Config;
+use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
+use tidemill_common::providers::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,
+    JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError,
+    TakeLimit,
 };
 use tokio::sync::{Notify, mpsc};
 
+use crate::calls::Calls;
 use crate::core::{Core, Outside};
 use crate::held::Stream;
 use crate::http::Http;
@@ -70,6 +74,8 @@ pub(crate) struct State {
     pub(crate) journal: HashMap<String, String>,
     /// What is known of called runs.
     pub(crate) called: HashMap<RunId, Called>,
+    /// What has become of pauses.
+    pub(crate) paused: HashMap<String, Paused>,
 }
 
 pub(crate) struct FakeJobs {
@@ -149,6 +155,25 @@ impl FakeJobs {
     pub(crate) fn hanging_job(&self, entry: u64) -> Delivered {
         self.job(entry, json!({"$tm": "blob", "id": NEVER, "type": "string", "size": 9}))
     }
+    /// Keeps an entry for all workers, as a scheduler does; `key` seals its secrets.
+    pub(crate) fn keep(&self, kind: CatalogKind, id: &str, object: Json, key: &SealingKey) {
+        let mut state = self.state();
+        let catalog = &mut state.catalog;
+        let object = object.as_object().cloned().expect("an object");
+        let earlier = catalog.find(kind, id).cloned();
+        let draft =
+            draft(kind, id, object, (earlier.as_ref(), catalog), Some(key)).expect("nothing is wrong");
+        catalog.version += 1;
+        let at = Timestamp::from_millis(0);
+        let (created_at, updated_at, version) = (at, at, catalog.version);
+        let entry = CatalogEntry { id: id.into(), version, created_at, updated_at, fields: draft.fields };
+        let entries = catalog.of_mut(kind);
+        entries.retain(|entry| entry.id != id);
+        entries.push(entry);
+        if kind == CatalogKind::Profile && catalog.default_profile.is_none() {
+            catalog.default_profile = Some(id.into());
+        }
+    }
     /// Every result that was handed in, repeated ones included.
     pub(crate) fn results(&self) -> Vec<Completion> {
         self.state().batches.concat()
@@ -192,7 +217,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
         &config,
         jobs.clone(),
         "w".into(),
-        Outside { providers, http, files, tools, knowledge },
+        Outside { providers, http, files, tools, knowledge, calls: Calls::empty() },
     ))
 }
 
@@ -377,6 +402,9 @@ impl Jobs for FakeJobs {
         let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false };
         Ok(known.map_or_else(begin, StepBegin::Known))
     }
+    async fn paused(&self, _: RunId, pause: &str) -> Result<Paused, StoreError> {
+        Ok(self.state().paused.get(pause).cloned().unwrap_or(Paused::Unknown))
+    }
     async fn called(&self, _: RunId, run: RunId) -> Result<Called, StoreError> {
         Ok(self.state().called.get(&run).cloned().unwrap_or(Called::Unknown))
     }
@@ -386,6 +414,7 @@ impl Jobs for FakeJobs {
         step: &str,
         result: &str,
         (kind, fact): (&'static str, &str),
+        _: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
         let mut state = self.state();
         if state.lost.contains(&of.entry) {

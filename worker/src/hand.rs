@@ -6,7 +6,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{BlobId, Delivery, RunId};
 use tidemill_common::machine::changes::Record;
-use tidemill_common::machine::fact::Call;
+use tidemill_common::machine::fact::{Asked, Call};
 use tidemill_common::store::{Completion, Dead};
 use tidemill_common::value::Selector;
 use tidemill_common::wire::fact::{JobName, Report};
@@ -28,6 +28,15 @@ pub(crate) struct Hand {
     /// The job as facts name it.
     pub(crate) name: JobName,
     pub(crate) started_at: Timestamp,
+}
+
+/// What a job that is put down waits for.
+#[derive(Default)]
+struct Wait {
+    wait_ms: u64,
+    reason: String,
+    call: Option<Box<Call>>,
+    pause: Option<Box<Asked>>,
 }
 
 impl Hand {
@@ -62,17 +71,24 @@ impl Hand {
 
     /// Puts the job down until its time has come; nobody holds it then.
     pub(crate) fn park(&self, wait_ms: u64, reason: String) {
-        self.put_down(wait_ms, reason, None, Vec::new());
+        self.put_down(Wait { wait_ms, reason, ..Wait::default() }, Vec::new());
+    }
+
+    /// Puts the job down until somebody has answered.
+    pub(crate) fn park_for_answer(&self, asked: Asked) {
+        let reason = format!("an answer to pause {} ({})", asked.pause, asked.request.kind.name());
+        self.put_down(Wait { reason, pause: Some(Box::new(asked)), ..Wait::default() }, Vec::new());
     }
 
     /// Puts the job down until a run that it calls is over. `blobs` are those that the call refers to; they are stored.
     pub(crate) fn park_for(&self, call: Call, wait_ms: u64, blobs: Vec<(BlobId, String)>) {
         let reason = format!("run {} of {}", call.run, call.app);
-        self.put_down(wait_ms, reason, Some(Box::new(call)), blobs);
+        self.put_down(Wait { wait_ms, reason, call: Some(Box::new(call)), pause: None }, blobs);
     }
 
-    fn put_down(&self, wait_ms: u64, reason: String, call: Option<Box<Call>>, blobs: Vec<(BlobId, String)>) {
-        let report = Report::Parked { started_at: self.started_at, wait_ms, reason, call };
+    fn put_down(&self, wait: Wait, blobs: Vec<(BlobId, String)>) {
+        let Wait { wait_ms, reason, call, pause } = wait;
+        let report = Report::Parked { started_at: self.started_at, wait_ms, reason, call, pause };
         let completion = Completion {
             entry: self.place.entry,
             number: self.number,

@@ -2,7 +2,8 @@
 //!
 //! In the order of a job's way: it is read with a permit ([`consume`]) or taken over ([`takeover`]), noted as held
 //! ([`held`]) and started ([`begin`]); one attempt runs ([`execute`], [`executor`], [`nodes`]) and tells of its progress
-//! ([`progress`]) and keeps what it must not do twice ([`steps`]); the result is made fit to travel ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
+//! ([`progress`]) and keeps what it must not do twice ([`steps`]), with what surrounds the node in its job ([`work`]); what steps of a
+//! workflow run is in [`calls`]; the result is made fit to travel ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
 //! keeps what is held ([`heartbeat`]), and hints stop what is not wanted any more ([`cancel`]).
 #![warn(missing_docs)]
 // The modules named above are private; the text is for readers of the code.
@@ -11,6 +12,7 @@
 pub mod app;
 mod backoff;
 mod begin;
+pub mod calls;
 mod cancel;
 mod consume;
 mod core;
@@ -40,5 +42,6 @@ mod tests;
 pub mod tools;
 mod variables;
 mod vital;
+mod work;
 
 pub use app::{StartError, Worker, start, start_with};

@@ -17,6 +17,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::limits;
 use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::fact::ChildEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::{JsonMap, Selector};
 use tidemill_common::wire::fact::{JobName, Report};
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::lanes::Lane;
 use crate::metrics;
+use crate::steps::Inside;
 
 const STARTED_AFTER: Duration = Duration::from_millis(limits::STARTED_AFTER_MS);
 /// Text that is not held back any longer, however busy the lane is.
@@ -36,6 +38,8 @@ pub(crate) struct Progress {
     run: RunId,
     name: JobName,
     started_at: Timestamp,
+    /// Set for a node that runs inside the job.
+    inside: Option<Inside>,
     began: Instant,
     /// The texts it streams, when anybody reads them: the main one, and those that have begun besides.
     texts: Vec<Text>,
@@ -76,6 +80,7 @@ impl Progress {
             run,
             name,
             started_at,
+            inside: None,
             began: Instant::now(),
             texts: selector.into_iter().map(Text::new).collect(),
             gather,
@@ -83,6 +88,12 @@ impl Progress {
             thought: String::new(),
             last: None,
         }
+    }
+
+    /// The progress of a node that runs inside the job. It tells at once that the node began.
+    pub(crate) fn of_child(self, inside: Inside) -> Self {
+        self.report(inside.report(ChildEvent::Started));
+        Self { inside: Some(inside), announced: true, ..self }
     }
 
     /// Takes a piece of the main text.
@@ -159,7 +170,7 @@ impl Progress {
     fn fire(&mut self, now: Instant) {
         if self.pending() == 0 {
             self.announced = true;
-            self.report(&Report::Started { at: self.started_at });
+            self.report(Report::Started { at: self.started_at });
         } else if self.lane.is_busy() && self.pending() < PENDING_BYTES_MAX {
             self.last = Some(now);
         } else {
@@ -196,7 +207,7 @@ impl Progress {
             })
             .collect();
         for chunk in chunks {
-            self.report(&chunk);
+            self.report(chunk);
             metrics::CHUNKS.count();
         }
         self.announced = true;
@@ -214,13 +225,28 @@ impl Progress {
         data.insert("chunk".into(), json!(text));
         data.insert("is_final".into(), json!(is_last));
         let events = vec![(StepEvent::ReasoningChunk, data)];
-        self.report(&Report::Step { started_at: self.started_at, events, charge: None });
+        let report = Report::Step { started_at: self.started_at, events, charge: None };
+        self.report(report);
         self.announced = true;
         self.last = Some(now);
     }
 
-    fn report(&self, report: &Report) {
+    fn report(&self, report: Report) {
+        let report = match &self.inside {
+            None => report,
+            Some(inside) => inside.report(of_child(report)),
+        };
         self.lane.report(self.run, report.kind(), report.to_json(&self.name));
+    }
+}
+
+/// What a job tells of itself, as it is told of a node inside it.
+fn of_child(report: Report) -> ChildEvent {
+    match report {
+        Report::Chunk { selector, offset, text, .. } => ChildEvent::Chunk { selector, offset, text },
+        Report::Step { events, charge, .. } => ChildEvent::Step { events, charge },
+        Report::Child { what, .. } => what,
+        Report::Started { .. } | Report::Parked { .. } | Report::Ended { .. } => ChildEvent::Started,
     }
 }
 

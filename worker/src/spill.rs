@@ -8,6 +8,7 @@ use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::machine::changes::Record;
 use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::{NodeResult, VariableUpdate};
+use tidemill_common::objects::Effects;
 use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::value::pyrepr::repr_text;
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
@@ -76,7 +77,8 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         passing: failed && failure.retryable,
         retry_hint: failure.retry_after_ms,
         updates,
-        pause: result.pause.map(Box::new),
+        pause: result.pause,
+        effects: result.effects.map(|effects| veiled(effects, &secrets)),
         durations: None,
         rounds: Vec::new(),
     };
@@ -158,6 +160,17 @@ fn hide(value: Json, secrets: &[&Segment]) -> Json {
         Json::Object(map) => map.into_iter().map(|(key, item)| (key, hide(item, secrets))).collect(),
         plain @ (Json::Null | Json::Bool(_) | Json::Number(_)) => plain,
     }
+}
+
+/// Effects without the secrets that the node could read: what a run keeps is shown and sent as it stands.
+fn veiled(effects: Box<Effects>, secrets: &[&Segment]) -> Box<Effects> {
+    if secrets.is_empty() {
+        return effects;
+    }
+    Box::new(effects.with_texts(&|text| {
+        let hidden = hide_in(text.to_string(), secrets);
+        (hidden != text).then_some(hidden)
+    }))
 }
 
 fn hide_in(mut text: String, secrets: &[&Segment]) -> String {

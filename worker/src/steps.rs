@@ -8,14 +8,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, Place};
-use tidemill_common::ids::{BlobId, ExecutionId, RunId};
+use tidemill_common::ids::{BlobId, ExecutionId, NodeId, RunId};
 use tidemill_common::limits::{self, CALL_LOOK_MS};
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::machine::fact::{Call, Charge};
+use tidemill_common::machine::fact::{Asked, Call, Charge, ChildEvent};
+use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::machine::run::json_size;
-use tidemill_common::nodes::Usage;
-use tidemill_common::store::{Called, Jobs, JournalOf, StepBegin, StepKept, StoreError};
+use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage};
+use tidemill_common::store::{Called, Jobs, JournalOf, Paused, StepBegin, StepKept, StoreError};
 use tidemill_common::value::{BlobRef, JsonMap, Segment, Stored, blob_text};
 use tidemill_common::wire::fact::Report;
 
@@ -78,11 +80,42 @@ pub enum CallEnd {
     Ended(HashMap<String, String>),
 }
 
+/// What came of asking somebody.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PauseEnd {
+    /// Somebody has answered this, or the time is over and it was proposed for that case.
+    Answered(Json),
+    /// Nobody has answered in time.
+    Expired,
+    /// It was called off.
+    Cancelled,
+}
+
 /// The steps of one job. A node is given this with its attempt.
 pub struct Steps {
     hand: Hand,
     of: JournalOf,
     wait_max: Duration,
+    /// Set for the steps of a node that runs inside the job.
+    inside: Option<Inside>,
+}
+
+/// A try of a node that runs inside a job: what is told of it is told as the child's.
+#[derive(Debug, Clone)]
+pub(crate) struct Inside {
+    /// The node.
+    pub(crate) child: NodeId,
+    /// Which try of it.
+    pub(crate) number: u32,
+    /// When it began.
+    pub(crate) began: Timestamp,
+}
+
+impl Inside {
+    /// What happened to the child, as its job tells it.
+    pub(crate) fn report(&self, what: ChildEvent) -> Report {
+        Report::Child { started_at: self.began, child: self.child.clone(), number: self.number, what }
+    }
 }
 
 impl Steps {
@@ -97,7 +130,13 @@ impl Steps {
             execution,
             attempt: hand.name.attempt,
         };
-        Self { hand: hand.clone(), of, wait_max: hand.core.settings.job_wait_max }
+        Self { hand: hand.clone(), of, wait_max: hand.core.settings.job_wait_max, inside: None }
+    }
+
+    /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
+    pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
+        let of = JournalOf { execution, attempt, ..self.of.clone() };
+        Self { hand: self.hand.clone(), of, wait_max: self.wait_max, inside: Some(inside) }
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -137,25 +176,46 @@ impl Steps {
             };
             Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
         });
-        let report = Report::Step { started_at: self.hand.started_at, events, charge };
+        self.keep(step, result, self.report(events, charge), &[]).await;
+    }
+
+    /// As [`Self::record`], with whatever tells of it, and with large values that lie apart.
+    pub(crate) async fn keep(&self, step: &str, result: &Json, report: Report, blobs: &[(BlobId, String)]) {
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = result.to_string();
+        let sizes: Vec<(BlobId, u64)> =
+            blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
         // What was told of its beginning stands before its end.
         self.hand.core.lanes.of(self.of.shard).passed().await;
         crash::pass(Place::StepMade);
-        let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact));
-        match self.until_answered(record).await {
-            StepKept::Kept => {
-                metrics::STEPS.count();
-                crash::pass(Place::StepKept);
+        let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact), &sizes);
+        loop {
+            if let Err(error) = spill::store(self.jobs(), self.of.shard, blobs).await {
+                tracing::error!(run = %self.of.run, step, %error, "a large value of a step cannot be stored; the job is left to others");
+                return self.lost().await;
             }
-            StepKept::NotYours => self.lost().await,
+            match self.until_answered(record).await {
+                StepKept::Kept => {
+                    metrics::STEPS.count();
+                    crash::pass(Place::StepKept);
+                    return;
+                }
+                StepKept::BlobGone => {}
+                StepKept::NotYours => return self.lost().await,
+            }
+        }
+    }
+
+    fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
+        match &self.inside {
+            None => Report::Step { started_at: self.hand.started_at, events, charge },
+            Some(inside) => inside.report(ChildEvent::Step { events, charge }),
         }
     }
 
     /// Tells something that needs no memory, before whatever is recorded later: it may be told again when the job is handed out again.
     pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
-        let report = Report::Step { started_at: self.hand.started_at, events, charge: None };
+        let report = self.report(events, None);
         let lane = self.hand.core.lanes.of(self.of.shard);
         lane.report(self.of.run, report.kind(), report.to_json(&self.hand.name));
     }
@@ -210,6 +270,36 @@ impl Steps {
         let call = Call { run, app: app.to_owned(), given };
         self.hand.park_for(call, CALL_LOOK_MS, blobs);
         std::future::pending().await
+    }
+
+    /// Asks somebody. The first time the job is put down with the question, and this does not return: nobody holds anything
+    /// while the run waits. When it was answered, has expired or was called off the job is handed out again, as the same
+    /// attempt, and the same call returns what came of it, as often as it is made, in later attempts too. What is asked
+    /// once more needs another step.
+    ///
+    /// In a run that nobody answers (`interactive: false`) the node fails; who can do without an answer asks the run's
+    /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
+    pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
+        let pause = id_in_job(&self.of.execution, step);
+        match self.until_answered(|| self.jobs().paused(self.of.run, &pause)).await {
+            Paused::Answered(answer) => return PauseEnd::Answered(answer),
+            Paused::Expired if request.on_timeout == OnTimeout::Default => {
+                return PauseEnd::Answered(request.defaults);
+            }
+            Paused::Expired => return PauseEnd::Expired,
+            Paused::Cancelled => return PauseEnd::Cancelled,
+            Paused::Unknown | Paused::Waits => {}
+        }
+        let kind = request.kind.name();
+        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, %pause, kind, "waits for an answer");
+        metrics::PARKED.count();
+        self.hand.park_for_answer(Asked { pause, step: step.into(), request });
+        std::future::pending().await
+    }
+
+    /// How often a person is asked for what the input of a step lacks.
+    pub(crate) fn parameter_rounds_max(&self) -> u32 {
+        self.hand.core.settings.parameter_rounds_max
     }
 
     /// Whether this try of a step has called a run.
@@ -290,3 +380,6 @@ impl Pace for Steps {
         Self::wait(self, wait, reason).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,42 @@ impl JobVariables {
         Ok(())
     }
 
+    /// The variables themselves, with nothing left in their place.
+    pub(crate) fn take(&mut self, graph: &Arc<Graph>) -> Self {
+        std::mem::replace(self, Self::new(Vec::new(), graph.clone()))
+    }
+
+    /// Adds what a node inside the job has made, in place of what was known under its name. Large values are at hand
+    /// when `loaded` has them.
+    pub(crate) fn put(&mut self, node: &str, name: &str, value: Stored, loaded: Option<Segment>) {
+        if let (Stored::Blob(blob), Some(segment)) = (&value, loaded) {
+            self.loaded.insert(blob.id.clone(), segment);
+        }
+        self.inputs.retain(|(of, known, _)| !(of == node && known == name));
+        self.inputs.push((node.to_owned(), name.to_owned(), value));
+    }
+
+    /// As [`Self::put`], for values that were kept by whoever had the job before.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) async fn put_kept(
+        &mut self,
+        node: &str,
+        values: Vec<(String, Stored)>,
+        jobs: &dyn Jobs,
+        shard: ShardId,
+    ) -> Result<(), NodeFailure> {
+        for (name, value) in values {
+            let loaded = match &value {
+                Stored::Blob(blob) => Some(load(jobs, shard, node, &name, blob).await?.1),
+                Stored::Inline(_) | Stored::Item { .. } | Stored::Secret(_) => None,
+            };
+            self.put(node, &name, value, loaded);
+        }
+        Ok(())
+    }
+
     /// Whether all of it takes about so many bytes at most. What was loaded whole is large by itself.
     pub(crate) fn fits(&self, bytes_max: usize) -> bool {
         let inline = self.inputs.iter().filter_map(|(_, _, stored)| match stored {

@@ -57,6 +57,7 @@ impl Story {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            takes_messages: false,
             caller: None,
             call_depth: 0,
             key: None,

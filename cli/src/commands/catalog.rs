@@ -1,4 +1,4 @@
-//! What `tidemill providers` and `tidemill profiles` have in common: where things are kept, files and keys that are read,
+//! What `tidemill providers`, `profiles`, `library`, `calls`, `services` and `datasources` have in common: where things are kept, files and keys that are read,
 //! and how all of it is shown.
 
 use std::io::Read;
@@ -33,9 +33,9 @@ impl Common {
     }
 }
 
-/// What is added, and where it comes from.
+/// What is added, and the file that it comes from.
 #[derive(Debug, Args)]
-pub(super) struct AddArgs {
+pub(super) struct FileArgs {
     /// Its id
     pub(super) id: String,
     /// A file to take it from: TOML (.toml, the table itself or the settings that have it), JSON or YAML; flags win
@@ -47,6 +47,13 @@ pub(super) struct AddArgs {
     /// Take the place of the one that is there, if there is one
     #[arg(long)]
     replace: bool,
+}
+
+/// The same of something that has a key.
+#[derive(Debug, Args)]
+pub(super) struct AddArgs {
+    #[command(flatten)]
+    pub(super) file: FileArgs,
     /// The workers' environment variable that holds the key
     #[arg(long, value_name = "NAME", conflicts_with = "api_key_stdin")]
     api_key_env: Option<String>,
@@ -71,7 +78,13 @@ pub(super) const PROVIDER: Kind =
 pub(super) const PROFILE: Kind =
     Kind { one: "profile", many: "profiles", key: "apiKey", key_env: "apiKeyEnv" };
 
-impl AddArgs {
+pub(super) const LIBRARY: Kind = Kind { one: "library node", many: "library", key: "", key_env: "" };
+pub(super) const CALL: Kind = Kind { one: "Call", many: "calls", key: "", key_env: "" };
+pub(super) const SERVICE: Kind = Kind { one: "service", many: "services", key: "", key_env: "" };
+pub(super) const DATASOURCE: Kind =
+    Kind { one: "datasource", many: "datasources", key: "password", key_env: "password_env" };
+
+impl FileArgs {
     /// What is there, if it is to be changed, and over it what the file says, if there is one.
     pub(super) async fn table(&self, kind: Kind, common: &Common) -> Result<JsonMap, Error> {
         let mut table = JsonMap::new();
@@ -81,7 +94,7 @@ impl AddArgs {
             table = there;
         }
         let of_file = self.of_file(kind)?;
-        let names_key = Self::has_key(kind, &of_file);
+        let names_key = has_key(kind, &of_file);
         table.retain(|name, _| !names_key || ![kind.key, kind.key_env].contains(&name.as_str()));
         table.extend(of_file);
         Ok(table)
@@ -93,47 +106,6 @@ impl AddArgs {
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         let is_toml = path.extension().is_some_and(|ending| ending == "toml");
         table_in(&text, is_toml, kind.many, &self.id).map_err(wrong)
-    }
-
-    /// Whether the table says something of a key.
-    fn has_key(kind: Kind, table: &JsonMap) -> bool {
-        let given = [kind.key, kind.key_env, "api_key", "api_key_env"];
-        given.iter().any(|name| table.contains_key(*name))
-    }
-
-    /// Puts the key into the table. `wanted`: somebody at a terminal is asked for one that was not given.
-    pub(super) async fn put_key(
-        &self,
-        kind: Kind,
-        table: &mut JsonMap,
-        wanted: bool,
-        console: &mut Console,
-    ) -> Result<(), Error> {
-        let asked = wanted && console.can_ask() && !Self::has_key(kind, table);
-        let (name, value) = if let Some(variable) = &self.api_key_env {
-            (kind.key_env, variable.clone())
-        } else if self.api_key_stdin || asked {
-            (kind.key, self.read_key(console).await?)
-        } else {
-            return Ok(());
-        };
-        for other in [kind.key, kind.key_env, "api_key", "api_key_env"] {
-            table.remove(other);
-        }
-        table.insert(name.into(), value.into());
-        Ok(())
-    }
-
-    async fn read_key(&self, console: &mut Console) -> Result<String, Error> {
-        let prompt = format!("API key of {} (not shown): ", self.id);
-        let read = if console.can_ask() { console.ask_secret(&prompt).await? } else { Some(piped()?) };
-        let key = read.unwrap_or_default().trim().to_owned();
-        if key.is_empty() {
-            return Err(Error::Usage(
-                "no key was given; --api-key-env names a variable that holds it".into(),
-            ));
-        }
-        Ok(key)
     }
 
     /// Sends it, and says what came of it.
@@ -161,6 +133,59 @@ impl AddArgs {
     }
 }
 
+/// Whether the table says something of a key.
+fn has_key(kind: Kind, table: &JsonMap) -> bool {
+    let given = [kind.key, kind.key_env, "api_key", "api_key_env"];
+    given.iter().any(|name| table.contains_key(*name))
+}
+
+/// A secret that somebody types or pipes in.
+pub(super) async fn read_secret(prompt: &str, console: &mut Console) -> Result<String, Error> {
+    let read = if console.can_ask() { console.ask_secret(prompt).await? } else { Some(piped()?) };
+    let secret = read.unwrap_or_default().trim().to_owned();
+    if secret.is_empty() {
+        return Err(Error::Usage("nothing was given at standard input".into()));
+    }
+    Ok(secret)
+}
+
+impl AddArgs {
+    /// Puts the key into the table. `wanted`: somebody at a terminal is asked for one that was not given.
+    pub(super) async fn put_key(
+        &self,
+        kind: Kind,
+        table: &mut JsonMap,
+        wanted: bool,
+        console: &mut Console,
+    ) -> Result<(), Error> {
+        let asked = wanted && console.can_ask() && !has_key(kind, table);
+        let (name, value) = if let Some(variable) = &self.api_key_env {
+            (kind.key_env, variable.clone())
+        } else if self.api_key_stdin || asked {
+            (kind.key, self.read_key(console).await?)
+        } else {
+            return Ok(());
+        };
+        for other in [kind.key, kind.key_env, "api_key", "api_key_env"] {
+            table.remove(other);
+        }
+        table.insert(name.into(), value.into());
+        Ok(())
+    }
+
+    async fn read_key(&self, console: &mut Console) -> Result<String, Error> {
+        let prompt = format!("API key of {} (not shown): ", self.file.id);
+        let read = if console.can_ask() { console.ask_secret(&prompt).await? } else { Some(piped()?) };
+        let key = read.unwrap_or_default().trim().to_owned();
+        if key.is_empty() {
+            return Err(Error::Usage(
+                "no key was given; --api-key-env names a variable that holds it".into(),
+            ));
+        }
+        Ok(key)
+    }
+}
+
 fn piped() -> Result<String, Error> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
@@ -179,10 +204,9 @@ pub(super) async fn list(
     if common.json {
         json::whole(&entries, console)?;
     } else if entries["data"].as_array().is_none_or(Vec::is_empty) {
-        console.note(format_args!(
-            "no {} are kept in Redis; workers may have some in their settings",
-            kind.many
-        ));
+        let others =
+            if kind.many == PROVIDER.many { "; workers may have some in their settings" } else { "" };
+        console.note(format_args!("no {} is kept in Redis{others}", kind.one));
     } else {
         console.text(render(&entries))?;
     }
@@ -270,7 +294,11 @@ mod tests {
 
     fn add(api_key_env: Option<&str>, api_key_stdin: bool) -> AddArgs {
         let api_key_env = api_key_env.map(Into::into);
-        AddArgs { id: "p".into(), file: None, update: false, replace: false, api_key_env, api_key_stdin }
+        AddArgs { file: from(None), api_key_env, api_key_stdin }
+    }
+
+    fn from(file: Option<PathBuf>) -> FileArgs {
+        FileArgs { id: "p".into(), file, update: false, replace: false }
     }
 
     #[tokio::test]
@@ -303,7 +331,7 @@ mod tests {
         let read = |name: &str, text: &str| {
             let path = folder.path().join(name);
             std::fs::write(&path, text).expect("writes");
-            AddArgs { file: Some(path), ..add(None, false) }.of_file(PROVIDER)
+            from(Some(path)).of_file(PROVIDER)
         };
         let table = json!({"kind": "ollama", "max_retries": 1});
         for (name, text) in [

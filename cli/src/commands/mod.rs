@@ -11,6 +11,7 @@ mod dev;
 mod doctor;
 mod export;
 mod import;
+mod kept;
 mod keys;
 mod knowledge;
 mod mock_llm;
@@ -88,6 +89,14 @@ enum Verb {
     Providers(providers::Arguments),
     /// Keep, list and test profiles: models with parameters, known by an id
     Profiles(profiles::Arguments),
+    /// Keep and list nodes of the library: Calls with known parameters
+    Library(kept::Arguments),
+    /// Keep and list Calls of your own
+    Calls(kept::Arguments),
+    /// Keep and list services: servers that `api` nodes call, and the credentials for them
+    Services(kept::Arguments),
+    /// Keep and list datasources: databases that `sql` nodes ask
+    Datasources(kept::Arguments),
     /// Keep documents that workflows search: add, list, show, search and remove them
     Knowledge(knowledge::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -142,6 +151,10 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
         Verb::Providers(arguments) => providers::perform(&arguments, console).await,
         Verb::Profiles(arguments) => profiles::perform(&arguments, console).await,
+        Verb::Library(arguments) => kept::perform(catalog::LIBRARY, &arguments, console).await,
+        Verb::Calls(arguments) => kept::perform(catalog::CALL, &arguments, console).await,
+        Verb::Services(arguments) => kept::perform(catalog::SERVICE, &arguments, console).await,
+        Verb::Datasources(arguments) => kept::perform(catalog::DATASOURCE, &arguments, console).await,
         Verb::Knowledge(arguments) => knowledge::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }

@@ -114,7 +114,7 @@ async fn add(new: &New, console: &mut Console) -> Result<Exit, Error> {
         default,
         common,
     } = new;
-    let mut table = add.table(PROFILE, common).await?;
+    let mut table = add.file.table(PROFILE, common).await?;
     catalog::put(&mut table, "provider", provider.as_deref());
     catalog::put(&mut table, "model", model.as_deref());
     catalog::put(&mut table, "name", name.as_deref());
@@ -128,13 +128,13 @@ async fn add(new: &New, console: &mut Console) -> Result<Exit, Error> {
             parameters.insert(name.clone(), json_or_text(value));
         }
     }
-    table.entry("name").or_insert_with(|| add.id.as_str().into());
+    table.entry("name").or_insert_with(|| add.file.id.as_str().into());
     let speaks_by_itself = table
         .get("provider")
         .and_then(Json::as_str)
         .is_some_and(|name| name != "HUMAN_RELAY" && is_shouted(name));
     add.put_key(PROFILE, &mut table, speaks_by_itself, console).await?;
-    add.send(PROFILE, table, common, console).await
+    add.file.send(PROFILE, table, common, console).await
 }
 
 fn is_shouted(name: &str) -> bool {

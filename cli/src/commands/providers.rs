@@ -79,7 +79,7 @@ enum Verb {
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
         Verb::Add { add, kind, base_url, api_version, models, embedding_models, common } => {
-            let mut table = add.table(PROVIDER, common).await?;
+            let mut table = add.file.table(PROVIDER, common).await?;
             catalog::put(&mut table, "kind", kind.as_deref());
             catalog::put(&mut table, "base_url", base_url.as_deref());
             catalog::put(&mut table, "api_version", api_version.as_deref());
@@ -93,7 +93,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             }
             let wants_key = provider_of(table.clone()).is_ok_and(|config| check::needs_key(&config));
             add.put_key(PROVIDER, &mut table, wants_key, console).await?;
-            add.send(PROVIDER, table, common, console).await
+            add.file.send(PROVIDER, table, common, console).await
         }
         Verb::Ls { common } => catalog::list(PROVIDER, common, render, console).await,
         Verb::Show { id, common } => catalog::show(PROVIDER, id, common, console).await,

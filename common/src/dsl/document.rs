@@ -100,6 +100,7 @@ impl Document {
             depth_max: limits.depth_max + 8,
             values_max: 2 * limits.values_max,
             text_bytes_max: 2 * limits.text_bytes_max,
+            children_max: usize::MAX,
         };
         stored::read(text, &limits)
     }

@@ -58,6 +58,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::VariableAggregator(_)
         | NodeData::Assigner(_)
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Llm(_)
         | NodeData::ProfileLlm(_)
         | NodeData::QuestionClassifier(_)
@@ -76,6 +77,8 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => None,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::children::{self, ChildNode};
 use super::containers;
 use super::wrapper::{self, Wrapper};
 use crate::dsl::{Document, DocumentEdge, DocumentNode, Problems};
@@ -16,6 +17,8 @@ pub(super) struct DraftNode<'d> {
     /// None when the configuration cannot be used.
     pub(super) data: Option<NodeData>,
     pub(super) wrapper: Wrapper,
+    /// Set for one that runs inside another.
+    pub(super) child: Option<&'d ChildNode>,
 }
 
 /// An edge on its way; an end is none when no node has that id.
@@ -28,6 +31,7 @@ pub(super) struct DraftEdge<'d> {
 /// A graph on its way.
 pub(super) struct Draft<'d> {
     pub(super) document: &'d Document,
+    /// Those of the document, and behind them their children.
     pub(super) nodes: Vec<DraftNode<'d>>,
     pub(super) edges: Vec<DraftEdge<'d>>,
     /// The first node of each id.
@@ -40,20 +44,20 @@ pub(super) struct Draft<'d> {
 
 impl<'d> Draft<'d> {
     /// Reads every node and joins every edge; what a single node has wrong is reported here.
-    pub(super) fn new(document: &'d Document, problems: &mut Problems) -> Self {
-        let nodes: Vec<_> = document.nodes.iter().map(|node| read_node(node, problems)).collect();
+    pub(super) fn new(document: &'d Document, inside: &'d [ChildNode], problems: &mut Problems) -> Self {
+        let own = document.nodes.iter().map(|node| (node, None));
+        let inner = inside.iter().map(|child| (&child.node, Some(child)));
+        let nodes: Vec<_> = own.chain(inner).map(|(node, child)| read_node(node, child, problems)).collect();
         let mut index = HashMap::with_capacity(nodes.len());
-        for (at, node) in document.nodes.iter().enumerate() {
-            index.entry(node.id.as_str()).or_insert(at);
+        for (at, node) in nodes.iter().enumerate() {
+            index.entry(node.source.id.as_str()).or_insert(at);
         }
+        // Nothing leads to a child.
+        let ends = |id: &str| index.get(id).copied().filter(|&at| at < document.nodes.len());
         let edges: Vec<_> = document
             .edges
             .iter()
-            .map(|source| DraftEdge {
-                source,
-                from: index.get(source.source.as_str()).copied(),
-                to: index.get(source.target.as_str()).copied(),
-            })
+            .map(|source| DraftEdge { source, from: ends(&source.source), to: ends(&source.target) })
             .collect();
         let mut outs = vec![Vec::new(); nodes.len()];
         for (at, edge) in edges.iter().enumerate() {
@@ -61,7 +65,9 @@ impl<'d> Draft<'d> {
                 outs[from].push(at);
             }
         }
-        let parents = containers::parents(document, &nodes, &index);
+        let mut parents = containers::parents(document, &nodes, &index);
+        let around: Vec<_> = inside.iter().map(|child| parents[child.of]).collect();
+        parents.extend(around);
         Self { document, nodes, edges, index, parents, outs }
     }
 
@@ -71,14 +77,16 @@ impl<'d> Draft<'d> {
             let is_root_type = self.nodes[*at]
                 .kind
                 .is_some_and(|kind| kind.spec().execution == crate::nodes::ExecutionType::Root);
-            is_root_type && matches!(self.parents[*at], containers::Parent::None)
+            is_root_type
+                && self.nodes[*at].child.is_none()
+                && matches!(self.parents[*at], containers::Parent::None)
         };
         (0..self.nodes.len()).filter(is_root).collect()
     }
 
     /// Runs `check` at the path of a node.
     pub(super) fn at_node(&self, at: usize, problems: &mut Problems, check: impl FnOnce(&mut Problems)) {
-        problems.within(node_path(self.nodes[at].source), check);
+        problems.within(node_path(self.nodes[at].source, self.nodes[at].child), check);
     }
 
     /// Runs `check` at the path of an edge.
@@ -87,16 +95,24 @@ impl<'d> Draft<'d> {
     }
 }
 
-fn node_path(node: &DocumentNode) -> String {
-    format!("nodes[{}]", node.place)
+fn node_path(node: &DocumentNode, child: Option<&ChildNode>) -> String {
+    match child {
+        None => format!("nodes[{}]", node.place),
+        Some(child) => format!("nodes[{}].data.{}[{}]", node.place, children::FIELD, child.at),
+    }
 }
 
-fn read_node<'d>(source: &'d DocumentNode, problems: &mut Problems) -> DraftNode<'d> {
+fn read_node<'d>(
+    source: &'d DocumentNode,
+    child: Option<&'d ChildNode>,
+    problems: &mut Problems,
+) -> DraftNode<'d> {
     let kind = NodeKind::from_wire(source.type_name());
-    problems.within(node_path(source), |problems| {
+    problems.within(node_path(source, child), |problems| {
         problems.within("data", |problems| DraftNode {
             source,
             kind,
+            child,
             wrapper: wrapper::read(&source.data, kind, problems),
             data: kind.and_then(|kind| parse_data(kind, &source.data, problems)),
         })

@@ -5,6 +5,7 @@
 
 mod body;
 pub mod build;
+mod children;
 mod containers;
 mod cycles;
 mod draft;
@@ -12,6 +13,7 @@ mod names;
 pub mod response;
 mod settings;
 mod validate;
+mod work;
 mod wrapper;
 
 use std::collections::HashMap;
@@ -23,7 +25,9 @@ use crate::value::{JsonMap, Segment};
 
 pub use body::Body;
 pub use build::{Imported, build, import, import_within};
+pub use children::global_id;
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
+pub use work::{Child, ChildKind, Extraction, Work};
 
 /// The place of a node in [`Graph::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -168,6 +172,8 @@ pub struct Node {
     pub retry: RetryConfig,
     /// The engine's settings for it.
     pub settings: NodeSettings,
+    /// It leaves by one of several handles although its type is no branch: an edge carries one that it may choose.
+    pub chooses: bool,
     /// Edges that end here, in file order.
     pub ins: Vec<EdgeIx>,
     /// Edges that leave here, in file order.
@@ -179,6 +185,12 @@ pub struct Node {
     pub loop_id: Option<NodeIx>,
     /// The variables its configuration mentions, as `(node, name)`, each once: what a job must carry.
     pub mentions: Vec<(String, String)>,
+    /// What its job does besides its own call; none for nearly all nodes.
+    pub work: Option<Box<Work>>,
+    /// The nodes that run inside its job, in order.
+    pub children: Vec<NodeIx>,
+    /// Set for such a node itself.
+    pub child: Option<Box<Child>>,
 }
 
 impl Node {
@@ -186,6 +198,7 @@ impl Node {
     pub fn is_branch(&self) -> bool {
         self.kind.spec().execution == crate::nodes::ExecutionType::Branch
             || self.error_strategy == Some(ErrorStrategy::FailBranch)
+            || self.chooses
     }
 }
 
@@ -234,7 +247,7 @@ pub struct Graph {
     pub name: String,
     /// The app's mode.
     pub mode: AppMode,
-    /// All nodes that can be executed, in file order (notes are dropped).
+    /// All nodes that can be executed, in file order (notes are dropped); behind them those that run inside others.
     pub nodes: Vec<Node>,
     /// All edges, in file order.
     pub edges: Vec<Edge>,
@@ -281,6 +294,11 @@ impl Graph {
     /// The place of a node by its id.
     pub fn find(&self, id: &str) -> Option<NodeIx> {
         self.index.get(id).copied()
+    }
+    /// Whether any answer shows text that this node streams.
+    pub fn is_streamed(&self, node: &Node) -> bool {
+        let prefix = stream_prefix(node.id.as_str());
+        self.streamed.iter().any(|key| key.starts_with(&prefix))
     }
     /// An environment variable by name.
     pub fn environment_variable(&self, name: &str) -> Option<&DocumentVariable> {

@@ -2,11 +2,15 @@
 //! the graph is: loops and iterations around it from the inside out, variables of the frame, of the run and of the
 //! conversation, what the run began with, and `sys`. Whatever a name may mean is mentioned, so that a job carries it.
 
+use std::collections::HashSet;
+
 use super::{Node, NodeIx};
 use crate::dsl::Document;
 use crate::nodes::{ExecutionType, NodeData};
 use crate::value::names::Names;
 
+/// The output that is there when somebody reads it.
+const CONTEXT: &str = "context";
 /// Variables that every iteration has.
 const OF_ITERATIONS: [&str; 2] = ["item", "index"];
 /// System variables, as far as there are any.
@@ -22,8 +26,20 @@ const OF_SYS: [&str; 9] = [
     "timestamp",
 ];
 
-/// Tells each node with names what they may mean; answers which nodes those are.
+/// Tells each node with names what they may mean; answers which nodes those are. A model whose `context` somebody reads
+/// is told that as well.
 pub(super) fn give(nodes: &mut [Node], document: &Document) -> Vec<usize> {
+    let read: HashSet<String> = nodes
+        .iter()
+        .flat_map(|node| &node.mentions)
+        .filter(|(_, name)| name == CONTEXT)
+        .map(|(node, _)| node.clone())
+        .collect();
+    for node in nodes.iter_mut() {
+        if let NodeData::ProfileLlm(data) = &mut node.data {
+            data.emits_context |= read.contains(node.id.as_str());
+        }
+    }
     let named: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at].data.has_names()).collect();
     for at in &named {
         let (scopes, declared) = known(nodes, *at, document);
@@ -54,6 +70,12 @@ fn known(nodes: &[Node], at: usize, document: &Document) -> (Vec<String>, Vec<(S
     }
     let conversation = document.conversation.iter();
     declared.extend(conversation.map(|variable| ("conversation".to_owned(), variable.name.to_string())));
+    for node in nodes {
+        if let NodeData::UserInteraction(data) = &node.data {
+            let set = data.on_answer.variables.iter().flatten();
+            declared.extend(set.map(|variable| ("run".to_owned(), variable.name.clone())));
+        }
+    }
     let mut roots = Vec::new();
     for root in nodes.iter().filter(|node| is_root(node)) {
         let id = root.id.as_str().to_owned();
@@ -63,7 +85,7 @@ fn known(nodes: &[Node], at: usize, document: &Document) -> (Vec<String>, Vec<(S
         roots.push(id);
     }
     declared.extend(OF_SYS.map(|name| ("sys".to_owned(), name.to_owned())));
-    let whole_run = ["frame", "run", "conversation"].map(str::to_owned);
+    let whole_run = ["local", "run", "conversation"].map(str::to_owned);
     let scopes = loops.into_iter().chain(frames).chain(whole_run).chain(roots).chain(["sys".to_owned()]);
     (scopes.collect(), declared)
 }

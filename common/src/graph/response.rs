@@ -81,11 +81,14 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     }
 }
@@ -173,11 +176,14 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => HashSet::new(),
     }
 }
@@ -226,11 +232,15 @@ mod tests {
             error_strategy: None,
             retry: RetryConfig::default(),
             settings: crate::graph::NodeSettings::default(),
+            chooses: false,
             ins: Vec::new(),
             outs: vec![EdgeIx(out)],
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            work: None,
+            children: Vec::new(),
+            child: None,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use super::{ErrorStrategy, NodeSettings, RetryConfig, settings};
+use super::{ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
 use crate::nodes::{NodeKind, default_value, is_own_form};
@@ -16,17 +16,21 @@ pub(super) struct Wrapper {
     pub(super) version: String,
     pub(super) error_strategy: Option<ErrorStrategy>,
     pub(super) retry: RetryConfig,
+    /// The same for the nodes inside it, whatever its own type.
+    pub(super) child_retry: RetryConfig,
     pub(super) settings: NodeSettings,
 }
 
 /// Reads it from `data`.
 pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Wrapper {
     let defaults = default_values(data, problems);
+    let (retry, child_retry) = retry(data, kind, problems);
     Wrapper {
         title: text(data, "title", "", problems),
         version: text(data, "version", "1", problems),
         error_strategy: error_strategy(data, defaults, problems),
-        retry: retry(data, kind, problems),
+        retry,
+        child_retry,
         settings: settings::read(data, kind, problems),
     }
 }
@@ -66,12 +70,12 @@ fn default_values(data: &JsonMap, problems: &mut Problems) -> Vec<(String, Segme
     }
 }
 
-fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> RetryConfig {
+fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (RetryConfig, RetryConfig) {
     let outer = Fields::new(data, BUILD_FAILED);
-    let Some(config) = outer.given("retry_config") else { return RetryConfig::default() };
+    let Some(config) = outer.given("retry_config") else { return Default::default() };
     let Some(config) = config.as_object() else {
         outer.wrong("retry_config", "a mapping", problems);
-        return RetryConfig::default();
+        return Default::default();
     };
     problems.within("retry_config", |problems| {
         let fields = Fields::new(config, BUILD_FAILED);
@@ -88,15 +92,18 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Ret
             );
         }
         let honoured = kind.is_none_or(|kind| kind.spec().retries);
-        if wanted && retries_max > 0 && !honoured {
+        let has_children =
+            data.get(children::FIELD).and_then(Json::as_array).is_some_and(|list| !list.is_empty());
+        if wanted && retries_max > 0 && !honoured && !has_children {
             let name = kind.map_or("", NodeKind::wire);
             problems.warning("retry.not_honoured", format!("a node of type {name} is never tried again"));
         }
-        RetryConfig {
-            enabled: wanted && honoured,
+        let inside = RetryConfig {
+            enabled: wanted,
             retries_max: u32::try_from(retries_max).unwrap_or(u32::MAX),
             interval_ms: interval_ms.unsigned_abs(),
-        }
+        };
+        (RetryConfig { enabled: wanted && honoured, ..inside }, inside)
     })
 }
 

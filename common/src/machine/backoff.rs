@@ -11,7 +11,7 @@ use crate::ids::ExecutionId;
 /// The interval grows by the multiplier with each attempt up to its cap; jitter then shortens or lengthens it by up to
 /// its share, so that it may pass the cap. What the other side asked for counts last, in full, and only where the
 /// settings say so and it is longer.
-pub(super) fn wait_ms(
+pub fn wait_ms(
     retry: &RetryConfig,
     settings: &NodeSettings,
     execution: &ExecutionId,

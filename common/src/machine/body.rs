@@ -251,7 +251,8 @@ impl Sums {
             steps: started_attempts(node) + node.inside.steps,
             failures: own_failures + node.inside.failures,
             tokens: node.spent.tokens + node.inside.spent.tokens,
-            jobs: u64::from(node.status.has_job()),
+            // A node that runs inside another's job has none of its own.
+            jobs: u64::from(node.job.is_some()),
             retrying: is(NodeStatus::Retrying),
             waiting: is(NodeStatus::Waiting),
         }

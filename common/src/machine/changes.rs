@@ -8,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::graph::{EdgeIx, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::nodes::{PauseRequest, Phase, Usage};
+use crate::objects::Effects;
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::body::Price;
@@ -42,6 +43,8 @@ pub struct Record {
     pub updates: Vec<(String, String, Stored)>,
     /// What it waits for, instead of an end.
     pub pause: Option<Box<PauseRequest>>,
+    /// What it changes of what the run keeps beside its variables. Applied with its end, and not told with it.
+    pub effects: Option<Box<Effects>>,
     /// Of a container: how long each of its frames was open. Part of the metadata; apart from them because an iteration
     /// may have ten thousand.
     pub durations: Option<Durations>,
@@ -442,6 +445,29 @@ pub struct CancelledJob {
     pub execution: ExecutionId,
 }
 
+/// What has changed of what a run keeps beside its variables.
+#[derive(Debug, Default, PartialEq)]
+pub struct ObjectChanges {
+    /// Lists of messages, each with the place of its first message that is to be written.
+    pub lists: BTreeMap<String, u32>,
+    /// Fields of `rt`.
+    pub runtime: BTreeSet<String>,
+    /// New records of the history.
+    pub recorded: Vec<JsonMap>,
+}
+
+impl ObjectChanges {
+    fn append(&mut self, later: Self) {
+        for (name, first) in later.lists {
+            // What an earlier step has added is still to be written.
+            let known = self.lists.entry(name).or_insert(first);
+            *known = first.min(*known);
+        }
+        self.runtime.extend(later.runtime);
+        self.recorded.extend(later.recorded);
+    }
+}
+
 /// A timer to set or to clear.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimerChange {
@@ -513,6 +539,8 @@ pub struct Changes {
     pub timers: Vec<TimerChange>,
     /// Runs to call, or to stop; nothing for nearly all runs.
     pub calls: Option<Box<Calls>>,
+    /// What the run keeps beside its variables; nothing for nearly all runs.
+    pub objects: Option<Box<ObjectChanges>>,
     /// Large values to store: name, type's JSON text.
     pub blobs: Vec<(BlobId, String)>,
     /// Something is ready that this step did not reach: a `continue` fact is due.
@@ -543,6 +571,7 @@ impl Changes {
             && self.cancelled.is_empty()
             && self.timers.is_empty()
             && self.calls.is_none()
+            && self.objects.is_none()
             && self.blobs.is_empty()
             && !self.go_on
     }
@@ -581,6 +610,9 @@ impl Changes {
             let calls = self.calls.get_or_insert_default();
             calls.ordered.extend(later.ordered);
             calls.dropped.extend(later.dropped);
+        }
+        if let Some(later) = later.objects {
+            self.objects.get_or_insert_default().append(*later);
         }
         self.blobs.extend(later.blobs);
         self.go_on |= later.go_on;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value as Json;
+
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
 use crate::ids::{Delivery, EntryId, FramePath, RunId};
@@ -9,7 +11,7 @@ use crate::value::{JsonMap, Selector, Stored};
 
 use super::changes::{Record, StepEvent};
 use super::run::{RunHead, RunState};
-use crate::nodes::Usage;
+use crate::nodes::{PauseRequest, Usage};
 
 /// One thing that happened, as an entry of the inbox says it.
 #[derive(Debug, Clone)]
@@ -22,6 +24,8 @@ pub enum Fact {
     JobChunk(JobChunk),
     /// A step of a job was done, or tells something.
     JobStepped(JobStepped),
+    /// Something happened to a node that runs inside the job.
+    Child(Box<ChildFact>),
     /// A job waits for a time to come, in nobody's hands.
     JobParked(JobParked),
     /// A worker brought a result.
@@ -106,6 +110,87 @@ pub struct JobStepped {
     pub charge: Option<Charge>,
 }
 
+/// See [`Fact::Child`].
+#[derive(Debug, Clone)]
+pub struct ChildFact {
+    /// The job that it runs in: that of its parent.
+    pub job: JobRef,
+    /// When the try began.
+    pub started_at: Timestamp,
+    /// Which node.
+    pub child: NodeIx,
+    /// Which try of it, from 1. Tries are counted over all deliveries of the job.
+    pub number: u32,
+    /// What happened.
+    pub what: ChildEvent,
+}
+
+/// What happens to a node inside another. A try that has failed and an end are recorded in the job's journal, with the
+/// fact that tells of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChildEvent {
+    /// A try began.
+    Started,
+    /// A piece of streamed text.
+    Chunk {
+        /// Which of its texts.
+        selector: Selector,
+        /// Bytes of the text before this piece.
+        offset: u64,
+        /// The piece.
+        text: String,
+    },
+    /// A step of it was done, or tells something.
+    Step {
+        /// What it tells, in order.
+        events: Vec<(StepEvent, JsonMap)>,
+        /// What it cost.
+        charge: Option<Box<Charge>>,
+    },
+    /// The try has failed, and another one follows.
+    Retry {
+        /// When.
+        at: Timestamp,
+        /// What it left.
+        record: Box<Record>,
+    },
+    /// It has ended.
+    Ended {
+        /// When.
+        at: Timestamp,
+        /// How.
+        end: ChildEnd,
+        /// What it left.
+        record: Box<Record>,
+        /// How many bytes of which text were streamed.
+        streamed: Vec<(Selector, u64)>,
+    },
+}
+
+/// How a node inside another ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildEnd {
+    /// Well.
+    Succeeded,
+    /// It failed, and its parent fails with it.
+    Failed,
+    /// It failed, and its parent goes on with default values in place of its outputs.
+    Replaced,
+}
+
+impl ChildEnd {
+    /// Every end.
+    pub const ALL: [Self; 3] = [Self::Succeeded, Self::Failed, Self::Replaced];
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
 /// What one model call within a job cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Charge {
@@ -132,6 +217,19 @@ pub struct JobParked {
     pub reason: String,
     /// The run whose end it waits for, if it is one.
     pub call: Option<Box<Call>>,
+    /// What somebody is asked, if it waits for an answer.
+    pub pause: Option<Box<Asked>>,
+}
+
+/// What a job asks somebody within one of its steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The pause; its id follows from the execution and the step ([`super::pause::id_in_job`]).
+    pub pause: Arc<str>,
+    /// The step.
+    pub step: Arc<str>,
+    /// What is asked.
+    pub request: PauseRequest,
 }
 
 /// A workflow that a node calls: the run that is to be made, or that was made.
@@ -254,10 +352,24 @@ pub struct UpdateVariables {
 pub struct Answer {
     /// The pause that is answered.
     pub pause: Arc<str>,
-    /// The chosen action.
-    pub action: String,
-    /// The values of its fields.
-    pub inputs: JsonMap,
+    /// What was said.
+    pub said: Said,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// That of a form.
+    Form {
+        /// The chosen action.
+        action: String,
+        /// The values of its fields.
+        inputs: JsonMap,
+    },
+    /// That of everything else.
+    Input(Json),
+    /// Nobody will answer: what was asked is called off.
+    Cancel,
 }
 
 /// Text of one stored value, for facts that carry several.

@@ -23,7 +23,7 @@ pub struct Invariant {
 pub const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "INV-1",
-        says: "a job's entry is known exactly while its node is queued or running on a worker",
+        says: "a job's entry is known exactly while its node is queued or running on a worker, and never of a child",
         holds: jobs_are_known,
     },
     Invariant { id: "INV-2", says: "the state of every edge follows from the nodes", holds: edges_follow },
@@ -65,6 +65,11 @@ pub const INVARIANTS: &[Invariant] = &[
         says: "what a container was given is known exactly from its opening to its end, and what its closed frames left too",
         holds: containers_are_known,
     },
+    Invariant {
+        id: "INV-13",
+        says: "a node that runs inside another is open only while that one is",
+        holds: children_have_parents,
+    },
 ];
 
 /// The ids of the invariants that do not hold.
@@ -73,7 +78,10 @@ pub fn broken(run: &RunState) -> Vec<&'static str> {
 }
 
 fn jobs_are_known(run: &RunState) -> bool {
-    run.frames.values().flat_map(|f| &f.nodes).all(|n| n.job.is_some() == n.status.has_job())
+    run.frames
+        .values()
+        .flat_map(|f| f.nodes.iter().zip(&run.graph.nodes))
+        .all(|(state, node)| state.job.is_some() == (state.status.has_job() && node.child.is_none()))
 }
 
 fn edges_follow(run: &RunState) -> bool {
@@ -176,4 +184,13 @@ fn containers_are_known(run: &RunState) -> bool {
                 let body = run.node(frame, *node).and_then(|node| node.body.as_ref());
                 body.is_some_and(|body| container.closed() == body.closed as usize)
             })
+}
+
+fn children_have_parents(run: &RunState) -> bool {
+    run.frames.values().all(|frame| {
+        frame.nodes.iter().zip(&run.graph.nodes).all(|(state, node)| match &node.child {
+            Some(child) if state.status.is_open() => frame.nodes[child.of.at()].status.is_open(),
+            Some(_) | None => true,
+        })
+    })
 }

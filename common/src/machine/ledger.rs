@@ -64,7 +64,20 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
 pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
     let Some(usage) = record.usage.as_ref().filter(|usage| usage.total_tokens > 0) else { return };
     let Some(state) = cx.run.node(frame, node).filter(|state| state.charged.tokens == 0) else { return };
-    let key = format!("{CALL}/{}", state.attempt);
+    let number = state.attempt;
+    note_whole(cx, frame, node, number, record, usage);
+}
+
+/// Notes what a try cost as a whole.
+pub(super) fn note_whole(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    number: u32,
+    record: &Record,
+    usage: &Usage,
+) {
+    let key = format!("{CALL}/{number}");
     let text = |name: &str| {
         let value = record.process_data.iter().find(|(known, _)| known == name).map(|(_, value)| value);
         match value {

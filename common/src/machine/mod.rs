@@ -3,6 +3,7 @@
 //! [`step`] reads no clock, draws no randomness and waits for nothing; the same state, fact and moment always give
 //! the same result. Whoever calls it commits the result, or throws the state away and loads it again.
 
+pub mod backoff;
 pub mod body;
 pub mod breakpoint;
 pub mod budget;
@@ -17,15 +18,18 @@ pub mod response;
 pub mod rewind;
 pub mod run;
 
-mod backoff;
 mod breakpoints;
 mod calls;
+mod children;
 mod containers;
 mod drive;
 mod edges;
 mod end_of_run;
+mod interaction;
 mod ledger;
+mod objects;
 mod on_answer;
+mod on_child;
 mod on_chunk;
 mod on_import;
 mod on_job_failed;
@@ -85,6 +89,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::JobStarted(it) => on_job_started::step(&mut cx, &it),
         Fact::JobChunk(it) => on_chunk::step(&mut cx, it),
         Fact::JobStepped(it) => on_job_stepped::step(&mut cx, it),
+        Fact::Child(it) => on_child::step(&mut cx, *it),
         Fact::JobParked(it) => on_job_parked::step(&mut cx, it),
         Fact::JobSucceeded(it) => on_job_succeeded::step(&mut cx, it),
         Fact::JobFailed(it) => on_job_failed::step(&mut cx, it),

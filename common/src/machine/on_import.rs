@@ -7,7 +7,7 @@ use super::body::Spent;
 use super::changes::{EventKind, Held, TimerChange};
 use super::fact::Timer;
 use super::run::{NodeState, NodeStatus, RunState, RunStatus};
-use super::{Step, drive, on_start, pause};
+use super::{Step, children, drive, on_start, pause};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::nodes::Phase;
@@ -25,11 +25,19 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     cx.close_entry();
     write_all(cx);
     for (frame, node) in nodes(cx.run, |node| node.status.has_job() || node.status == NodeStatus::Retrying) {
+        if cx.run.graph.node(node).child.is_some() {
+            continue;
+        }
+        children::begin_anew(cx, &frame, node);
         reopen(cx, &frame, node);
     }
     let waits: Vec<_> = std::mem::take(&mut cx.run.pauses).into_values().collect();
     for it in waits {
-        pause::reopen(cx, it);
+        match it.step {
+            None => pause::reopen(cx, it),
+            // The job has a journal of its own here and asks anew.
+            Some(_) => reopen(cx, &it.frame, it.node),
+        }
     }
     drive::drive(cx);
 }
@@ -48,6 +56,7 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.containers = other.containers;
     run.pauses = other.pauses;
     run.control = other.control;
+    run.objects = other.objects;
     run.derive();
     run.control.resumed_at = Some(now);
     run.control.steps_before = run.steps();
@@ -85,6 +94,12 @@ fn write_all(cx: &mut Step<'_>) {
             text: text.clone(),
         })
     }));
+    if let Some(objects) = &run.objects {
+        let written = out.objects.get_or_insert_default();
+        written.lists.extend(objects.lists.keys().map(|name| (name.clone(), 0)));
+        written.runtime.extend(objects.runtime.keys().cloned());
+        written.recorded.extend(objects.history.iter().cloned());
+    }
     out.response = true;
     out.control = true;
 }

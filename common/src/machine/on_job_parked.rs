@@ -1,11 +1,12 @@
-//! A job that has to wait longer than a worker waits: nobody holds it, a timer brings it back as the same attempt.
+//! A job that has to wait longer than a worker waits: nobody holds it. A timer brings it back as the same attempt, or the end
+//! of a run that it has called, or somebody's answer.
 
 use std::time::Duration;
 
 use super::changes::TimerChange;
 use super::fact::{JobParked, Timer};
 use super::run::NodeStatus;
-use super::{Step, calls, drive, on_job_started, timeouts};
+use super::{Step, calls, drive, on_job_started, pause, timeouts};
 use crate::ids::Delivery;
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
@@ -22,7 +23,9 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
         // As behind a hand-back: the next handing-out is newer than this one, and counts no more than it.
         state.delivery = it.job.holder.number.saturating_add(Delivery::HAND_BACK - 1);
     });
-    if it.call.is_none_or(|call| calls::wait(cx, &frame, node, *call)) {
+    if let Some(asked) = it.pause {
+        pause::wait_in_job(cx, &frame, node, *asked);
+    } else if it.call.is_none_or(|call| calls::wait(cx, &frame, node, *call)) {
         let due = cx.at.now.plus(Duration::from_millis(it.wait_ms));
         cx.out.timers.push(TimerChange::Set(due, Timer::Retry { frame, node, attempt }));
     } else {

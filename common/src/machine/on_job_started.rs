@@ -26,24 +26,41 @@ pub(super) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
 /// Tells that the node began, unless that was told before, and remembers who holds it.
 pub(super) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     let Some(node) = cx.run.node(&job.frame, job.node) else { return };
-    if node.status == NodeStatus::Running && node.delivery == job.holder.number {
+    let first = node.started_at.is_none();
+    if node.status == NodeStatus::Running && node.delivery == job.holder.number && !first {
         return;
     }
-    let first = node.started_at.is_none();
-    let (now, number) = (cx.at.now, job.holder.number);
-    let was_queued = node.status == NodeStatus::Queued;
-    cx.update(&job.frame, job.node, |node| {
-        node.status = NodeStatus::Running;
-        node.delivery = number;
-        // A worker's clock may run ahead; nothing begins after it was heard of.
-        node.started_at.get_or_insert(at.min(now));
-    });
-    if was_queued {
-        timeouts::started(cx, &job.frame, job.node);
-    }
+    hold(cx, job, Some(at));
     // Later attempts and deliveries begin silently, as on Dify.
     if first {
         let about = cx.about(&job.frame, job.node);
         cx.tell(EventKind::NodeRunStarted(about));
+    }
+}
+
+/// Remembers who holds the job of a node. What runs inside the node comes before it: of the node itself nothing is told.
+pub(super) fn heard(cx: &mut Step<'_>, job: &JobRef) {
+    let is_known = |node: &super::run::NodeState| {
+        node.status == NodeStatus::Running && node.delivery == job.holder.number
+    };
+    if !cx.run.node(&job.frame, job.node).is_some_and(is_known) {
+        hold(cx, job, None);
+    }
+}
+
+fn hold(cx: &mut Step<'_>, job: &JobRef, began: Option<Timestamp>) {
+    let (now, number) = (cx.at.now, job.holder.number);
+    let mut was_queued = false;
+    cx.update(&job.frame, job.node, |node| {
+        was_queued = node.status == NodeStatus::Queued;
+        node.status = NodeStatus::Running;
+        node.delivery = number;
+        if let Some(at) = began {
+            // A worker's clock may run ahead; nothing begins after it was heard of.
+            node.started_at.get_or_insert(at.min(now));
+        }
+    });
+    if was_queued {
+        timeouts::started(cx, &job.frame, job.node);
     }
 }

@@ -1,4 +1,7 @@
 //! What a node waits for from outside. A pause is nothing but state: nobody holds anything while it lasts.
+//!
+//! A node waits instead of an end, or within a step of its job; then the job was put down, and is handed out again when
+//! the pause is over, however that came.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +9,15 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::changes::{EventKind, Record, TimerChange};
-use super::fact::Timer;
-use super::run::{NodeStatus, RunState};
-use super::{Step, settle};
+use super::fact::{Asked, Timer};
+use super::run::{NodeStatus, RunState, json_size};
+use super::{Step, interaction, settle};
 use crate::clock::Timestamp;
+use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::NodeIx;
 use crate::ids::{ExecutionId, FramePath};
-use crate::nodes::PauseRequest;
+use crate::nodes::pause::not_interactive;
+use crate::nodes::{PauseKind, PauseRequest};
 
 /// Where a pause stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +28,7 @@ pub enum PauseStatus {
     Answered,
     /// Its time is over.
     Expired,
-    /// The run ended before.
+    /// Called off, or the run ended before.
     Cancelled,
 }
 
@@ -52,6 +57,8 @@ pub struct Pause {
     pub node: NodeIx,
     /// The node's execution.
     pub execution: ExecutionId,
+    /// The step of its job that asks; none when the node waits instead of an end.
+    pub step: Option<Arc<str>>,
     /// What is asked.
     pub request: Box<PauseRequest>,
     /// Since when.
@@ -65,44 +72,83 @@ pub struct Pause {
 /// The id of the wait that begins with this attempt of an execution. It follows from both, so that a step computed
 /// again opens the same pause.
 fn id_of(execution: &ExecutionId, attempt: u32) -> Arc<str> {
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{execution}/pause/{attempt}").as_bytes()).to_string().into()
+    named(&format!("{execution}/pause/{attempt}"))
+}
+
+/// The id of what a step of a job asks. It follows from the execution and the step, so whoever takes the job up again
+/// finds the answer.
+pub fn id_in_job(execution: &ExecutionId, step: &str) -> Arc<str> {
+    named(&format!("{execution}/ask/{step}"))
+}
+
+fn named(name: &str) -> Arc<str> {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).to_string().into()
 }
 
 /// The node waits from now on. Its branch goes no further; everything else does.
 pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: PauseRequest) {
-    let (chars, max) = (request.content.chars().count(), cx.run.head.options.template_chars_max);
-    if chars > max {
-        let error = format!(
-            "the form's text has {chars} characters, at most {max} are allowed (run.template_chars_max)"
-        );
-        let record = Record { error, error_type: "ValueError".into(), ..Record::default() };
-        let now = cx.at.now;
-        return settle::failed(cx, frame, node, now, record);
-    }
-    let (now, execution) = (cx.at.now, cx.execution(frame, node));
+    let execution = cx.execution(frame, node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
-    let own = request.timeout_s.map(|seconds| now.plus(Duration::from_secs(seconds)));
-    let limit = limit_of(cx.run);
+    let id = id_of(&execution, attempt);
+    let request = match request.kind {
+        PauseKind::UserInteraction => match interaction::goes_on(cx, frame, node, &id, request) {
+            None => return,
+            Some(request) => request,
+        },
+        PauseKind::Form
+        | PauseKind::Simple
+        | PauseKind::Params
+        | PauseKind::Confirm
+        | PauseKind::ToolApproval
+        | PauseKind::HumanRelay => request,
+    };
+    if let Some(failure) = refused(cx, &request) {
+        return fail(cx, frame, node, failure);
+    }
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Waiting;
+        state.job = None;
+    });
+    let is_question = request.kind == PauseKind::UserInteraction;
+    begin(cx, frame, node, (id.clone(), None), request);
+    if is_question {
+        interaction::asked(cx, &id);
+    }
+}
+
+/// The node's job was put down until somebody has answered.
+pub(super) fn wait_in_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked) {
+    let Asked { pause, step, request } = asked;
+    if let Some(failure) = refused(cx, &request) {
+        cx.update(frame, node, |state| state.parked = None);
+        return fail(cx, frame, node, failure);
+    }
+    cx.update(frame, node, |state| state.status = NodeStatus::Waiting);
+    begin(cx, frame, node, (pause, Some(step)), request);
+}
+
+fn begin(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    (id, step): (Arc<str>, Option<Arc<str>>),
+    request: PauseRequest,
+) {
+    let (now, execution) = (cx.at.now, cx.execution(frame, node));
+    let own = request.timeout().map(|wait| now.plus(wait));
+    let limit = limit_of(cx.run, &request);
     let pause = Pause {
-        id: id_of(&execution, attempt),
+        id,
         frame: frame.clone(),
         node,
         execution,
+        step,
         request: Box::new(request),
         opened_at: now,
         expires_at: [own, limit].into_iter().flatten().min(),
         status: PauseStatus::Pending,
     };
-    cx.update(frame, node, |state| {
-        state.status = NodeStatus::Waiting;
-        state.job = None;
-    });
-    if let Some(due) = own {
-        cx.out.timers.push(TimerChange::Set(due, Timer::PauseExpires { pause: pause.id.clone() }));
-    }
-    if let Some(due) = limit {
-        cx.out.timers.push(TimerChange::Set(due, Timer::PauseLimit { pause: pause.id.clone() }));
-    }
+    set_timers(cx, &pause, own, limit);
     let about = cx.about(frame, node);
     cx.tell(EventKind::NodeRunPauseRequested { about, pause: pause.clone() });
     cx.close_entry();
@@ -110,24 +156,60 @@ pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
     cx.run.pauses.insert(pause.id.clone(), pause);
 }
 
+/// Why nobody can be asked this.
+fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
+    let options = &cx.run.head.options;
+    if !options.choices().interactive {
+        return Some(not_interactive(request.kind));
+    }
+    let (chars, max) = (request.content.chars().count(), options.template_chars_max);
+    let message = || {
+        format!("the form's text has {chars} characters, at most {max} are allowed (run.template_chars_max)")
+    };
+    if chars > max {
+        return Some(NodeFailure::new("ValueError", message()));
+    }
+    if request.kind.is_form() {
+        return None;
+    }
+    let parts =
+        [&request.schema, &request.options, &request.defaults].into_iter().chain(request.details.values());
+    let bytes: usize = parts.map(json_size).sum();
+    let message =
+        || format!("what is asked takes {bytes} bytes, at most {max} are allowed (run.template_chars_max)");
+    (bytes > max).then(|| NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message()))
+}
+
+pub(super) fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: NodeFailure) {
+    let record = Record { error: failure.message, error_type: failure.error_type, ..Record::default() };
+    let now = cx.at.now;
+    settle::failed(cx, frame, node, now, record);
+}
+
+fn set_timers(cx: &mut Step<'_>, pause: &Pause, own: Option<Timestamp>, limit: Option<Timestamp>) {
+    if let Some(due) = own {
+        cx.out.timers.push(TimerChange::Set(due, Timer::PauseExpires { pause: pause.id.clone() }));
+    }
+    if let Some(due) = limit {
+        cx.out.timers.push(TimerChange::Set(due, Timer::PauseLimit { pause: pause.id.clone() }));
+    }
+}
+
 /// A pause of an exported run goes on in this one, under its id and with its times.
 pub(super) fn reopen(cx: &mut Step<'_>, mut pause: Pause) {
     pause.execution = cx.execution(&pause.frame, pause.node);
-    if let Some(seconds) = pause.request.timeout_s {
-        let due = pause.opened_at.plus(Duration::from_secs(seconds));
-        cx.out.timers.push(TimerChange::Set(due, Timer::PauseExpires { pause: pause.id.clone() }));
-    }
-    if let Some(due) = limit_of(cx.run) {
-        cx.out.timers.push(TimerChange::Set(due, Timer::PauseLimit { pause: pause.id.clone() }));
-    }
+    let own = pause.request.timeout().map(|wait| pause.opened_at.plus(wait));
+    let limit = limit_of(cx.run, &pause.request);
+    set_timers(cx, &pause, own, limit);
     cx.out.pauses.insert(pause.id.clone(), pause.clone());
     cx.run.pauses.insert(pause.id.clone(), pause);
 }
 
 /// Until when any form of the run may wait (`human_input_timeout_s`); counted from the run's begin, as on Dify.
-fn limit_of(run: &RunState) -> Option<Timestamp> {
+fn limit_of(run: &RunState, request: &PauseRequest) -> Option<Timestamp> {
     let seconds = run.head.options.human_input_timeout_s;
-    (seconds > 0).then_some(run.started_at?.plus(Duration::from_secs(seconds)))
+    let is_bounded = seconds > 0 && request.kind.is_form();
+    is_bounded.then_some(run.started_at?.plus(Duration::from_secs(seconds)))
 }
 
 /// The wait is over, one way or another.
@@ -135,11 +217,10 @@ pub(super) fn close(cx: &mut Step<'_>, id: &str, status: PauseStatus) -> Option<
     let mut pause = cx.run.pauses.remove(id)?;
     pause.status = status;
     cx.out.pauses.insert(pause.id.clone(), pause.clone());
-    let limit = limit_of(cx.run).is_some();
-    if pause.request.timeout_s.is_some() {
+    if pause.request.timeout().is_some() {
         cx.out.timers.push(TimerChange::Clear(Timer::PauseExpires { pause: pause.id.clone() }));
     }
-    if limit {
+    if limit_of(cx.run, &pause.request).is_some() {
         cx.out.timers.push(TimerChange::Clear(Timer::PauseLimit { pause: pause.id.clone() }));
     }
     Some(pause)

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value as Json;
+
 use super::fact::NamedValues;
 use super::run::RunState;
 use crate::graph::Graph;
 use crate::ids::FramePath;
 use crate::nodes::llm::history;
-use crate::value::{Lookup, Segment, Stored, Variables};
+use crate::objects;
+use crate::value::{Lookup, Segment, SegmentType, Stored, Variables};
 
 /// The variables of a run as a node in one frame sees them.
 #[derive(Debug, Clone, Copy)]
@@ -49,10 +52,35 @@ impl<'a> Pool<'a> {
                 Some(Cow::Owned(Stored::Inline(defined.value.clone())))
             }),
             history::NODE if name == history::NAME => run.head.history.as_ref().map(Cow::Borrowed),
+            objects::MESSAGES | objects::RUNTIME | objects::HISTORY => kept(run, node, name),
             _ if node == run.graph.node(run.root()).id.as_str() => among(&run.head.inputs),
             _ => None,
         }
     }
+}
+
+/// What the run keeps beside its variables: nothing yet is an empty list or object.
+fn kept(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, Stored>> {
+    let objects = run.objects.as_deref();
+    let list = |items: Json| Segment::new(SegmentType::ArrayAny, items);
+    let segment = match node {
+        objects::MESSAGES => {
+            let found = objects.and_then(|objects| objects.lists.get(name));
+            list(found.map_or_else(|| Json::Array(Vec::new()), objects::MessageList::shown))
+        }
+        objects::RUNTIME if name == objects::RUNTIME_NAME => {
+            let runtime = objects.map(|objects| objects.runtime.clone()).unwrap_or_default();
+            Segment::new(SegmentType::Object, Json::Object(runtime))
+        }
+        objects::HISTORY => {
+            let wanted: usize = name.parse().ok()?;
+            let records = objects.map(|objects| &objects.history);
+            let skipped = records.map_or(0, |records| records.len().saturating_sub(wanted));
+            list(records.into_iter().flatten().skip(skipped).cloned().map(Json::Object).collect())
+        }
+        _ => return None,
+    };
+    Some(Cow::Owned(Stored::Inline(segment)))
 }
 
 fn environment(variable: &crate::graph::DocumentVariable) -> Stored {

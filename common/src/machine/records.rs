@@ -9,6 +9,7 @@ use super::run::json_size;
 use crate::graph::NodeIx;
 use crate::ids::{BlobId, FramePath};
 use crate::nodes::NodeResult;
+use crate::objects::Effects;
 use crate::value::{BlobRef, Segment, SegmentType, Stored};
 
 /// The record of a result: secrets masked where they are only shown, large values stored apart.
@@ -69,12 +70,49 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         error: failure.as_ref().map(|f| f.message.clone()).unwrap_or_default(),
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
         updates,
-        pause: result.pause.map(Box::new),
+        pause: result.pause,
+        effects: result.effects.map(|effects| veiled(&graph, effects)),
         durations: None,
         rounds: Vec::new(),
     };
     cx.out.blobs.extend(blobs);
     (record, bytes)
+}
+
+/// Effects without the secrets of the environment: what a run keeps is shown and sent as it stands.
+fn veiled(graph: &crate::graph::Graph, effects: Box<Effects>) -> Box<Effects> {
+    let is_secret = |v: &&crate::graph::DocumentVariable| v.value.ty == SegmentType::Secret;
+    let secrets: Vec<&Segment> = graph.environment.iter().filter(is_secret).map(|v| &v.value).collect();
+    if secrets.is_empty() {
+        return effects;
+    }
+    Box::new(effects.with_texts(&|text| {
+        let plain = |secret: &&&Segment| {
+            secret.value.as_str().is_some_and(|plain| !plain.is_empty() && text.contains(plain))
+        };
+        let found: Vec<_> = secrets.iter().filter(plain).collect();
+        let masked = |text: String, secret: &&&Segment| {
+            text.replace(secret.value.as_str().unwrap_or_default(), &secret.log())
+        };
+        (!found.is_empty()).then(|| found.iter().fold(text.to_string(), |text, secret| masked(text, secret)))
+    }))
+}
+
+/// A value of a node's record, as it is kept: here, or apart when it is large.
+pub(super) fn stored(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    name: &str,
+    value: Segment,
+) -> Stored {
+    if json_size(&value.value) <= cx.run.head.options.inline_bytes_max {
+        return Stored::Inline(value);
+    }
+    let (execution, commit, seq) = (cx.execution(frame, node), cx.at.commit, cx.run.seq);
+    let (blob, text) = apart(&format!("{execution}/{commit}.{seq}/late/{name}"), &value);
+    cx.out.blobs.push((blob.id.clone(), text));
+    Stored::Blob(blob)
 }
 
 /// A secret as it is shown: Dify's masked form.

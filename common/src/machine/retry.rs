@@ -5,12 +5,14 @@ use std::time::Duration;
 use super::changes::{EventKind, NodeEnd, Record, TimerChange};
 use super::fact::Timer;
 use super::run::NodeStatus;
-use super::{Step, backoff};
+use super::{Step, backoff, children};
 use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
+use crate::objects::ObjectError;
 
-/// Whether a failed attempt is followed by another. A container's own failure never is.
+/// Whether a failed attempt is followed by another. A container's own failure never is, nor that of a node
+/// inside it: that one was tried again by itself.
 pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) -> bool {
     let spec = cx.run.graph.node(node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
@@ -18,7 +20,9 @@ pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, record: &Re
         && spec.retry.enabled
         && attempt <= spec.retry.retries_max
         && (!spec.settings.passing_only || may_pass(record))
+        && !ObjectError::NAMES.contains(&record.error_type.as_str())
         && !spec.settings.not_retryable.contains(&record.error_type)
+        && !children::have_failed(cx, frame, node)
 }
 
 /// Whether another attempt could help: the failure says so, or it is none of the node's own.

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use super::children;
 use super::response::ResponseState;
 use super::run::{EdgeState, NodeState, NodeStatus, Responder, RunState, RunStatus, derive_edges, taken};
 use crate::graph::{Graph, NodeIx};
@@ -47,6 +48,10 @@ pub fn begins_at(
     }
     let find = |id: &NodeId| run.find(id).ok_or_else(|| RewindError::UnknownNode(id.clone()));
     let (mut at, mut ix, mut is_itself) = (frame.clone(), find(node)?, true);
+    if let Some(child) = &run.graph.node(ix).child {
+        // What runs inside another begins with it.
+        (ix, is_itself) = (child.of, false);
+    }
     while !run.frames.contains_key(&at) {
         let Some((container, _)) = at.last() else { break };
         let container = NodeId::from(&*container);
@@ -83,6 +88,7 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
     run.status = RunStatus::Running;
     (run.started_at, run.finished_at, run.error) = (None, None, None);
     reopen(&mut run, &frame, node);
+    children::all_begin_anew(&mut run);
     settle(&mut run);
     run.pauses.clear();
     run.control.pausing.clear();
@@ -94,7 +100,7 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
 }
 
 /// The node and every node that can be reached from it. None of them can have begun before it had ended, since a join
-/// waits for all its edges.
+/// waits for all its edges. What runs inside them is among them.
 fn behind(graph: &Graph, node: NodeIx) -> BTreeSet<NodeIx> {
     let (mut found, mut open) = (BTreeSet::from([node]), vec![node]);
     while let Some(next) = open.pop() {
@@ -105,6 +111,8 @@ fn behind(graph: &Graph, node: NodeIx) -> BTreeSet<NodeIx> {
             }
         }
     }
+    let inside: Vec<NodeIx> = found.iter().flat_map(|ix| graph.node(*ix).children.iter().copied()).collect();
+    found.extend(inside);
     found
 }
 
@@ -123,6 +131,7 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     if let Some(open) = run.frames.get_mut(&pool) {
         open.variables.retain(|id, _| graph.find(id).is_none_or(|ix| !lies_in(&graph, ix, nodes)));
     }
+    hide_messages(run, frame, nodes);
     end_no_loop(run, frame, nodes);
     let gone_keys: Vec<String> = nodes
         .iter()
@@ -150,6 +159,24 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
         if open.nodes.iter().all(|state| state.status != NodeStatus::Failed) {
             open.error = None;
         }
+    }
+}
+
+/// Messages that these nodes, or frames within them, have added are seen no more. What else they did to a list of messages
+/// stays, as do their records and what they wrote into `rt`.
+fn hide_messages(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
+    let graph = run.graph.clone();
+    let Some(objects) = &mut run.objects else { return };
+    let is_gone = |by: &str| {
+        let Some((path, node)) = by.rsplit_once('/') else { return false };
+        let path = FramePath::from(path);
+        let is_one = |id: &str| graph.find(id).is_some_and(|ix| nodes.contains(&ix));
+        let within = path.outwards().find(|at| at.parent() == *frame);
+        (path == *frame && is_one(node))
+            || within.and_then(|at| at.last().map(|(id, _)| is_one(&id))).unwrap_or(false)
+    };
+    for list in objects.lists.values_mut() {
+        list.hide(is_gone);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::ids::{EntryId, ExecutionId, FramePath, NodeId, RunId};
 use crate::limits;
 use crate::nodes::Phase;
 use crate::nodes::evaluate::UndefinedNames;
+use crate::objects::{ObjectLimits, Objects};
 use crate::value::Stored;
 
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
@@ -23,6 +24,7 @@ use super::pause::Pause;
 use super::response::ResponseState;
 
 pub use super::pool::Pool;
+pub use crate::value::json_size;
 
 /// Where a run stands, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -361,12 +363,18 @@ pub struct RunOptions {
     pub budget: Option<Box<Budget>>,
     /// What only few runs choose; none for what chooses nothing of it.
     pub choices: Option<Box<Choices>>,
+    /// Bounds of what it keeps beside its variables; none for the defaults.
+    pub objects: Option<Box<ObjectLimits>>,
 }
 
 impl RunOptions {
     /// What is chosen, or the defaults.
     pub fn choices(&self) -> Cow<'_, Choices> {
         self.choices.as_deref().map_or_else(|| Cow::Owned(Choices::default()), Cow::Borrowed)
+    }
+    /// Bounds of what the run keeps beside its variables.
+    pub fn object_limits(&self) -> ObjectLimits {
+        self.objects.as_deref().copied().unwrap_or_default()
     }
 }
 
@@ -386,6 +394,7 @@ impl Default for RunOptions {
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
             budget: None,
             choices: None,
+            objects: None,
         }
     }
 }
@@ -413,6 +422,8 @@ pub struct RunHead {
     pub leaves_turn: bool,
     /// The conversation it belongs to, if any: its conversation variables are stored there.
     pub conversation_id: Option<String>,
+    /// Whether that has a message list, which the run goes on with: a copy of it was made when the run was created.
+    pub takes_messages: bool,
     /// The node of another run that has called it, if one has.
     pub caller: Option<Box<Caller>>,
     /// How many workflows deep it is called by others.
@@ -473,6 +484,8 @@ pub struct RunState {
     pub pauses: BTreeMap<Arc<str>, Pause>,
     /// Commands in effect.
     pub control: Control,
+    /// What it keeps beside its variables: lists of messages, `rt`, a history. None for nearly all runs.
+    pub objects: Option<Box<Objects>>,
     /// Counters over all frames. Not written: they follow from the nodes.
     pub sums: Sums,
 }
@@ -510,6 +523,7 @@ impl RunState {
             containers: BTreeMap::new(),
             pauses: BTreeMap::new(),
             control: Control::default(),
+            objects: None,
             sums: Sums::default(),
             graph: SharedGraph(graph),
             head,
@@ -623,7 +637,15 @@ impl RunState {
             .sum();
         let history = self.head.history.as_ref().map_or(0, values);
         let collected: usize = self.containers.values().map(|container| 256 + container.bytes).sum();
-        fixed + written + given + history + collected + self.pauses.len() * 1024 + self.response.held_bytes()
+        let kept = self.objects.as_ref().map_or(0, |objects| objects.size_estimate());
+        fixed
+            + written
+            + given
+            + history
+            + collected
+            + kept
+            + self.pauses.len() * 1024
+            + self.response.held_bytes()
     }
 }
 
@@ -645,18 +667,6 @@ pub(super) fn started_attempts(node: &NodeState) -> u64 {
         | NodeStatus::Succeeded
         | NodeStatus::Failed
         | NodeStatus::Exception => u64::from(node.attempt),
-    }
-}
-
-/// Bytes a JSON value takes, roughly, without writing it.
-pub fn json_size(value: &serde_json::Value) -> usize {
-    use serde_json::Value as Json;
-    match value {
-        Json::Null | Json::Bool(_) => 5,
-        Json::Number(_) => 12,
-        Json::String(text) => text.len() + 2,
-        Json::Array(items) => 2 + items.iter().map(|i| json_size(i) + 1).sum::<usize>(),
-        Json::Object(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + json_size(v)).sum::<usize>(),
     }
 }
 

@@ -7,14 +7,16 @@ use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
 use super::{
-    Step, breakpoints, budget, calls, containers, edges, end_of_run, ledger, response, retry, timeouts,
-    variables,
+    Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, response,
+    retry, timeouts, variables,
 };
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
 use crate::ids::FramePath;
+use crate::nodes::pause::{CALLED_OFF, as_form::REJECT};
 use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
-use crate::value::{Segment, Stored};
+use crate::objects::ObjectError;
+use crate::value::{Segment, SegmentType, Stored};
 
 /// The node ended well.
 pub(super) fn succeeded(
@@ -24,8 +26,16 @@ pub(super) fn succeeded(
     finished_at: Timestamp,
     mut record: Record,
 ) {
+    let effects = record.effects.take();
+    if let Some(effects) = &effects {
+        match objects::apply(cx, frame, node, effects, record.usage.as_ref()) {
+            Ok(_) => {}
+            Err(error) => return failed(cx, frame, node, finished_at, refused(record, &error)),
+        }
+    }
     let updates = std::mem::take(&mut record.updates);
     let end = close(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
+    objects::record(cx, frame, &end, effects);
     for (of, name, value) in updates {
         variables::assign(cx, frame, &of, &name, value.clone());
         let about = cx.about(frame, node);
@@ -40,6 +50,18 @@ pub(super) fn succeeded(
     cx.close_entry();
     end_of_run::check_limits(cx);
     after(cx, frame, node);
+}
+
+/// The record of a node that did its part, and wants to change what cannot be changed so.
+fn refused(record: Record, error: &ObjectError) -> Record {
+    Record {
+        inputs: record.inputs,
+        process_data: record.process_data,
+        usage: record.usage,
+        error: error.to_string(),
+        error_type: error.name().to_string(),
+        ..Record::default()
+    }
 }
 
 /// What comes when all of an end is told: commands that waited for it, and the frame, if this was the last in it.
@@ -73,20 +95,28 @@ pub(super) fn failed(
     finished_at: Timestamp,
     mut record: Record,
 ) {
-    cx.update(frame, node, |state| state.failures += 1);
     record.updates.clear();
+    if record.error_type == CALLED_OFF {
+        return called_off(cx, frame, node, finished_at, record);
+    }
+    cx.update(frame, node, |state| state.failures += 1);
+    let effects = record.effects.take();
     let graph = cx.run.graph.clone();
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
+    let again = retry::is_due(cx, frame, node, &record);
+    children::abandoned(cx, frame, node, &record, again);
     let (status, handle, outputs) = match strategy {
-        _ if retry::is_due(cx, frame, node, &record) => {
+        _ if again => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
+            objects::record(cx, frame, &end, effects);
             retry::again(cx, frame, node, &end);
             budget::check(cx);
             return;
         }
         None => {
             let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
+            objects::record(cx, frame, &end, effects);
             response::streams::close_of_node(cx, frame, node);
             cx.tell(EventKind::NodeRunFailed(end));
             cx.close_entry();
@@ -105,7 +135,11 @@ pub(super) fn failed(
     };
     let strategy_name = if handle == FAIL_BRANCH_HANDLE { "fail-branch" } else { "default-value" };
     let text = |text: &str| Stored::Inline(Segment::string(text));
-    let own = [("error_message", text(&record.error)), ("error_type", text(&record.error_type))];
+    // What a step says of its error is an object, which stands in place of the text.
+    let said = record.outputs.iter().find(|(name, value)| name == "error_message" && is_object(value));
+    let said = said.map(|(_, value)| value.clone());
+    let message = said.unwrap_or_else(|| text(&record.error));
+    let own = [("error_message", message), ("error_type", text(&record.error_type))];
     record.outputs = outputs.into_iter().map(|(name, value)| (name, Stored::Inline(value))).collect();
     for (name, value) in own {
         record.outputs.retain(|(known, _)| known != name);
@@ -115,6 +149,7 @@ pub(super) fn failed(
     record.durations = None;
     record.handle = handle.to_string();
     let end = close(cx, frame, node, finished_at, record, status);
+    objects::record(cx, frame, &end, effects);
     if graph.node(node).kind.spec().execution == ExecutionType::Branch && handle == SOURCE_HANDLE {
         // Dify finds no branch for it and fails the run; so do we, and say how to mend it.
         let id = &graph.node(node).id;
@@ -128,6 +163,31 @@ pub(super) fn failed(
     cx.tell(EventKind::NodeRunException(end));
     cx.close_entry();
     after(cx, frame, node);
+}
+
+/// Somebody has called the node off. Where an edge is for that it is taken, else the run is over: it was told to stop.
+fn called_off(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    finished_at: Timestamp,
+    mut record: Record,
+) {
+    let graph = cx.run.graph.clone();
+    let leaves = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
+    if !leaves {
+        return end_of_run::abort(cx, &record.error);
+    }
+    (record.error, record.error_type) = (String::new(), String::new());
+    record.handle = REJECT.into();
+    succeeded(cx, frame, node, finished_at, record);
+}
+
+fn is_object(value: &Stored) -> bool {
+    match value {
+        Stored::Inline(segment) => segment.ty == SegmentType::Object,
+        Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => false,
+    }
 }
 
 /// Writes the end into the node's state.

@@ -6,6 +6,7 @@
 use super::Step;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
+use crate::nodes::user_interaction::on_answer::RUN;
 use crate::value::Stored;
 
 /// The namespace whose variables outlive the run.
@@ -34,6 +35,10 @@ pub(super) fn assign(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &st
         {
             item.conversation_written.insert(name.to_string());
         }
+    }
+    // A variable of the run is everybody's, but for items that were begun before.
+    if node == RUN && !cx.run.pool_frame(frame).is_root() {
+        write(cx, &FramePath::root(), node, name, value.clone());
     }
     write(cx, frame, node, name, value);
 }

@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod answer;
 pub mod assigner;
+pub mod choice;
 pub mod code;
 pub mod condition;
 pub mod datasource;
@@ -25,23 +26,27 @@ pub mod llm;
 pub mod loop_;
 pub mod parameter_extractor;
 mod parse;
+pub mod pause;
 pub mod question_classifier;
 pub mod start;
+pub mod step;
 pub mod template_transform;
 pub mod tool;
 mod trigger;
 pub mod trigger_plugin;
 pub mod trigger_schedule;
 pub mod trigger_webhook;
+pub mod user_interaction;
 pub mod variable_aggregator;
 
 use crate::failure::NodeFailure;
+use crate::objects::Effects;
 use crate::value::names::Names;
 use crate::value::{JsonMap, Segment};
 
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
-pub use human_input::{PauseKind, PauseRequest};
 pub(crate) use parse::{mentions_of, parse_data};
+pub use pause::{OnTimeout, PauseKind, PauseRequest};
 
 /// How a node takes part in the traversal, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +151,18 @@ node_types! {
     TriggerSchedule "trigger-schedule" Root                true  false true;
     /// begins a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
+    /// does nothing
+    Empty "empty" Executable                               false true  true;
+    /// what was said, in a few sentences
+    Summary "summary" Executable                           false true  true;
+    /// facts from what was said
+    Facts "facts" Executable                               false true  true;
+    /// fields of a schema from what was said
+    Slot "slot" Executable                                 false true  true;
+    /// branches by typed conditions
+    Choice "choice" Branch                                 true  false true;
+    /// a question to the user
+    UserInteraction "user-interaction" Executable          true  false true;
 }
 
 impl NodeKind {
@@ -232,8 +249,14 @@ pub enum NodeData {
     TriggerSchedule(Box<trigger_schedule::TriggerScheduleData>),
     /// See [`trigger_plugin`].
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
+    /// See [`user_interaction`].
+    UserInteraction(Box<user_interaction::UserInteractionData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
+    /// See [`choice`].
+    Choice(Box<choice::ChoiceData>),
+    /// See [`step`].
+    Step(Box<step::StepData>),
 }
 
 impl NodeData {
@@ -343,7 +366,9 @@ pub struct NodeResult {
     /// Set when it failed.
     pub failure: Option<NodeFailure>,
     /// Set when it has not ended and waits for somebody.
-    pub pause: Option<PauseRequest>,
+    pub pause: Option<Box<PauseRequest>>,
+    /// What it changes of what the run keeps beside its variables; nothing for nearly all.
+    pub effects: Option<Box<Effects>>,
 }
 
 impl Default for NodeResult {
@@ -358,6 +383,7 @@ impl Default for NodeResult {
             usage: None,
             failure: None,
             pause: None,
+            effects: None,
         }
     }
 }
@@ -366,6 +392,10 @@ impl NodeResult {
     /// A result that is nothing but outputs.
     pub fn outputs(outputs: Vec<(String, Segment)>) -> Self {
         Self { outputs, ..Self::default() }
+    }
+    /// Not an end, but a wait for somebody.
+    pub fn waiting(request: PauseRequest) -> Self {
+        Self { pause: Some(Box::new(request)), ..Self::default() }
     }
     /// A failure without anything else.
     pub fn failed(failure: NodeFailure) -> Self {

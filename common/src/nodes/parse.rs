@@ -8,8 +8,8 @@ use super::{
     knowledge_retrieval, loop_,
 };
 use super::{
-    answer, assigner, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
-    question_classifier, start, template_transform, tool, variable_aggregator,
+    answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
+    question_classifier, start, step, template_transform, tool, user_interaction, variable_aggregator,
 };
 use crate::dsl::Problems;
 use crate::value::JsonMap;
@@ -30,6 +30,7 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Llm if llm::profile::is_form_of(data) => {
             llm::profile::ProfileData::parse(data, problems).map(|data| NodeData::ProfileLlm(Box::new(data)))
         }
+        NodeKind::Llm if step::is_llm_step(data) => step_of(kind, data, problems),
         NodeKind::Llm => llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data))),
         NodeKind::QuestionClassifier => question_classifier::QuestionClassifierData::parse(data, problems)
             .map(|data| NodeData::QuestionClassifier(Box::new(data))),
@@ -51,6 +52,8 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::LoopEnd => Some(NodeData::LoopEnd),
         NodeKind::HumanInput => human_input::HumanInputData::parse(data, problems)
             .map(|data| NodeData::HumanInput(Box::new(data))),
+        NodeKind::UserInteraction => user_interaction::UserInteractionData::parse(data, problems)
+            .map(|data| NodeData::UserInteraction(Box::new(data))),
         NodeKind::Datasource => datasource::DatasourceData::parse(data, problems).map(NodeData::Datasource),
         NodeKind::KnowledgeIndex => {
             knowledge_index::KnowledgeIndexData::parse(data, problems).map(NodeData::KnowledgeIndex)
@@ -69,7 +72,17 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         }
         NodeKind::KnowledgeRetrieval => knowledge_retrieval::KnowledgeRetrievalData::parse(data, problems)
             .map(|data| NodeData::KnowledgeRetrieval(Box::new(data))),
+        NodeKind::Choice => {
+            choice::ChoiceData::parse(data, problems).map(|data| NodeData::Choice(Box::new(data)))
+        }
+        NodeKind::Empty | NodeKind::Summary | NodeKind::Facts | NodeKind::Slot => {
+            step_of(kind, data, problems)
+        }
     }
+}
+
+fn step_of(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> Option<NodeData> {
+    step::StepData::parse(kind, data, problems).map(|data| NodeData::Step(Box::new(data)))
 }
 
 /// The variables that the configuration of node `node` mentions, as (node, name), in its order and perhaps more than
@@ -99,8 +112,11 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::Iteration(data) => data.mentions(&mut mentions),
         NodeData::Loop(data) => data.mentions(&mut mentions),
         NodeData::HumanInput(data) => data.mentions(node, &mut mentions),
+        NodeData::UserInteraction(data) => data.mentions(&mut mentions),
         NodeData::Datasource(data) => data.mentions(&mut mentions),
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
+        NodeData::Choice(data) => data.mentions(&mut mentions),
+        NodeData::Step(data) => data.mentions(&mut mentions),
         NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

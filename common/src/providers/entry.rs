@@ -1,4 +1,4 @@
-//! Between a provider or a profile and what lies of it in Redis: a field each, texts as they are, all else as JSON.
+//! Between what is kept for all workers and what lies of it in Redis: a field each, texts as they are, all else as JSON.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,21 @@ const fn texts(kind: CatalogKind) -> &'static [&'static str] {
             &["kind", "base_url", "api_key", "api_key_env", "api_version", "multimodal_send"]
         }
         CatalogKind::Profile => &["name", "provider", "model", "apiKey", "apiKeyEnv", "baseUrl", "toolMode"],
+        // The name may be one a language, so it is JSON.
+        CatalogKind::Library => &["callId", "service_id"],
+        CatalogKind::Call => &[],
+        CatalogKind::Service => &["name", "server"],
+        CatalogKind::Datasource => &[
+            "name",
+            "database_type",
+            "host",
+            "username",
+            "password",
+            "password_env",
+            "database",
+            "tls",
+            "service_url",
+        ],
     }
 }
 

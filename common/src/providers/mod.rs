@@ -1,4 +1,5 @@
-//! Providers and profiles: how they are written, whether they can be used, and how they are kept in Redis.
+//! Providers and profiles: how they are written, whether they can be used, and how they are kept in Redis. What else is kept
+//! there for all workers ([`crate::calls`]) is kept the same way, and made an entry of here.
 //!
 //! A *provider* is a connection to models ([`ProviderConfig`]): a table `[providers.NAME]` of a worker's settings, or an
 //! entry in Redis. A *profile* is a named model with parameters over a provider, or with a connection of its own
@@ -10,7 +11,7 @@ mod config;
 mod draft;
 mod entry;
 mod profile;
-mod reading;
+pub(crate) mod reading;
 pub mod secrets;
 mod settings;
 

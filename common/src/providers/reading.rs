@@ -57,7 +57,11 @@ pub(super) fn camel_case(object: JsonMap) -> JsonMap {
     object.into_iter().map(|(key, value)| (name(key), value)).collect()
 }
 
-fn read<T: DeserializeOwned>(object: JsonMap) -> Result<T, String> {
+/// What an object says.
+///
+/// # Errors
+/// What does not fit, with what was probably meant.
+pub(crate) fn read<T: DeserializeOwned>(object: JsonMap) -> Result<T, String> {
     serde_json::from_value(Json::Object(object)).map_err(|error| meant(&error.to_string()))
 }
 

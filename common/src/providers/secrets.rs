@@ -1,5 +1,5 @@
-//! Secrets of providers and profiles: keys, and values of headers, which some gateways take their keys in. They are kept
-//! sealed, each under its own name, so that the seal of one opens for no other.
+//! Secrets of what is kept for all workers: keys, passwords, and values of headers, which some gateways take their keys in.
+//! They are kept sealed, each under its own name, so that the seal of one opens for no other.
 
 use serde_json::Value as Json;
 
@@ -17,11 +17,12 @@ pub enum SecretError {
     /// It is to be kept and there is no key.
     #[error(
         "{secret} of the {kind} {id} is kept only sealed: set TIDEMILL_SECRET_KEY (scheduler.secret_key) for schedulers \
-         and workers, or name the environment variable of the workers that holds the key (api_key_env, --api-key-env)"
+         and workers, or name the environment variable of the workers that holds it ({})",
+        kind.references()
     )]
     NoKey {
-        /// `provider` or `profile`.
-        kind: &'static str,
+        /// Of what.
+        kind: CatalogKind,
         /// Its id.
         id: String,
         /// The field.
@@ -32,8 +33,8 @@ pub enum SecretError {
         "{secret} of the {kind} {id} is sealed: set TIDEMILL_SECRET_KEY (scheduler.secret_key) for this process"
     )]
     Sealed {
-        /// `provider` or `profile`.
-        kind: &'static str,
+        /// Of what.
+        kind: CatalogKind,
         /// Its id.
         id: String,
         /// The field.
@@ -42,11 +43,12 @@ pub enum SecretError {
     /// Sealed under another key, or changed since.
     #[error(
         "{secret} of the {kind} {id} does not open: TIDEMILL_SECRET_KEY (scheduler.secret_key) is not the key that it \
-         was sealed with, or the stored text was changed; `tidemill {kind}s add {id} --replace` writes it anew"
+         was sealed with, or the stored text was changed; `tidemill {} add {id} --replace` writes it anew",
+        kind.many()
     )]
     WrongKey {
-        /// `provider` or `profile`.
-        kind: &'static str,
+        /// Of what.
+        kind: CatalogKind,
         /// Its id.
         id: String,
         /// The field.
@@ -55,18 +57,20 @@ pub enum SecretError {
     /// It is to stay as it is, and there is none.
     #[error("{secret} of the {kind} {id} is {MASK}, which stands for the one that is kept: there is none")]
     NothingKept {
-        /// `provider` or `profile`.
-        kind: &'static str,
+        /// Of what.
+        kind: CatalogKind,
         /// Its id.
         id: String,
         /// The field.
         secret: String,
     },
     /// A seal from elsewhere, or longer than the cipher takes.
-    #[error("{secret} of the {kind} {id} cannot be sealed: give the key itself")]
+    #[error(
+        "{secret} of the {kind} {id} cannot be sealed: give the key itself, and not what was sealed elsewhere"
+    )]
     NotSealable {
-        /// `provider` or `profile`.
-        kind: &'static str,
+        /// Of what.
+        kind: CatalogKind,
         /// Its id.
         id: String,
         /// The field.
@@ -91,7 +95,7 @@ impl Whose<'_> {
         kept: Option<&JsonMap>,
         key: Option<&SealingKey>,
     ) -> Result<(), SecretError> {
-        let (kind, id) = (self.kind.name(), self.id.to_owned());
+        let (kind, id) = (self.kind, self.id.to_owned());
         self.each(object, |path, value| {
             let (id, secret) = (id.clone(), path.join(" "));
             if value == MASK {
@@ -110,7 +114,7 @@ impl Whose<'_> {
 
     /// Opens what is sealed.
     pub(super) fn open(self, object: &mut JsonMap, key: Option<&SealingKey>) -> Result<(), SecretError> {
-        let (kind, id) = (self.kind.name(), self.id.to_owned());
+        let (kind, id) = (self.kind, self.id.to_owned());
         self.each(object, |path, value| {
             if !value.starts_with(SEALED_PREFIX) {
                 return Ok(value.to_owned());
@@ -138,26 +142,94 @@ impl Whose<'_> {
         object: &mut JsonMap,
         mut change: impl FnMut(&[&str], &str) -> Result<String, SecretError>,
     ) -> Result<(), SecretError> {
-        let key = match self.kind {
-            CatalogKind::Provider => "api_key",
-            CatalogKind::Profile => "apiKey",
-        };
-        if let Some(Json::String(value)) = object.get_mut(key) {
-            *value = change(&[key], value)?;
-        }
-        if let Some(Json::Object(headers)) = object.get_mut("headers") {
-            for (name, value) in headers {
-                if let Json::String(value) = value {
-                    *value = change(&["headers", name], value)?;
-                }
-            }
+        for parts in places(self.kind) {
+            visit_object(object, parts, &mut Vec::new(), &mut change)?;
         }
         Ok(())
     }
 }
 
+/// One step on the way to a secret.
+#[derive(Clone, Copy)]
+enum Part {
+    /// Into a field.
+    Of(&'static str),
+    /// Into each field.
+    Each,
+    /// Into each item of a list, by its `name`.
+    Item,
+}
+
+/// Where the secrets of a kind are.
+const fn places(kind: CatalogKind) -> &'static [&'static [Part]] {
+    use Part::{Each, Item, Of};
+    match kind {
+        CatalogKind::Provider => &[&[Of("api_key")], &[Of("headers"), Each]],
+        CatalogKind::Profile => &[&[Of("apiKey")], &[Of("headers"), Each]],
+        CatalogKind::Library => &[],
+        CatalogKind::Call => &[&[Of("transport"), Of("headers"), Each], &[Of("transport"), Of("env"), Each]],
+        CatalogKind::Service => &[
+            &[Of("auth"), Of("header"), Item, Of("value")],
+            &[Of("auth"), Of("cookie"), Item, Of("value")],
+            &[Of("auth"), Of("query"), Item, Of("value")],
+            &[Of("auth"), Of("oidc"), Of("token")],
+            &[Of("auth"), Of("oidc"), Of("client_secret")],
+        ],
+        CatalogKind::Datasource => &[&[Of("password")]],
+    }
+}
+
+type Change<'a> = dyn FnMut(&[&str], &str) -> Result<String, SecretError> + 'a;
+
+fn visit(
+    value: &mut Json,
+    parts: &[Part],
+    path: &mut Vec<String>,
+    change: &mut Change<'_>,
+) -> Result<(), SecretError> {
+    match (value, parts) {
+        (Json::String(text), []) => {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            *text = change(&path, text)?;
+            Ok(())
+        }
+        (Json::Object(object), [_, ..]) => visit_object(object, parts, path, change),
+        (Json::Array(items), [Part::Item, rest @ ..]) => items.iter_mut().try_for_each(|item| {
+            // One without a name is refused by whoever reads the fields.
+            path.push(item["name"].as_str().unwrap_or_default().to_owned());
+            visit(item, rest, path, change)?;
+            path.pop();
+            Ok(())
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn visit_object(
+    object: &mut JsonMap,
+    parts: &[Part],
+    path: &mut Vec<String>,
+    change: &mut Change<'_>,
+) -> Result<(), SecretError> {
+    let Some((part, rest)) = parts.split_first() else { return Ok(()) };
+    let here = |name: &str| match part {
+        Part::Of(of) => *of == name,
+        Part::Each => true,
+        Part::Item => false,
+    };
+    for (name, value) in object.iter_mut().filter(|(name, _)| here(name)) {
+        path.push(name.clone());
+        visit(value, rest, path, change)?;
+        path.pop();
+    }
+    Ok(())
+}
+
 fn find<'a>(object: &'a JsonMap, path: &[&str]) -> Option<&'a str> {
     let (first, rest) = path.split_first()?;
-    let found = rest.iter().try_fold(object.get(*first)?, |value, name| value.get(name))?;
-    found.as_str()
+    let below = |value: &'a Json, name: &&str| match value {
+        Json::Array(items) => items.iter().find(|item| item["name"] == **name),
+        value => value.get(name),
+    };
+    rest.iter().try_fold(object.get(*first)?, below)?.as_str()
 }

@@ -1,32 +1,85 @@
-//! Providers and profiles that are kept beside the runs: what lies there as texts, and a number by which a reader sees
-//! that something has changed without reading it.
+//! What is kept beside the runs for all workers: providers, profiles, library nodes, Calls, services and datasources.
+//! What lies there as texts, and a number by which a reader sees that something has changed without reading it.
 //!
-//! The store knows no field of theirs; [`crate::providers`] does.
+//! The store knows no field of theirs; [`crate::providers`] and [`crate::calls`] do.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::clock::Timestamp;
 
-/// Which of the two it is.
+/// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CatalogKind {
     /// A connection to models.
     Provider,
     /// A named model with parameters.
     Profile,
+    /// A node of the library: a Call with known parameters.
+    Library,
+    /// A Call of somebody's own, told of by its manifest.
+    Call,
+    /// A server and the credentials for it.
+    Service,
+    /// A connection to a database.
+    Datasource,
 }
 
 impl CatalogKind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Provider, Self::Profile, Self::Library, Self::Call, Self::Service, Self::Datasource];
+
     /// Its name in keys and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Provider => "provider",
             Self::Profile => "profile",
+            Self::Library => "library",
+            Self::Call => "call",
+            Self::Service => "service",
+            Self::Datasource => "datasource",
+        }
+    }
+    /// All of a kind: in paths and commands.
+    pub const fn many(self) -> &'static str {
+        match self {
+            Self::Provider => "providers",
+            Self::Profile => "profiles",
+            Self::Library => "library",
+            Self::Call => "calls",
+            Self::Service => "services",
+            Self::Datasource => "datasources",
+        }
+    }
+    /// How a secret of its is named instead of being kept: fields that name variables of the workers' environment.
+    pub const fn references(self) -> &'static str {
+        match self {
+            Self::Provider => "api_key_env, --api-key-env",
+            Self::Profile => "apiKeyEnv, --api-key-env",
+            Self::Call => "headers_env, env_from",
+            Self::Service => "value_env, token_env, client_secret_env",
+            Self::Datasource => "password_env, --password-env",
+            Self::Library => "the environment of a service",
+        }
+    }
+    /// How people call one.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Library => "library node",
+            Self::Call => "Call",
+            Self::Provider | Self::Profile | Self::Service | Self::Datasource => self.name(),
         }
     }
 }
 
-/// A provider or a profile as it is kept.
+impl fmt::Display for CatalogKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// Something as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogEntry {
     /// Its id.
@@ -50,6 +103,14 @@ pub struct Catalog {
     pub providers: Vec<CatalogEntry>,
     /// Profiles, by id.
     pub profiles: Vec<CatalogEntry>,
+    /// Nodes of the library, by id.
+    pub library: Vec<CatalogEntry>,
+    /// Calls, by id.
+    pub calls: Vec<CatalogEntry>,
+    /// Services, by id.
+    pub services: Vec<CatalogEntry>,
+    /// Datasources, by id.
+    pub datasources: Vec<CatalogEntry>,
     /// The profile that is meant where none is named.
     pub default_profile: Option<String>,
 }
@@ -60,6 +121,22 @@ impl Catalog {
         match kind {
             CatalogKind::Provider => &self.providers,
             CatalogKind::Profile => &self.profiles,
+            CatalogKind::Library => &self.library,
+            CatalogKind::Call => &self.calls,
+            CatalogKind::Service => &self.services,
+            CatalogKind::Datasource => &self.datasources,
+        }
+    }
+
+    /// The entries of a kind, to be changed.
+    pub fn of_mut(&mut self, kind: CatalogKind) -> &mut Vec<CatalogEntry> {
+        match kind {
+            CatalogKind::Provider => &mut self.providers,
+            CatalogKind::Profile => &mut self.profiles,
+            CatalogKind::Library => &mut self.library,
+            CatalogKind::Call => &mut self.calls,
+            CatalogKind::Service => &mut self.services,
+            CatalogKind::Datasource => &mut self.datasources,
         }
     }
 

@@ -16,6 +16,7 @@ mod knowledge;
 mod limit;
 #[cfg(feature = "runtime")]
 pub mod memory;
+mod paused;
 #[cfg(feature = "runtime")]
 pub mod redis;
 mod spent;
@@ -39,6 +40,7 @@ pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
+pub use paused::Paused;
 pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
 pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
@@ -152,6 +154,8 @@ pub struct NewRun {
     pub called: Option<WaitingCall>,
     /// Files were kept for it already: whoever removes it finds them.
     pub has_files: bool,
+    /// The conversation whose list of messages it goes on with: it begins with a copy of what there is then.
+    pub takes_messages: Option<String>,
 }
 
 /// What became of a submission.
@@ -247,6 +251,15 @@ pub enum Answered {
     Over(RunStatus),
 }
 
+/// A piece of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// The place of its first entry, from 0.
+    pub from: usize,
+    /// At most so many.
+    pub count: usize,
+}
+
 /// Which runs to list: newest first.
 #[derive(Debug, Clone, Default)]
 pub struct ListRuns {
@@ -312,6 +325,14 @@ pub trait Runs: Send + Sync {
     async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError>;
     /// Everything at rest of a run.
     async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError>;
+    /// The index of a list of messages of a run; none when there is no such list.
+    async fn list_index(&self, run: RunId, list: &str) -> Result<Option<String>, StoreError>;
+    /// Messages of a list of a run, in the order in which they were added; perhaps more than the index knows of.
+    async fn list_messages(&self, run: RunId, list: &str, page: Page) -> Result<Vec<String>, StoreError>;
+    /// Records of the history of a run, oldest first.
+    async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError>;
+    /// Fields of `rt` of a run, each with its JSON.
+    async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError>;
     /// Ids of runs, newest first, over all shards.
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError>;
     /// Puts a command's fact into the inbox of a run that is not over; under a key, once.
@@ -425,7 +446,7 @@ pub trait Runs: Send + Sync {
     async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError>;
     /// Ids of all apps.
     async fn apps(&self) -> Result<Vec<String>, StoreError>;
-    /// All providers and profiles that are kept.
+    /// All that is kept for all workers: providers, profiles, library nodes …
     async fn catalog(&self) -> Result<Catalog, StoreError>;
     /// Keeps one of them whole, if what is there is what was expected.
     async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError>;
@@ -759,24 +780,27 @@ pub trait Jobs: Send + Sync {
     /// What the journal knows of a step of a job; a step without a result begins with it, and the mark of that is kept.
     /// `another`: the try under way has failed, and the next one begins.
     async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError>;
-    /// Keeps the result of a step together with the fact (kind, body) that tells of it, once, or neither. May be
-    /// repeated.
+    /// Keeps the result of a step together with the fact (kind, body) that tells of it and the blobs, with their sizes,
+    /// that the two refer to, once, or neither. May be repeated.
     async fn record_step(
         &self,
         of: &JournalOf,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError>;
+    /// What has become of what a step of a job may have asked, as the run's owner has written it.
+    async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError>;
     /// What is known of a run that this one may have called.
     async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError>;
     /// Gives a call to a model its turn, in all of its buckets or in none. May be repeated.
     async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError>;
     /// Tells what came of a call that had its turn; answers how often it was refused so far, this time included.
     async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError>;
-    /// A number that is another one after each change to a provider or a profile; 0 before the first.
+    /// A number that is another one after each change to an entry of any kind; 0 before the first.
     async fn catalog_version(&self) -> Result<u64, StoreError>;
-    /// All providers and profiles that are kept.
+    /// All that is kept for all workers: providers, profiles, library nodes …
     async fn load_catalog(&self) -> Result<Catalog, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
     /// [`Shards::files_left`] tells it.

@@ -57,6 +57,8 @@ pub enum StepBegin {
 pub enum StepKept {
     /// It is kept, and the fact that tells of it is in the inbox. Also when that was so before.
     Kept,
+    /// A blob that was stored for it has expired meanwhile: it is to be stored again.
+    BlobGone,
     /// The job is not this consumer's any more.
     NotYours,
 }

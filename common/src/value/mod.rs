@@ -36,6 +36,17 @@ pub const FILE_IDENTITY_KEY: &str = "dify_model_identity";
 /// The value of [`FILE_IDENTITY_KEY`].
 pub const FILE_IDENTITY: &str = "__dify__file__";
 
+/// Bytes a JSON value takes, roughly, without writing it.
+pub fn json_size(value: &Json) -> usize {
+    match value {
+        Json::Null | Json::Bool(_) => 5,
+        Json::Number(_) => 12,
+        Json::String(text) => text.len() + 2,
+        Json::Array(items) => 2 + items.iter().map(|i| json_size(i) + 1).sum::<usize>(),
+        Json::Object(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + json_size(v)).sum::<usize>(),
+    }
+}
+
 /// The type of a value, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentType {

@@ -151,6 +151,7 @@ mod tests {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            takes_messages: true,
             caller: None,
             call_depth: 0,
             key: None,

@@ -7,6 +7,7 @@ use super::WireError;
 use super::event;
 use super::fact;
 use super::job;
+use super::objects::{self, ObjectsWrite};
 use super::open;
 use super::state::AtRest;
 use super::state::{
@@ -21,6 +22,7 @@ use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange};
 use crate::machine::fact::Timer;
 use crate::machine::run::{Caller, RunState, RunStatus};
+use crate::objects::{MAIN, MessageList};
 use crate::value::{BlobRef, Segment, Stored, blob_text};
 
 /// A job's entry to add.
@@ -60,6 +62,8 @@ pub struct ConversationWrite {
     pub dropped: Vec<BlobId>,
     /// Copies that variables which were not written may have: they live as long as the conversation.
     pub kept: Vec<BlobId>,
+    /// The list `main` of this run becomes the conversation's; its index is among the fields.
+    pub messages: Option<RunId>,
 }
 
 /// What a run's commit writes of calls from one run to another.
@@ -125,6 +129,8 @@ pub struct RunWrite {
     pub ended_at: Option<Timestamp>,
     /// Runs that it calls, and the one that has called it.
     pub calls: Option<Box<CallsWrite>>,
+    /// What it keeps beside its variables.
+    pub objects: Option<Box<ObjectsWrite>>,
     /// Jobs to add.
     pub jobs: Vec<JobEntry>,
     /// Jobs to take back.
@@ -165,7 +171,8 @@ impl RunWrite {
         }
         write_open(run, &changes, &mut state);
         let (timers_set, timers_cleared) = timers(run, &changes.timers);
-        let fields = run_fields(run, &changes);
+        let mut fields = run_fields(run, &changes);
+        let objects = objects::write(run, &changes, &mut state, &mut fields);
         let conversation = conversation(run, &changes);
         let calls = calls(run, &changes);
         Self {
@@ -197,6 +204,7 @@ impl RunWrite {
             status: changes.status_from.map(|from| (from, run.status)),
             ended_at: run.status.is_over().then_some(run.finished_at).flatten(),
             calls,
+            objects,
             jobs: changes
                 .jobs
                 .iter()
@@ -261,6 +269,7 @@ impl RunWrite {
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
             calls: caller_of(rest).map(|caller| to_caller(run, &caller)),
+            objects: unreadable_objects(rest),
             jobs: Vec::new(),
             taken_back: jobs_of(run, rest),
             timers_set: Vec::new(),
@@ -283,8 +292,15 @@ impl RunWrite {
             self.pauses.iter().chain(&self.ledger).chain(kept).map(|(k, v)| k.len() + v.len()).sum();
         let orders = self.calls.iter().flat_map(|calls| &calls.ordered);
         let orders: usize = orders.map(|(_, order)| order.len() + 128).sum();
-        state + collected + pauses + events + jobs + blobs + orders + 128
+        let objects = self.objects.as_ref().map_or(0, |objects| objects.size());
+        objects + state + collected + pauses + events + jobs + blobs + orders + 128
     }
+}
+
+/// The parts of a run that is given up get their time to live like the rest of it.
+fn unreadable_objects(rest: &AtRest) -> Option<Box<ObjectsWrite>> {
+    let expire = objects::parts(rest.run.get(objects::OBJECTS_FIELD)?).map(str::to_string).collect();
+    Some(Box::new(ObjectsWrite { expire, ..ObjectsWrite::default() }))
 }
 
 fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
@@ -401,10 +417,17 @@ fn collected(run: &RunState, changes: &Changes) -> Vec<(String, Option<String>)>
 
 fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> {
     let id = run.head.conversation_id.clone()?;
-    if changes.conversation.is_empty() {
+    let main = left_messages(run, changes);
+    if changes.conversation.is_empty() && main.is_none() {
         return None;
     }
     let (mut fields, mut copies, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+    if let Some(main) = main {
+        let mut index = objects::index_json(main);
+        // Who changed it in this run is nothing to the next.
+        index.as_object_mut().into_iter().for_each(|index| _ = index.remove("applied"));
+        fields.push((CONVERSATION_MESSAGES.to_string(), index.to_string()));
+    }
     for (name, value) in &changes.conversation {
         let copy = conversation_copy(&id, name);
         let value = match value {
@@ -425,8 +448,21 @@ fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> 
         .filter(|name| !changes.conversation.iter().any(|(written, _)| written == name))
         .map(|name| conversation_copy(&id, name))
         .collect();
-    Some(ConversationWrite { id, fields, copies, dropped, kept })
+    Some(ConversationWrite { id, fields, copies, dropped, kept, messages: main.map(|_| run.id) })
 }
+
+/// The list that a run leaves to its conversation, when it ends or waits and has changed it: so the next turn finds it.
+fn left_messages<'a>(run: &'a RunState, changes: &Changes) -> Option<&'a MessageList> {
+    if !run.head.leaves_turn {
+        return None;
+    }
+    let rests = changes.status_from.is_some() && (run.status.is_over() || run.status == RunStatus::Paused);
+    let main = run.objects.as_ref().filter(|_| rests)?.lists.get(MAIN)?;
+    (!main.index.applied.is_empty()).then_some(main)
+}
+
+/// The field of a conversation's hash that has the index of its messages.
+pub const CONVERSATION_MESSAGES: &str = "messages";
 
 /// Where the large value of a conversation variable lies: one name a variable, so that none is forgotten when it is
 /// overwritten, and all can be told to live on without being known. Nobody else refers to it: a run that reads it takes a

@@ -18,8 +18,6 @@ use crate::value::{JsonMap, Stored};
 
 /// The types of events, as the entry's fields are named.
 pub mod kind {
-    use crate::machine::changes::StepEvent;
-
     /// The run began.
     pub const GRAPH_RUN_STARTED: &str = "graph_run_started";
     /// The run ended well.

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::entry::StoredEvent;
 use super::event::{EventRecord, kind};
 use crate::clock::Timestamp;
-use crate::graph::Graph;
+use crate::graph::{Child, ChildKind, Graph};
 use crate::ids::{EntryId, FramePath, RunId};
 use crate::machine::changes::StepEvent;
 use crate::nodes::NodeKind;
@@ -115,6 +115,7 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
             data.insert("predecessor_node_id".into(), Json::Null);
             data.insert("start_at".into(), copy("start_at", json!(record.ts as f64 / 1000.0)));
             data.insert("extras".into(), json!({}));
+            inside(&mut data, stored, graph);
             Json::Object(data)
         }
         kind::NODE_RUN_STREAM_CHUNK => {
@@ -191,6 +192,28 @@ fn about(stored: &JsonMap, graph: &Graph) -> JsonMap {
         data.insert("frame".into(), frame.clone());
     }
     data
+}
+
+/// The node that a node runs inside of, and what it is there for.
+fn child_of<'g>(stored: &JsonMap, graph: &'g Graph) -> Option<&'g Child> {
+    let id = stored.get("node_id").and_then(Json::as_str)?;
+    graph.find(id).and_then(|ix| graph.node(ix).child.as_deref())
+}
+
+/// Says whether a node runs inside another, and of one that does for what.
+fn inside(data: &mut JsonMap, stored: &JsonMap, graph: &Graph) {
+    let child = child_of(stored, graph);
+    data.insert("is_virtual".into(), child.is_some().into());
+    let Some(child) = child else { return };
+    data.insert("parent_node_id".into(), graph.node(child.of).id.as_str().into());
+    let extraction = match &child.kind {
+        ChildKind::Extraction(extraction) => Some(extraction),
+        ChildKind::Virtual | ChildKind::Slot => None,
+    };
+    let source = extraction.map_or(Json::Null, |it| it.source_name().into());
+    data.insert("extraction_source".into(), source);
+    let prompt = extraction.map_or(Json::Null, |it| it.prompt.as_str().into());
+    data.insert("extraction_prompt".into(), prompt);
 }
 
 /// The innermost container of each kind around a node, and which item or round of it.
@@ -289,6 +312,9 @@ fn node_end(record: &EventRecord, graph: &Graph) -> Json {
     }
     if record.kind == kind::NODE_RUN_RETRY {
         data.insert("retry_index".into(), copy("retry_index", 1.into()));
+        if child_of(stored, graph).is_some() {
+            inside(&mut data, stored, graph);
+        }
     }
     data.insert(
         "node_run_result".into(),

@@ -5,18 +5,21 @@
 //! | `start` | submit | the head of the run |
 //! | `started`, `chunk`, `done`, `failed` | worker | the job it is about, and what happened |
 //! | `step` | worker, with the journal | the job, `events` as `[[type, data]]`, `charge` |
-//! | `parked` | worker | the job, `wait_ms`, `reason`; `call` when it waits for a run: its id, `app`, `given` |
+//! | `child_started`, `child_chunk`, `child_step`, `child_retry`, `child_ended` | worker; the last two with the journal | the job, the `child` within its node, its try, and what happened |
+//! | `parked` | worker | the job, `wait_ms`, `reason`; `call` when it waits for a run: its id, `app`, `given`; `pause` when it waits for an answer: its `id`, `step`, `request` |
 //! | `continue` | the owner | nothing |
 //! | `stop`, `pause` | API | the reason |
 //! | `resume` | API | nothing |
 //! | `update` | API | `updates`: `[{"selector":["node","name"],"value":…}]` |
-//! | `answer` | API | `pause`, `action`, `inputs` |
+//! | `answer` | API | `pause`; of a form `action`, `inputs`, of all else `input`; `cancel` when it is called off |
 //! | `over_budget` | the owner, for the key that pays | the reason |
 //! | `call_ended` | the owner, or whoever makes called runs | `node`, `frame`, and the `called` run that is over |
 //! | `import` | API | a run to go on with, see [`super::snapshot`] |
 //!
 //! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
 //! Commands may carry the `key` under which they were given.
+
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
@@ -26,21 +29,21 @@ use super::record::{read_record, write_record};
 use super::state::{head_from_json, head_to_json};
 use super::text::ObjectText;
 use super::value::{StoredJson, stored_from_json};
-use super::{WireError, read};
+use super::{WireError, child, read};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, NodeIx};
 use crate::ids::{Delivery, EntryId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
 use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::{
-    Answer, Call, CallEnded, Charge, JobChunk, JobDone, JobParked, JobRef, JobStarted, JobStepped,
-    PauseCommand, Stop, UpdateVariables,
+    Answer, Asked, Call, CallEnded, Charge, ChildEvent, JobChunk, JobDone, JobParked, JobRef, JobStarted,
+    JobStepped, PauseCommand, Said, Stop, UpdateVariables,
 };
 use crate::machine::run::{Caller, RunHead};
-use crate::nodes::Usage;
+use crate::nodes::{PauseRequest, Usage};
 use crate::value::{JsonMap, Selector};
 
-const WHAT: &str = "a fact";
+pub(super) const WHAT: &str = "a fact";
 
 /// The kinds of facts, as the entry's field `kind` has them.
 pub mod kind {
@@ -52,6 +55,16 @@ pub mod kind {
     pub const CHUNK: &str = "chunk";
     /// A step of a job.
     pub const STEP: &str = "step";
+    /// A node that runs inside a job began.
+    pub const CHILD_STARTED: &str = "child_started";
+    /// A piece of its text.
+    pub const CHILD_CHUNK: &str = "child_chunk";
+    /// A step of it.
+    pub const CHILD_STEP: &str = "child_step";
+    /// A try of it has failed, and another follows.
+    pub const CHILD_RETRY: &str = "child_retry";
+    /// It has ended.
+    pub const CHILD_ENDED: &str = "child_ended";
     /// A job waits in nobody's hands.
     pub const PARKED: &str = "parked";
     /// A result.
@@ -77,11 +90,16 @@ pub mod kind {
     /// A run goes on where another one stood.
     pub const IMPORT: &str = "import";
     /// All of them.
-    pub const ALL: [&str; 16] = [
+    pub const ALL: [&str; 21] = [
         START,
         STARTED,
         CHUNK,
         STEP,
+        CHILD_STARTED,
+        CHILD_CHUNK,
+        CHILD_STEP,
+        CHILD_RETRY,
+        CHILD_ENDED,
         PARKED,
         DONE,
         FAILED,
@@ -140,6 +158,17 @@ pub enum Report {
         /// What it cost.
         charge: Option<Box<Charge>>,
     },
+    /// Something happened to a node inside it.
+    Child {
+        /// When the try began.
+        started_at: Timestamp,
+        /// Which node.
+        child: NodeId,
+        /// Which try of it, from 1.
+        number: u32,
+        /// What.
+        what: ChildEvent,
+    },
     /// It waits for a time to come; nobody holds it any more.
     Parked {
         /// When the attempt began.
@@ -150,6 +179,8 @@ pub enum Report {
         reason: String,
         /// The run whose end it waits for, if it is one.
         call: Option<Box<Call>>,
+        /// What somebody is asked, if it waits for an answer.
+        pause: Option<Box<Asked>>,
     },
     /// It has ended; it failed when the record holds an error or `failed` is set.
     Ended {
@@ -173,6 +204,7 @@ impl Report {
             Self::Started { .. } => kind::STARTED,
             Self::Chunk { .. } => kind::CHUNK,
             Self::Step { .. } => kind::STEP,
+            Self::Child { what, .. } => child::kind_of(what),
             Self::Parked { .. } => kind::PARKED,
             Self::Ended { failed: false, .. } => kind::DONE,
             Self::Ended { failed: true, .. } => kind::FAILED,
@@ -204,20 +236,23 @@ impl Report {
             }
             Self::Step { started_at, events, charge } => {
                 object.number("started_at", started_at.micros());
-                if !events.is_empty() {
-                    let told: Vec<_> = events.iter().map(|(what, data)| (what.name(), data)).collect();
-                    object.value("events", &told);
-                }
-                if let Some(charge) = charge {
-                    object.value("charge", &charge_json(charge));
-                }
+                write_step(object, events, charge.as_deref());
             }
-            Self::Parked { started_at, wait_ms, reason, call } => {
+            Self::Child { started_at, child, number, what } => {
+                object.number("started_at", started_at.micros());
+                object.text("child", child.as_str());
+                object.number("try", *number);
+                child::write(object, what);
+            }
+            Self::Parked { started_at, wait_ms, reason, call, pause } => {
                 object.number("started_at", started_at.micros());
                 object.number("wait_ms", *wait_ms);
                 object.text("reason", reason);
                 if let Some(call) = call {
                     object.value("call", &call_json(call));
+                }
+                if let Some(asked) = pause {
+                    object.value("pause", &asked_json(asked));
                 }
             }
             Self::Ended { started_at, finished_at, record, streamed, failed: _ } => {
@@ -229,6 +264,16 @@ impl Report {
                 write_record(object, record);
             }
         }
+    }
+}
+
+pub(super) fn write_step(object: &mut ObjectText, events: &[(StepEvent, JsonMap)], charge: Option<&Charge>) {
+    if !events.is_empty() {
+        let told: Vec<_> = events.iter().map(|(what, data)| (what.name(), data)).collect();
+        object.value("events", &told);
+    }
+    if let Some(charge) = charge {
+        object.value("charge", &charge_json(charge));
     }
 }
 
@@ -295,12 +340,14 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             events: told(map.take_json("events"))?,
             charge: map.take_map("charge").map(charge).transpose()?,
         })),
+        of_child if child::KINDS.contains(&of_child) => child::read(of_child, job, &mut map, graph),
         kind::PARKED => Ok(Fact::JobParked(JobParked {
             job,
             started_at: time(&map, "started_at")?,
             wait_ms: map.get("wait_ms").and_then(Json::as_u64).unwrap_or(0),
             reason: map.take_text("reason").unwrap_or_default(),
             call: map.take_map("call").map(read_call).transpose()?.map(Box::new),
+            pause: map.take_map("pause").map(|map| read_asked(&map)).transpose()?.map(Box::new),
         })),
         _ => {
             let done = JobDone {
@@ -348,6 +395,33 @@ fn read_call(mut map: JsonMap) -> Result<Call, WireError> {
     Ok(Call { run, app, given: map.remove("given").map(stored_from_json).transpose()? })
 }
 
+fn asked_json(asked: &Asked) -> Json {
+    json!({"id": &*asked.pause, "step": &*asked.step, "request": asked.request.to_json()})
+}
+
+fn read_asked(map: &JsonMap) -> Result<Asked, WireError> {
+    let text = |key: &str| {
+        let found = map.get(key).and_then(Json::as_str);
+        found.map(Arc::from).ok_or_else(|| WireError::malformed(WHAT, format!("{key} of a pause is missing")))
+    };
+    let request = PauseRequest::from_json(map.get("request").unwrap_or(&Json::Null))?;
+    Ok(Asked { pause: text("id")?, step: text("step")?, request })
+}
+
+/// What an `answer` fact says. Only what is there was said: the answer may be null.
+fn said(map: &mut Fields<'_>) -> Said {
+    if map.get("cancel").and_then(Json::as_bool) == Some(true) {
+        return Said::Cancel;
+    }
+    match map.take_json("input") {
+        Some(input) => Said::Input(input),
+        None => Said::Form {
+            action: map.text("action").unwrap_or_default().to_string(),
+            inputs: map.take_map("inputs").unwrap_or_default(),
+        },
+    }
+}
+
 /// A fact that is about the run and not about a job.
 fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> {
     let text = |map: &Fields<'_>, key: &str| map.text(key).map(str::to_string);
@@ -363,8 +437,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         }),
         kind::ANSWER => Fact::Answer(Answer {
             pause: text(map, "pause").ok_or_else(|| WireError::malformed(WHAT, "pause is missing"))?.into(),
-            action: text(map, "action").unwrap_or_default(),
-            inputs: map.take_map("inputs").unwrap_or_default(),
+            said: said(map),
         }),
         _ => return Ok(None),
     }))
@@ -392,7 +465,7 @@ fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireError> {
     })
 }
 
-fn time(map: &Fields<'_>, key: &str) -> Result<Timestamp, WireError> {
+pub(super) fn time(map: &Fields<'_>, key: &str) -> Result<Timestamp, WireError> {
     map.get(key)
         .and_then(Json::as_i64)
         .map(Timestamp::from_micros)
@@ -409,7 +482,7 @@ fn charge_json(charge: &Charge) -> Json {
     value
 }
 
-fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
+pub(super) fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
     let text = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default().to_string();
     let (key, model) = (text("key"), (text("provider"), text("model")));
     let run = map.get("run").and_then(Json::as_str).and_then(|id| id.parse().ok());
@@ -420,7 +493,7 @@ fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
 }
 
 /// What a step tells. A type that is not known is passed over: whoever wrote it is newer, and the run can do without.
-fn told(value: Option<Json>) -> Result<Vec<(StepEvent, JsonMap)>, WireError> {
+pub(super) fn told(value: Option<Json>) -> Result<Vec<(StepEvent, JsonMap)>, WireError> {
     let Some(Json::Array(items)) = value else { return Ok(Vec::new()) };
     let one = |item: Json| {
         let Json::Array(pair) = item else { return Err(WireError::malformed(WHAT, "an event is no pair")) };
@@ -434,13 +507,13 @@ fn told(value: Option<Json>) -> Result<Vec<(StepEvent, JsonMap)>, WireError> {
     items.into_iter().map(one).filter_map(Result::transpose).collect()
 }
 
-fn selector(value: Option<&Json>) -> Result<Selector, WireError> {
+pub(super) fn selector(value: Option<&Json>) -> Result<Selector, WireError> {
     let parts =
         value.and_then(Json::as_array).ok_or_else(|| WireError::malformed(WHAT, "selector is missing"))?;
     Ok(parts.iter().map(|p| p.as_str().unwrap_or("").to_string()).collect())
 }
 
-fn streamed(value: Option<&Json>) -> Result<Vec<(Selector, u64)>, WireError> {
+pub(super) fn streamed(value: Option<&Json>) -> Result<Vec<(Selector, u64)>, WireError> {
     let Some(Json::Array(items)) = value else { return Ok(Vec::new()) };
     items
         .iter()

@@ -4,6 +4,7 @@
 //! while it is [`VERSION`] 1) and its kind; an unknown kind is told as such and never guessed.
 
 pub mod breakpoint;
+mod child;
 pub mod commit;
 pub mod entry;
 pub mod event;
@@ -12,6 +13,7 @@ pub mod fact;
 pub(crate) mod fields;
 pub mod job;
 pub mod knowledge;
+pub mod objects;
 pub mod open;
 pub mod pause;
 pub mod record;

@@ -267,13 +267,16 @@ pub fn pause_json(pause: &Pause, graph: &Graph) -> Json {
     let node = graph.node(pause.node);
     let mut map = JsonMap::new();
     map.insert("pause_id".into(), (*pause.id).into());
-    map.insert("kind".into(), "human_input".into());
+    map.insert("kind".into(), pause.request.kind.name().into());
     map.insert("status".into(), pause.status.name().into());
     map.insert("node_id".into(), node.id.as_str().into());
     map.insert("node_title".into(), node.title.as_str().into());
     map.insert("node_execution_id".into(), pause.execution.to_string().into());
     if !pause.frame.is_root() {
         map.insert("frame".into(), pause.frame.as_str().into());
+    }
+    if let Some(step) = &pause.step {
+        map.insert("step".into(), (**step).into());
     }
     map.insert("opened_at".into(), pause.opened_at.micros().to_string().into());
     if let Some(at) = pause.expires_at {
@@ -303,6 +306,7 @@ pub(super) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, Wir
         opened_at: time("opened_at").unwrap_or_default(),
         expires_at: time("expires_at"),
         status: PauseStatus::Pending,
+        step: map.get("step").and_then(Json::as_str).map(Arc::from),
         request: Box::new(PauseRequest::from_json(&Json::Object(map.clone()))?),
     }))
 }

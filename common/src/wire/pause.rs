@@ -3,40 +3,93 @@
 //!
 //! | field | form |
 //! | --- | --- |
-//! | `content`, `inputs`, `actions`, `defaults` | as in [`PauseRequest`] |
-//! | `timeout_s` | seconds; absent when the pause never expires |
+//! | `kind` | as [`PauseKind::name`]; absent for both versions of Dify's form |
+//! | `content`, `inputs`, `actions`, `defaults` | of a form, as in [`PauseRequest`] |
+//! | `timeout_s` | seconds; absent when the form never expires |
 //! | `simple` | `true` for the simple version, else absent |
 //! | `message` | absent when empty |
+//! | `prompt`, `schema`, `options`, `defaults` | of all others; absent when null |
+//! | `timeout_ms`, `on_timeout` | of all others; absent when nothing expires |
+//! | all else | of all others: the details |
 
 use serde_json::Value as Json;
 
 use super::WireError;
-use crate::nodes::{PauseKind, PauseRequest};
+use crate::nodes::{OnTimeout, PauseKind, PauseRequest};
 use crate::value::JsonMap;
 
 const WHAT: &str = "a pause";
+
+/// Names that are not those of details: the fields above, and those of whoever opens the pause.
+const OWN: [&str; 24] = [
+    "pause_id",
+    "kind",
+    "status",
+    "node_id",
+    "node_title",
+    "node_execution_id",
+    "frame",
+    "step",
+    "opened_at",
+    "expires_at",
+    "content",
+    "inputs",
+    "actions",
+    "defaults",
+    "timeout_s",
+    "simple",
+    "message",
+    "prompt",
+    "schema",
+    "options",
+    "timeout_ms",
+    "on_timeout",
+    "form_token",
+    "answer",
+];
 
 impl PauseRequest {
     /// The fields of the pause's JSON that say what is waited for; always an object.
     pub fn to_json(&self) -> Json {
         let mut map = JsonMap::new();
+        if self.kind.is_form() {
+            self.write_form(&mut map)
+        } else {
+            self.write_question(&mut map)
+        }
+        Json::Object(map)
+    }
+
+    fn write_form(&self, map: &mut JsonMap) {
         map.insert("content".into(), self.content.as_str().into());
         map.insert("inputs".into(), self.inputs.clone());
         map.insert("actions".into(), self.actions.clone());
-        map.insert("defaults".into(), Json::Object(self.defaults.clone()));
+        map.insert("defaults".into(), self.defaults.clone());
         if let Some(timeout_s) = self.timeout_s {
             map.insert("timeout_s".into(), timeout_s.into());
         }
-        match self.kind {
-            PauseKind::Form => {}
-            PauseKind::Simple => {
-                map.insert("simple".into(), true.into());
-            }
+        if self.kind == PauseKind::Simple {
+            map.insert("simple".into(), true.into());
         }
         if !self.message.is_empty() {
             map.insert("message".into(), self.message.as_str().into());
         }
-        Json::Object(map)
+    }
+
+    fn write_question(&self, map: &mut JsonMap) {
+        map.insert("kind".into(), self.kind.name().into());
+        map.insert("prompt".into(), self.content.as_str().into());
+        let present = [("schema", &self.schema), ("options", &self.options), ("defaults", &self.defaults)];
+        for (name, value) in present.into_iter().filter(|(_, value)| !value.is_null()) {
+            map.insert(name.into(), value.clone());
+        }
+        if let Some(timeout_ms) = self.timeout_ms.filter(|ms| *ms > 0) {
+            map.insert("timeout_ms".into(), timeout_ms.into());
+            map.insert("on_timeout".into(), self.on_timeout.name().into());
+        }
+        for (name, value) in self.details.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
+            map.insert(name.clone(), value.clone());
+        }
     }
 
     /// Reads what [`PauseRequest::to_json`] wrote, from among a pause's other fields.
@@ -45,22 +98,53 @@ impl PauseRequest {
     /// Not an object, or a field of the wrong shape.
     pub fn from_json(json: &Json) -> Result<Self, WireError> {
         let map = json.as_object().ok_or_else(|| WireError::malformed(WHAT, "not an object"))?;
-        let simple = field(map, "simple", Json::as_bool, "true or false")?.unwrap_or(false);
-        let text =
-            |key| field(map, key, Json::as_str, "a text").map(|text| text.unwrap_or_default().to_owned());
-        let list = |key| {
-            field(map, key, Json::as_array, "a list").map(|list| list.cloned().unwrap_or_default().into())
-        };
-        Ok(Self {
-            kind: if simple { PauseKind::Simple } else { PauseKind::Form },
-            content: text("content")?,
-            inputs: list("inputs")?,
-            actions: list("actions")?,
-            defaults: field(map, "defaults", Json::as_object, "an object")?.cloned().unwrap_or_default(),
-            timeout_s: field(map, "timeout_s", Json::as_u64, "a number of seconds")?,
-            message: text("message")?,
-        })
+        let name = field(map, "kind", Json::as_str, "a text")?.unwrap_or(PauseKind::Form.name());
+        let unknown = || WireError::Unknown { what: WHAT, kind: name.chars().take(80).collect() };
+        let kind = PauseKind::from_name(name).ok_or_else(unknown)?;
+        if kind.is_form() { read_form(map) } else { read_question(kind, map) }
     }
+}
+
+fn read_form(map: &JsonMap) -> Result<PauseRequest, WireError> {
+    let simple = field(map, "simple", Json::as_bool, "true or false")?.unwrap_or(false);
+    let list =
+        |key| field(map, key, Json::as_array, "a list").map(|list| list.cloned().unwrap_or_default().into());
+    let defaults = field(map, "defaults", Json::as_object, "an object")?.cloned().unwrap_or_default();
+    Ok(PauseRequest {
+        kind: if simple { PauseKind::Simple } else { PauseKind::Form },
+        content: text(map, "content")?,
+        inputs: list("inputs")?,
+        actions: list("actions")?,
+        defaults: Json::Object(defaults),
+        timeout_s: field(map, "timeout_s", Json::as_u64, "a number of seconds")?,
+        message: text(map, "message")?,
+        ..PauseRequest::default()
+    })
+}
+
+fn read_question(kind: PauseKind, map: &JsonMap) -> Result<PauseRequest, WireError> {
+    let value = |key: &str| map.get(key).cloned().unwrap_or_default();
+    let on_timeout = field(map, "on_timeout", Json::as_str, "a text")?;
+    let unknown = |name: &str| WireError::Unknown { what: "the end of a pause", kind: name.to_string() };
+    let details = map.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
+    Ok(PauseRequest {
+        kind,
+        content: text(map, "prompt")?,
+        schema: value("schema"),
+        options: value("options"),
+        defaults: value("defaults"),
+        timeout_ms: field(map, "timeout_ms", Json::as_u64, "a number of milliseconds")?,
+        on_timeout: match on_timeout {
+            Some(name) => OnTimeout::from_name(name).ok_or_else(|| unknown(name))?,
+            None => OnTimeout::default(),
+        },
+        details: details.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        ..PauseRequest::default()
+    })
+}
+
+fn text(map: &JsonMap, key: &str) -> Result<String, WireError> {
+    field(map, key, Json::as_str, "a text").map(|text| text.unwrap_or_default().to_owned())
 }
 
 /// A field that may be absent; an error when it is there and not what it must be.
@@ -81,13 +165,12 @@ mod tests {
 
     fn form() -> PauseRequest {
         PauseRequest {
-            kind: PauseKind::Form,
             content: "Note: {{#$output.note#}}".into(),
             inputs: json!([{"type": "paragraph", "output_variable_name": "note", "default": null}]),
             actions: json!([{"id": "ok", "title": "OK", "button_style": "default"}]),
-            defaults: JsonMap::from_iter([("note".into(), json!(null))]),
+            defaults: json!({"note": null}),
             timeout_s: Some(10_800),
-            message: String::new(),
+            ..PauseRequest::default()
         }
     }
 
@@ -101,7 +184,19 @@ mod tests {
             message: "needs approval".into(),
             ..form()
         };
-        for pause in [form(), simple] {
+        let question = PauseRequest {
+            options: json!([{"id": "a", "label": "A"}]),
+            defaults: json!("a"),
+            timeout_ms: Some(200),
+            on_timeout: OnTimeout::Branch,
+            details: JsonMap::from_iter([
+                ("risk".into(), json!("high")),
+                ("current".into(), json!({"q": null})),
+            ]),
+            ..PauseRequest::asking(PauseKind::UserInteraction, "Which?", json!({"enum": ["a"]}))
+        };
+        let confirm = PauseRequest::asking(PauseKind::Confirm, "Go?", json!(null));
+        for pause in [form(), simple, question, confirm] {
             let mut json = pause.to_json();
             json["pause_id"] = "p1".into();
             json["status"] = "pending".into();
@@ -111,8 +206,19 @@ mod tests {
 
     #[test]
     fn what_is_not_needed_is_left_out() {
-        let keys: Vec<String> = form().to_json().as_object().unwrap().keys().cloned().collect();
-        assert_eq!(keys, ["content", "inputs", "actions", "defaults", "timeout_s"]);
+        let keys = |request: &PauseRequest| {
+            request.to_json().as_object().unwrap().keys().cloned().collect::<Vec<String>>()
+        };
+        assert_eq!(keys(&form()), ["content", "inputs", "actions", "defaults", "timeout_s"]);
+        let confirm = PauseRequest::asking(PauseKind::Confirm, "Go?", json!(null));
+        assert_eq!(keys(&confirm), ["kind", "prompt"]);
+    }
+
+    #[test]
+    fn a_detail_cannot_pass_for_who_asks() {
+        let mut confirm = PauseRequest::asking(PauseKind::Confirm, "Go?", json!(null));
+        confirm.details.insert("status".into(), "answered".into());
+        assert_eq!(confirm.to_json().get("status"), None);
     }
 
     #[test]
@@ -122,9 +228,12 @@ mod tests {
             (json!({"content": 5}), "content is not a text"),
             (json!({"inputs": {}}), "inputs is not a list"),
             (json!({"timeout_s": -1}), "timeout_s is not a number of seconds"),
+            (json!({"kind": "confirm", "timeout_ms": -1}), "timeout_ms is not a number of milliseconds"),
         ] {
             let error = PauseRequest::from_json(&json).unwrap_err().to_string();
             assert_eq!(error, format!("a pause cannot be read: {said}"));
         }
+        let newer = PauseRequest::from_json(&json!({"kind": "telepathy"})).unwrap_err();
+        assert!(matches!(newer, WireError::Unknown { .. }), "{newer}");
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::WireError;
 use super::breakpoint::{updates_from_json, updates_json};
 use super::fields::Fields;
+use super::objects::{effects_json, read_effects};
 use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
 use crate::machine::changes::Record;
@@ -52,6 +53,9 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
     if let Some(pause) = &record.pause {
         object.value("pause", &pause.to_json());
     }
+    if let Some(effects) = &record.effects {
+        object.value("effects", &effects_json(effects));
+    }
 }
 
 fn write_metadata(object: &mut ObjectText, record: &Record, completed: Option<&str>) {
@@ -96,6 +100,10 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
         },
         pause: match map.take_json("pause") {
             Some(pause) => Some(Box::new(PauseRequest::from_json(&pause)?)),
+            None => None,
+        },
+        effects: match map.take_map("effects") {
+            Some(effects) => Some(Box::new(read_effects(&effects)?)),
             None => None,
         },
         // Only the engine ends a container, and it has them.

@@ -11,6 +11,7 @@
 //! | `frames` | those of other frames: `{path: {"variable_dictionary", "hidden"}}` |
 //! | `state` | the other fields of the state hash |
 //! | `collected`, `pauses`, `held` | as in their keys |
+//! | `objects` | what it keeps beside its variables, if anything: `messages`, `rt`, the last records of its `history` |
 //! | `blobs` | values that lie apart and are not in a pool, by name |
 //!
 //! In a pool every value stands whole, also a large one; secrets are named and never shown.
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 use super::WireError;
 use super::fact::start_body;
+use super::objects::ObjectsAtRest;
 use super::state::{AtRest, head_from_json, load};
 use super::value::{MARK, StoredJson};
 use crate::clock::Timestamp;
@@ -152,7 +154,7 @@ pub fn write(
         shown.insert("hidden".into(), frame.hidden.iter().map(|(node, name)| json!([node, name])).collect());
         frames.insert(path.to_string(), Json::Object(shown));
     }
-    json!({
+    let mut snapshot = json!({
         "tidemill_snapshot": VERSION,
         "run_id": run.id.to_string(),
         "exported_at": now.micros(),
@@ -168,7 +170,34 @@ pub fn write(
         "pauses": fields(&mut rest.pauses.iter().map(|(field, text)| (field, text))),
         "held": rest.held.iter().map(json).collect::<Vec<Json>>(),
         "blobs": blobs.into_iter().collect::<JsonMap>(),
+    });
+    if !rest.objects.is_empty() {
+        snapshot["objects"] = objects_json(&rest.objects);
+    }
+    snapshot
+}
+
+/// What a run keeps beside its variables; of the history the last records.
+fn objects_json(objects: &ObjectsAtRest) -> Json {
+    let json = |text: &String| serde_json::from_str::<Json>(text).unwrap_or(Json::Null);
+    let lists = objects.messages.iter().map(|(name, texts)| (name.clone(), texts.iter().map(json).collect()));
+    let runtime = objects.runtime.iter().map(|(key, text)| (key.clone(), json(text)));
+    json!({
+        "messages": Json::Object(lists.collect()), "rt": Json::Object(runtime.collect()),
+        "history": objects.history.iter().map(json).collect::<Vec<Json>>(),
     })
+}
+
+fn read_objects(value: Option<&Json>) -> ObjectsAtRest {
+    let part = |key: &str| value.and_then(|value| value.get(key));
+    let texts =
+        |value: &Json| value.as_array().into_iter().flatten().map(Json::to_string).collect::<Vec<_>>();
+    let map = |key: &str| part(key).and_then(Json::as_object).into_iter().flatten();
+    ObjectsAtRest {
+        messages: map("messages").map(|(name, list)| (name.clone(), texts(list))).collect(),
+        runtime: map("rt").map(|(key, value)| (key.clone(), value.to_string())).collect(),
+        history: part("history").map(texts).unwrap_or_default(),
+    }
 }
 
 /// A frame's variables in Dify's form.
@@ -321,6 +350,9 @@ impl Snapshot {
             "status": part("status"), "started_at": part("started_at"),
             "state": state, "collected": part("collected"), "pauses": part("pauses"), "held": part("held"),
         });
+        if let Some(objects) = self.rest.get("objects") {
+            fact["objects"] = objects.clone();
+        }
         if let Some((frame, node)) = rewind {
             fact["rewind"] = json!({"frame": frame.as_str(), "node": node.as_str()});
         }
@@ -364,6 +396,7 @@ pub fn parse_fact(run: RunId, graph: &std::sync::Arc<Graph>, body: &str) -> Resu
         held: held.iter().map(Json::to_string).collect(),
         collected,
         pauses,
+        objects: read_objects(map.get("objects")),
         seq: 0,
     };
     let state = load(run, graph.clone(), rest)?;

@@ -6,6 +6,8 @@
 //! | run | `inputs`, `sys`, `conversation`, `commands`, `options`, `outputs` | JSON |
 //! | run | `turn` | `true` when what is said becomes a turn of its conversation |
 //! | run | `history` | the turns of the conversation before it |
+//! | run | `messages` | `true` when it goes on with the message list of its conversation |
+//! | run | `objects` | what else there is of it, see [`super::objects`] |
 //! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `key` | the id of the API key that pays for it |
 //! | run | `caller`, `call_depth` | the node that has called it, as JSON, and how many workflows deep that is |
@@ -14,6 +16,7 @@
 //! | state | `n:<frame>/<node>` | JSON of a node's state |
 //! | state | `v:<frame>/<node>.<name>` | a variable |
 //! | state | `s:<node>.<name>` | a text that comes in pieces |
+//! | state | `m:<list>` | the index of a message list |
 //! | state | `response` | who may stream, and where the cursor stands |
 //!
 //! In field names `%`, `/` and `.` of node ids and names are written `%25`, `%2F`, `%2E`.
@@ -24,6 +27,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::breakpoint::{breakpoints_from_json, breakpoints_json};
+use super::objects::{self, ObjectsAtRest};
 use super::text::{ObjectText, named_text, stored_text};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
 use super::{WireError, check_version, open};
@@ -41,6 +45,7 @@ use crate::machine::run::{
     Caller, Frame, NodeState, NodeStatus, OpenCall, Responder, RunHead, RunOptions, RunState, RunStatus,
 };
 use crate::nodes::evaluate::UndefinedNames;
+use crate::objects::ObjectLimits;
 use crate::value::JsonMap;
 
 const WHAT: &str = "the state of a run";
@@ -97,6 +102,16 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if let Some(budget) = &options.budget {
         write_budget(&mut map, budget);
     }
+    if let Some(limits) = &options.objects {
+        let (mut limits, mut default) = (**limits, ObjectLimits::default());
+        for key in ObjectLimits::KEYS {
+            if let (Some(limit), Some(default)) = (limits.of(key), default.of(key))
+                && limit != default
+            {
+                map.insert(key.into(), (*limit).into());
+            }
+        }
+    }
     map
 }
 
@@ -128,6 +143,16 @@ fn read_choices(map: &JsonMap) -> Option<Box<Choices>> {
     (choices != Choices::default()).then(|| Box::new(choices))
 }
 
+fn read_limits(map: &JsonMap) -> Option<Box<ObjectLimits>> {
+    let mut limits = ObjectLimits::default();
+    for key in ObjectLimits::KEYS {
+        if let (Some(limit), Some(given)) = (limits.of(key), map.get(key).and_then(Json::as_u64)) {
+            *limit = given;
+        }
+    }
+    (limits != ObjectLimits::default()).then(|| Box::new(limits))
+}
+
 /// Options from JSON; what is absent or of a wrong shape is at its default.
 pub fn options_from_json(map: &JsonMap) -> RunOptions {
     let default = RunOptions::default();
@@ -157,6 +182,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
         budget: read_budget(map),
         choices: read_choices(map),
+        objects: read_limits(map),
     }
 }
 
@@ -184,6 +210,9 @@ pub fn head_to_json(head: &RunHead) -> Json {
     }
     if head.leaves_turn {
         map.insert("turn".into(), true.into());
+    }
+    if head.takes_messages {
+        map.insert("messages".into(), true.into());
     }
     if let Some(id) = &head.conversation_id {
         map.insert("conversation_id".into(), id.as_str().into());
@@ -230,6 +259,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
         conversation: named_from_json(map.remove("conversation"))?,
         history: map.remove("history").map(stored_from_json).transpose()?,
         leaves_turn: map.get("turn").and_then(Json::as_bool).unwrap_or(false),
+        takes_messages: map.get("messages").and_then(Json::as_bool).unwrap_or(false),
         conversation_id: text(&map, "conversation_id"),
         caller: map.get("caller").map(read_caller).transpose()?,
         call_depth: map.get("call_depth").and_then(Json::as_u64).unwrap_or(0),
@@ -266,6 +296,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     }
     if head.leaves_turn {
         fields.push(("turn", "true".into()));
+    }
+    if head.takes_messages {
+        fields.push(("messages", "true".into()));
     }
     if let Some(id) = &head.conversation_id {
         fields.push(("conversation_id", id.clone()));
@@ -312,6 +345,7 @@ pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, Wir
         conversation: named_from_json(json("conversation")?)?,
         history: json("history")?.map(stored_from_json).transpose()?,
         leaves_turn: fields.get("turn").is_some_and(|text| text == "true"),
+        takes_messages: fields.get("messages").is_some_and(|text| text == "true"),
         conversation_id: fields.get("conversation_id").cloned(),
         caller: json("caller")?.as_ref().map(read_caller).transpose()?,
         call_depth: fields.get("call_depth").and_then(|text| text.parse().ok()).unwrap_or(0),
@@ -565,6 +599,8 @@ pub struct AtRest {
     pub collected: Vec<(String, String)>,
     /// Its pauses, and the answers to them.
     pub pauses: Vec<(String, String)>,
+    /// What it keeps beside its variables.
+    pub objects: ObjectsAtRest,
 }
 
 /// Puts a run together from what the store has of it.
@@ -605,6 +641,7 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
             run.pauses.insert(pause.id.clone(), pause);
         }
     }
+    objects::load(&mut run, rest.objects)?;
     run.derive();
     let ready = |(path, frame): (&FramePath, &Frame)| {
         let at = |(at, _): (usize, &NodeState)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)));
@@ -656,6 +693,7 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             run.nested.insert(key.into(), named_from_json(Some(values))?);
         }
         None if field == open::CONTROL_FIELD => run.control = open::read_control(text)?,
+        Some(("m", name)) => objects::load_index(run, name, text)?,
         Some(("s", key)) => {
             run.response.streams.insert(key.to_string(), stream_from_json(text)?);
         }

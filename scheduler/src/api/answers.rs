@@ -4,8 +4,11 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash;
 use tidemill_common::ids::RunId;
+use tidemill_common::machine::fact::Said;
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::nodes::human_input::{AnswerError, check_answer};
+use tidemill_common::nodes::pause::as_form::input_of;
+use tidemill_common::nodes::pause::input::check_input;
 use tidemill_common::store::{Answered, PauseAnswer, StoreError};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::WireError;
@@ -14,13 +17,14 @@ use super::ApiState;
 use super::pauses::{Pause, PauseStatus};
 use crate::submit::{SubmitError, files};
 
+/// Why an input is no answer to a form.
+const WANTS_FORM: &str = "a form is answered by `action` and `inputs`";
+
 /// An answer as it was given.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Answer {
-    /// The button.
-    pub action: String,
-    /// The fields.
-    pub inputs: JsonMap,
+    /// What is said.
+    pub said: Said,
     /// So that repeating it is no second answer.
     pub key: Option<String>,
     /// Who answers, for the record.
@@ -72,16 +76,13 @@ pub async fn answer(
     now: Timestamp,
 ) -> Result<(), Refused> {
     match pause.status(now) {
-        PauseStatus::Pending => {
-            complete_files(pause, &mut answer.inputs)?;
-            answer.inputs = check_answer(&pause.request()?, &answer.action, &answer.inputs)?;
-        }
+        PauseStatus::Pending => answer.said = checked(pause, answer.said)?,
         // What was answered, or is over, is for the store to say: it knows the key of the first answer.
         PauseStatus::Answered | PauseStatus::Expired | PauseStatus::Cancelled => {}
     }
     let given = PauseAnswer {
         record: record(&answer, now),
-        fact: json!({"pause": pause.id, "action": answer.action, "inputs": answer.inputs}).to_string(),
+        fact: fact(&pause.id, &answer.said).to_string(),
         key: answer.key,
     };
     let answered = state.store.answer_pause(run, &pause.id, &given).await?;
@@ -97,12 +98,43 @@ pub async fn answer(
     }
 }
 
+/// What is said, held to what was asked. Whoever knows only forms answers everything as one.
+fn checked(pause: &Pause, said: Said) -> Result<Said, Refused> {
+    let request = pause.request()?;
+    Ok(match (said, request.kind.is_form()) {
+        (Said::Cancel, _) => Said::Cancel,
+        (Said::Form { action, mut inputs }, true) => {
+            complete_files(pause, &mut inputs)?;
+            let inputs = check_answer(&request, &action, &inputs)?;
+            Said::Form { action, inputs }
+        }
+        (Said::Input(_), true) => return Err(AnswerError::misfit(WANTS_FORM).into()),
+        (Said::Input(input), false) => Said::Input(check_input(&request, input)?),
+        (Said::Form { action, inputs }, false) => {
+            Said::Input(check_input(&request, input_of(&request, &action, inputs))?)
+        }
+    })
+}
+
+fn said(said: &Said) -> Json {
+    match said {
+        Said::Form { action, inputs } => json!({"action": action, "inputs": inputs}),
+        Said::Input(input) => json!({ "input": input }),
+        Said::Cancel => json!({"cancel": true}),
+    }
+}
+
+fn fact(pause: &str, what: &Said) -> Json {
+    let mut fact = json!({ "pause": pause });
+    if let (Some(fact), Json::Object(what)) = (fact.as_object_mut(), said(what)) {
+        fact.extend(what);
+    }
+    fact
+}
+
 fn record(answer: &Answer, now: Timestamp) -> String {
-    let mut record = json!({
-        "action": answer.action,
-        "inputs": answer.inputs,
-        "answered_at": now.micros().to_string(),
-    });
+    let mut record = said(&answer.said);
+    record["answered_at"] = now.micros().to_string().into();
     for (name, value) in [("key", &answer.key), ("answered_by", &answer.answered_by)] {
         if let Some(text) = value {
             record[name] = text.as_str().into();

@@ -75,7 +75,11 @@ impl Graphs {
         let secret = &config.scheduler.secret_key;
         Self {
             key: (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret)),
-            limits: ParseLimits { bytes_max: config.run.import_bytes_max, ..ParseLimits::default() },
+            limits: ParseLimits {
+                bytes_max: config.run.import_bytes_max,
+                children_max: config.run.children_max,
+                ..ParseLimits::default()
+            },
             kept: Mutex::default(),
         }
     }

@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::PauseRequest;
+use tidemill_common::nodes::pause::as_form::form_of;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::WireError;
@@ -93,6 +94,7 @@ impl Pause {
             "answered" => PauseStatus::Answered,
             "expired" => PauseStatus::Expired,
             "cancelled" => PauseStatus::Cancelled,
+            _ if self.is_called_off() => PauseStatus::Cancelled,
             _ if self.answer.is_some() => PauseStatus::Answered,
             _ if self.expires_at().is_some_and(|at| at <= now) => PauseStatus::Expired,
             _ => PauseStatus::Pending,
@@ -141,21 +143,28 @@ impl Pause {
 
     /// As Dify's clients know a form, in the order of `human_input_required`.
     pub fn dify(&self, form_token: String) -> JsonMap {
+        // What cannot be read has no fields and no buttons; it was told when it was opened.
+        let request = self.request().unwrap_or_default();
+        let (inputs, actions) = form_of(&request);
+        let defaults = if request.kind.is_form() { request.defaults } else { json!({}) };
         let shown = json!({
             "form_id": self.id,
             "node_id": self.node_id(),
             "node_title": self.node_title(),
-            "form_content": self.text("content"),
-            "inputs": self.inputs(),
-            "actions": self.map.get("actions").cloned().unwrap_or_else(|| json!([])),
+            "form_content": request.content,
+            "inputs": inputs,
+            "actions": actions,
             "display_in_ui": true,
             "form_token": form_token,
-            "resolved_default_values": self.map.get("defaults").cloned().unwrap_or_else(|| json!({})),
+            "resolved_default_values": defaults,
             "expiration_time": self.expires_at().map(Timestamp::seconds),
         });
         shown.as_object().cloned().unwrap_or_default()
     }
 
+    fn is_called_off(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.get("cancel") == Some(&Json::Bool(true)))
+    }
     fn opened_at(&self) -> Option<Timestamp> {
         self.time("opened_at")
     }

@@ -8,7 +8,7 @@ use tidemill_common::graph::{DocumentVariable, Graph};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::store::{Meta, Runs, StoreError};
 use tidemill_common::value::{JsonMap, Segment, Stored};
-use tidemill_common::wire::commit::conversation_field;
+use tidemill_common::wire::commit::{CONVERSATION_MESSAGES, conversation_field};
 use tidemill_common::wire::value::stored_from_json;
 
 use super::{SubmitError, inputs};
@@ -45,15 +45,15 @@ pub(super) fn shard_of(id: &str, meta: Meta) -> ShardId {
     ShardId(u16::try_from(number % u32::from(meta.shards_first.max(1))).unwrap_or(0))
 }
 
-/// The variables that the conversation remembers, under those that the request gives. What the workflow does not define
-/// any more, or defines with another type, is left out.
+/// The variables that the conversation remembers, under those that the request gives; and whether it has a list of
+/// messages. What the workflow does not define any more, or defines with another type, is left out.
 pub(super) async fn variables(
     store: &dyn Runs,
     shard: ShardId,
     id: &str,
     graph: &Graph,
     given: &JsonMap,
-) -> Result<Vec<(String, Segment)>, SubmitError> {
+) -> Result<(Vec<(String, Segment)>, bool), SubmitError> {
     let kept = store.conversation(shard, id).await?;
     let mut values = inputs::of_conversation(graph, given)?;
     for variable in &graph.conversation {
@@ -64,7 +64,7 @@ pub(super) async fn variables(
             values.push((variable.name.to_string(), segment));
         }
     }
-    Ok(values)
+    Ok((values, kept.contains_key(CONVERSATION_MESSAGES)))
 }
 
 /// The value that the hash of a conversation keeps for a variable: none when it keeps none, or one of another type than

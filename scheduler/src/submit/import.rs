@@ -91,6 +91,8 @@ impl Submitter {
             options,
             // Nobody waits for this run, and a document does not say who pays: that of one tried once more is our own.
             caller: None,
+            // It brings what it keeps.
+            takes_messages: false,
             key: snapshot.head.key.clone().filter(|_| retry.is_some()),
             ..snapshot.head.clone()
         };
@@ -113,6 +115,7 @@ impl Submitter {
             schedule: None,
             called: None,
             has_files: false,
+            takes_messages: None,
         };
         let is_new = match self.store.create_run(&new).await? {
             Created::Created => true,

@@ -58,8 +58,11 @@ fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => &[],
     };
     let mut checked = validate_form(fields, inputs)?;

@@ -379,10 +379,11 @@ impl Submitter {
         };
         let sys = sys::values(graph, submission.sys, about);
         let given = &submission.conversation;
-        let conversation = match &conversation_id {
+        let (conversation, has_messages) = match &conversation_id {
             Some(id) => conversation::variables(&*self.store, run.shard(), id, graph, given).await?,
-            None => inputs::of_conversation(graph, given)?,
+            None => (inputs::of_conversation(graph, given)?, false),
         };
+        let takes_messages = conversation_id.clone().filter(|_| has_messages && talk.is_some());
         let value_bytes_max = self.config.run.value_bytes_max;
         let mut apart =
             Apart::new(self.store.clone(), run.shard(), options.inline_bytes_max, value_bytes_max);
@@ -395,6 +396,7 @@ impl Submitter {
             sys: apart.named(sys).await?,
             conversation: apart.named(conversation).await?,
             leaves_turn: talk.is_some(),
+            takes_messages: takes_messages.is_some(),
             history: match history {
                 Some(turns) => Some(apart.value(memory::NAME, turns).await?),
                 None => None,
@@ -419,6 +421,7 @@ impl Submitter {
             schedule: submission.schedule,
             called: submission.called.map(|by| by.call),
             has_files: submission.has_files,
+            takes_messages,
         };
         let is_new = match self.store.create_run(&new).await? {
             Created::Created => true,

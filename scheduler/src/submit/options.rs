@@ -7,13 +7,14 @@ use tidemill_common::machine::choices::{Choices, WrongChoice};
 use tidemill_common::machine::compat::{ConversationWrites, NestedAnswers};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::evaluate::UndefinedNames;
+use tidemill_common::objects::ObjectLimits;
 use tidemill_common::value::JsonMap;
 
 use super::{SubmitError, unknown_option};
 
 /// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 25] = [
     "max_steps",
     "max_execution_time_s",
     "template_undefined",
@@ -32,6 +33,13 @@ const KEYS: [&str; 18] = [
     "step_executor",
     "tool_approval",
     "language",
+    "messages_max",
+    "messages_bytes_max",
+    "runtime_bytes_max",
+    "history_records_max",
+    "history_record_bytes_max",
+    "messages_tokens_limit",
+    "messages_tokens_warning",
 ];
 
 /// The options that hold for a run.
@@ -64,6 +72,7 @@ pub(super) fn resolve(
         human_input_timeout_s: config.run.human_input_timeout_s,
         budget: None,
         choices: None,
+        objects: of_settings(config),
     };
     let settings = JsonMap::from_iter([
         ("budget_tokens".to_string(), config.run.budget_tokens.into()),
@@ -177,7 +186,30 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     let mut choices = options.choices.take().unwrap_or_default();
     choices.take(given).map_err(|WrongChoice { key, expected }| wrong(key, expected.to_string()))?;
     options.choices = (*choices != Choices::default()).then_some(choices);
+    let mut limits = options.object_limits();
+    for key in ObjectLimits::KEYS {
+        let min = u64::from(!key.starts_with("messages_tokens"));
+        if let (Some(limit), Some(given)) = (limits.of(key), from(key, min, u64::MAX)?) {
+            *limit = given;
+        }
+    }
+    options.objects = (limits != ObjectLimits::default()).then(|| Box::new(limits));
     Ok(())
+}
+
+/// Bounds of what runs keep, where the settings differ from the defaults.
+fn of_settings(config: &Config) -> Option<Box<ObjectLimits>> {
+    let run = &config.run;
+    let limits = ObjectLimits {
+        messages_max: run.messages_max,
+        messages_bytes_max: run.messages_bytes_max,
+        runtime_bytes_max: run.runtime_bytes_max,
+        history_records_max: run.history_records_max,
+        history_record_bytes_max: run.history_record_bytes_max,
+        tokens_limit: run.messages_tokens_limit,
+        tokens_warning: run.messages_tokens_warning,
+    };
+    (limits != ObjectLimits::default()).then(|| Box::new(limits))
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ fn spill(result: NodeResult, job: &Job, handing_out: u64, blobs: &mut Vec<(BlobI
         .into_iter()
         .map(|it| (it.node.clone(), it.name.clone(), keep(&format!("{}-{}", it.node, it.name), it.value)));
     let updates = updates.collect();
-    Record { outputs, updates, handle: result.handle, pause: result.pause.map(Box::new), ..Record::default() }
+    Record { outputs, updates, handle: result.handle, pause: result.pause, ..Record::default() }
 }
 
 impl Result {

@@ -191,6 +191,7 @@ impl World {
             schedule: None,
             called: None,
             has_files: false,
+            takes_messages: None,
         };
         at_once(ground.store.create_run(&new)).ok();
         ground.tell(|| format!("run {id} on shard {shard}, given {}, of {}", plan.inputs, plan.document));

@@ -14,6 +14,7 @@ mod full;
 mod lost_job;
 mod older;
 mod pressure;
+mod profile_llm;
 mod redis;
 mod scheduler;
 mod start;

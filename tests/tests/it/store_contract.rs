@@ -37,11 +37,20 @@ impl Control for Waiting {
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_keeps_the_contract_of_every_store() {
     let redis = Redis::start().await;
+    kept_by(|namespace| RedisConfig {
+        url: redis.url(),
+        namespace: namespace.into(),
+        ..RedisConfig::default()
+    })
+    .await;
+}
+
+/// Plays every case, each in a namespace of its own.
+pub(crate) async fn kept_by(config: impl Fn(&str) -> RedisConfig) {
     let mut broken = Vec::new();
     for (name, case) in CASES {
-        let config = RedisConfig { url: redis.url(), namespace: (*name).into(), ..RedisConfig::default() };
         let limits = StoreLimits { inbox_max: INBOX_MAX, queue_max: QUEUE_MAX, ..StoreLimits::default() };
-        let store = RedisStore::new(&config, limits).expect("an address");
+        let store = RedisStore::new(&config(name), limits).expect("an address");
         if let Err(error) = case(Subject { store, control: Arc::new(Waiting) }).await {
             broken.push(format!("{name}: {error}"));
         }

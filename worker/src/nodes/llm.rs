@@ -87,7 +87,7 @@ pub(super) fn masked(failure: NodeFailure, prompt: &Prompt) -> NodeFailure {
 }
 
 /// What a reply cost.
-pub(super) fn bill(model: &Model, reply: &ModelReply) -> Usage {
+pub(crate) fn bill(model: &Model, reply: &ModelReply) -> Usage {
     let first_token = reply.first_token.map(|first| first.as_secs_f64());
     let timing = Timing {
         latency: reply.latency.as_secs_f64(),
@@ -98,7 +98,7 @@ pub(super) fn bill(model: &Model, reply: &ModelReply) -> Usage {
 }
 
 /// The bill of a call that did not come to a reply.
-pub(super) fn no_bill() -> Usage {
+pub(crate) fn no_bill() -> Usage {
     usage::bill(Tokens::default(), None, Timing::default())
 }
 

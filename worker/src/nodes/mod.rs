@@ -18,6 +18,8 @@ use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
 use self::produced::Keeping;
+use crate::calls::prepare::Around;
+use crate::calls::run;
 use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
 
 /// One row a kind that can be run.
@@ -32,6 +34,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::TemplateTransform, Executor::Pure),
     (NodeKind::VariableAggregator, Executor::Pure),
     (NodeKind::HumanInput, Executor::Pure),
+    (NodeKind::UserInteraction, Executor::Pure),
     (NodeKind::Assigner, Executor::Pure),
     (NodeKind::Llm, Executor::Outside(&Llm)),
     (NodeKind::QuestionClassifier, Executor::Outside(&QuestionClassifier)),
@@ -50,6 +53,11 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::LoopEnd, Executor::Pure),
     (NodeKind::Datasource, Executor::Pure),
     (NodeKind::KnowledgeIndex, Executor::Outside(&KnowledgeIndex)),
+    (NodeKind::Choice, Executor::Pure),
+    (NodeKind::Empty, Executor::Outside(&Step)),
+    (NodeKind::Summary, Executor::Outside(&Step)),
+    (NodeKind::Facts, Executor::Outside(&Step)),
+    (NodeKind::Slot, Executor::Outside(&Step)),
 ];
 
 struct Llm;
@@ -60,11 +68,18 @@ impl NodeExecutor for Llm {
         Some("text")
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        if let NodeData::Step(_) = &attempt.node.data {
+            return Step.run(attempt).await;
+        }
         let Attempt { node, variables, options, providers, http, files, name, .. } = attempt;
         let Attempt { steps, on_delta, on_thought, tools, prompt_bytes_max, .. } = attempt;
         if let NodeData::ProfileLlm(data) = &node.data {
-            let reach = profile_llm::Reach { tools, http, files, run: &name.run, steps };
-            let means = profile_llm::Means { providers, reach, prompt_bytes_max, on_delta, on_thought };
+            let choices = options.choices.as_deref();
+            let auto_approved = choices.and_then(|choices| choices.auto_approved_tools.as_deref());
+            let reach = profile_llm::Reach { tools, http, files, run: &name.run, steps, auto_approved };
+            let execution = name.execution;
+            let means =
+                profile_llm::Means { providers, reach, execution, prompt_bytes_max, on_delta, on_thought };
             return profile_llm::run(data, node, variables, means).await;
         }
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
@@ -74,6 +89,24 @@ impl NodeExecutor for Llm {
         let means =
             llm::Means { undefined, providers, pace: steps, keeping, on_delta, on_thought, tell: &tell };
         llm::run(data, node, variables, means).await
+    }
+}
+
+/// Nodes that run a call.
+struct Step;
+
+#[async_trait::async_trait]
+impl NodeExecutor for Step {
+    fn streamed_output(&self) -> Option<&'static str> {
+        Some("text")
+    }
+    async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
+        let Attempt { node, graph, variables, options, name, steps, on_delta, .. } = attempt;
+        let Attempt { providers, http, files, tools, calls, .. } = attempt;
+        let NodeData::Step(data) = &node.data else { return mistaken(node.kind) };
+        let around =
+            Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name };
+        run::run(data, around, on_delta).await
     }
 }
 

@@ -4,11 +4,13 @@
 //! cannot make sense of it leaves as it is, for the checks to find.
 
 mod assigner_version;
+mod child_references;
 mod default_value_object;
 mod edge_handle;
 mod llm_profile;
 mod node_version;
 mod null_lists;
+mod user_interaction;
 
 use serde_json::Value as Json;
 
@@ -42,6 +44,10 @@ const FORMS: &[Form] = &[
     Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+    // a node inside another named by its local or dotted id
+    Form { rewrite: child_references::rewrite, part: Part::Graph },
+    // a question to the user in the words of other engines
+    Form { rewrite: user_interaction::rewrite, part: Part::NodeData },
 ];
 
 /// Applies every form to a graph.
@@ -100,6 +106,29 @@ mod tests {
                     {"data": {"type": "LLM", "profile_id": "ours"}},
                     {"data": {"type": "llm", "model": {}, "outputAs": 1}},
                 ], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {"type": "USER_INTERACTION", "userInteractionType": "ask_for_approval", "showMessage": "Go?", "timeout": 5}}], "edges": []}),
+                json!({"nodes": [{"data": {"type": "user-interaction", "interaction_type": "ask_for_approval", "show_message": "Go?", "timeout_ms": 5}}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "operationType": "UPDATE_VARIABLES", "prompt": "?",
+                    "variables": [{"variableName": "a", "expression": "{{input}}", "scope": "subgraph"}],
+                }}], "edges": []}),
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "interaction_type": "ask_for_input", "show_message": "?",
+                    "on_answer": {"update_variables": [{"name": "a", "expression": "{{input}}", "scope": "local"}]},
+                }}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "operationType": "ADD_MESSAGE", "message": {"role": "user", "contentTemplate": "Q: {{input}}"},
+                }}], "edges": []}),
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "interaction_type": "ask_for_input",
+                    "on_answer": {"add_message": {"role": "user", "content": "Q: {{input}}"}},
+                }}], "edges": []}),
             ),
             (
                 json!({"nodes": [{"data": {"default_value": {"text": "x", "n": 1, "l": ["a"], "o": {}}}}], "edges": []}),

@@ -32,6 +32,8 @@ pub struct ParseLimits {
     pub values_max: usize,
     /// Most bytes of text after aliases are expanded.
     pub text_bytes_max: usize,
+    /// Most nodes inside one node.
+    pub children_max: usize,
 }
 
 impl Default for ParseLimits {
@@ -41,6 +43,7 @@ impl Default for ParseLimits {
             depth_max: limits::DOCUMENT_DEPTH_MAX,
             values_max: limits::DOCUMENT_VALUES_MAX,
             text_bytes_max: limits::DOCUMENT_TEXT_BYTES_MAX,
+            children_max: limits::CHILDREN_MAX,
         }
     }
 }

@@ -4,9 +4,14 @@ use std::collections::HashSet;
 
 use super::containers::Parent;
 use super::draft::Draft;
-use super::{Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, body, names, response, validate};
+use super::work::{Child, ChildKind, Work};
+use super::{
+    Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, names, response, validate,
+};
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
-use crate::nodes::{NodeKind, mentions_of};
+use crate::nodes::pause::as_form::REJECT;
+use crate::nodes::{NodeData, NodeKind, mentions_of};
+use crate::value::JsonMap;
 
 /// Builds the graph of a document and says everything that is wrong with it. There is a graph exactly when no problem
 /// is an error. Paths are those of the file; lines are not known here.
@@ -15,7 +20,8 @@ use crate::nodes::{NodeKind, mentions_of};
 pub fn build(document: &Document, hash: GraphHash) -> (Option<Graph>, Vec<Diagnostic>) {
     let mut problems = Problems::new();
     let graph = problems.within(document.graph_path, |problems| {
-        let draft = Draft::new(document, problems);
+        let inside = children::of(document);
+        let draft = Draft::new(document, &inside, problems);
         validate::check(&draft, problems);
         if problems.has_errors() { None } else { freeze(draft, hash) }
     });
@@ -67,6 +73,7 @@ pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
     if let Some(document) = &document {
         let (built, found) = build(document, document.hash());
         diagnostics.extend(found);
+        diagnostics.extend(too_many_children(document, limits.children_max));
         graph = built;
     }
     lines.fill_in(&mut diagnostics);
@@ -76,12 +83,32 @@ pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
     Imported { document, graph, diagnostics }
 }
 
+/// Nodes that have more nodes inside them than the limit allows. Only a file is asked for that: what is stored was
+/// within the limit of its day.
+fn too_many_children(document: &Document, max: usize) -> Vec<Diagnostic> {
+    let mut problems = Problems::new();
+    for node in &document.nodes {
+        let count = node.data.get(children::FIELD).and_then(|list| list.as_array()).map_or(0, Vec::len);
+        if count > max {
+            let path = format!("{}.nodes[{}].data.{}", document.graph_path, node.place, children::FIELD);
+            let message = format!(
+                "node {:?} has {count} nodes inside it; the limit children_max allows {max}",
+                node.id
+            );
+            problems.within(path, |problems| problems.error("children.too_many", message));
+        }
+    }
+    problems.into_vec()
+}
+
 /// The graph of a draft that no rule has complained of; none would mean that a rule is missing.
 fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let document = draft.document;
     let root = NodeIx(u32::try_from(*draft.roots().first()?).ok()?);
     let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_around(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
+    let mut child_retry = Vec::with_capacity(draft.nodes.len());
+    let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(&node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,
@@ -90,6 +117,14 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         };
         let data = node.data?;
         let mentions = each_once(mentions_of(&node.source.id, &data));
+        let child = match node.child {
+            None => None,
+            Some(child) => Some(Box::new(Child {
+                of: NodeIx(u32::try_from(child.of).ok()?),
+                local: child.local.clone(),
+                kind: ChildKind::Virtual,
+            })),
+        };
         nodes.push(Node {
             id: node.source.id.as_str().into(),
             kind: node.kind?,
@@ -99,19 +134,26 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             error_strategy: node.wrapper.error_strategy,
             retry: node.wrapper.retry,
             settings: node.wrapper.settings,
+            chooses: false,
             ins: Vec::new(),
             outs: Vec::new(),
             parent,
             loop_id,
             mentions,
+            work: None,
+            children: Vec::new(),
+            child,
         });
+        child_retry.push(node.wrapper.child_retry);
     }
+    put_inside(&mut nodes, &child_retry);
     let mut edges = Vec::with_capacity(draft.edges.len());
     for edge in draft.edges {
         let (from, to) = (edge.from?, edge.to?);
         let at = EdgeIx(u32::try_from(edges.len()).ok()?);
         nodes[from].outs.push(at);
         nodes[to].ins.push(at);
+        nodes[from].chooses |= is_chosen(&nodes[from], called_off[from], &edge.source.handle);
         edges.push(Edge {
             id: format!("edge_{}", edge.source.number),
             source: NodeIx(u32::try_from(from).ok()?),
@@ -142,6 +184,51 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     })
 }
 
+/// Whether a node that is no branch by its type may leave by this handle instead of `source`.
+fn is_chosen(node: &Node, may_be_called_off: bool, handle: &str) -> bool {
+    match &node.data {
+        NodeData::UserInteraction(data) => data.chooses(handle),
+        _ => may_be_called_off && handle == REJECT && !node.is_branch(),
+    }
+}
+
+/// Whether somebody may be asked before the node does what it does, and say no.
+fn may_be_called_off(data: &JsonMap) -> bool {
+    ["require_confirm", "enable_filling"]
+        .iter()
+        .any(|key| data.get(*key).is_some_and(|value| *value != false))
+}
+
+/// Tells every parent of its children, and gives it what they will ask for: their values travel in its job.
+fn put_inside(nodes: &mut [Node], child_retry: &[RetryConfig]) {
+    let inner: Vec<(NodeIx, NodeIx)> = nodes
+        .iter()
+        .enumerate()
+        .filter_map(|(at, node)| Some((node.child.as_ref()?.of, NodeIx(u32::try_from(at).ok()?))))
+        .collect();
+    for (of, child) in &inner {
+        let asked = nodes[child.at()].mentions.clone();
+        let parent = &mut nodes[of.at()];
+        parent.children.push(*child);
+        parent.mentions.extend(asked);
+        let work = parent.work.get_or_insert_with(|| Box::new(Work::default()));
+        work.child_retry = child_retry[of.at()];
+    }
+    for at in 0..nodes.len() {
+        let Node { children, .. } = &nodes[at];
+        if children.is_empty() {
+            continue;
+        }
+        // What a child makes is known in the job alone, while the job runs.
+        let made: HashSet<String> = children.iter().map(|ix| nodes[ix.at()].id.to_string()).collect();
+        let parent = &mut nodes[at];
+        let mentions = std::mem::take(&mut parent.mentions);
+        parent.mentions = each_once(mentions).into_iter().filter(|(of, _)| !made.contains(of)).collect();
+        // Its children run on a worker, and so does a node with children.
+        parent.settings.on_worker = true;
+    }
+}
+
 /// The nearest loop around a node, through iterations; what `data.loop_id` says does not count (Dify: the owners are
 /// walked).
 fn loop_around(draft: &Draft<'_>, at: usize) -> Option<NodeIx> {
@@ -163,5 +250,7 @@ fn each_once(mentions: Vec<(String, String)>) -> Vec<(String, String)> {
     mentions.into_iter().filter(|mention| seen.insert(mention.clone())).collect()
 }
 
+#[cfg(test)]
+mod children_tests;
 #[cfg(test)]
 mod tests;

@@ -93,7 +93,7 @@ edges: []
     let imported = import(text.as_bytes());
     let document = imported.document.unwrap();
     let mut problems = Problems::new();
-    let draft = Draft::new(&document, &mut problems);
+    let draft = Draft::new(&document, &[], &mut problems);
     let none = Parent::None;
     assert_eq!(draft.parents, [none, none, Parent::In(1), Parent::In(1), Parent::In(3), Parent::In(3)]);
     let codes: HashSet<_> = imported.diagnostics.iter().map(|p| p.code).collect();

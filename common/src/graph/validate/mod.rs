@@ -1,6 +1,7 @@
 //! The list of rules a graph must keep, one function each. All of them are always run, so that an author sees every
 //! problem at once; a rule says nothing of what another rule has refused already.
 
+mod children;
 mod triggers;
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +15,7 @@ use crate::dsl::fields::BUILD_FAILED;
 use crate::dsl::{Problems, suggest};
 use crate::limits::CONTAINER_DEPTH_MAX;
 use crate::nodes::if_else::ELSE_HANDLE;
-use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind};
+use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind, SOURCE_HANDLE};
 
 /// A rule: the code of what it reports, and the check.
 pub(super) struct Rule {
@@ -39,6 +40,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: BUILD_FAILED, check: containers_are_not_nested_too_deep },
     Rule { code: BUILD_FAILED, check: containers_have_their_start_node },
     Rule { code: BUILD_FAILED, check: edges_stay_within_their_container },
+    Rule { code: children::INVALID, check: children::lists_are_usable },
+    Rule { code: children::INVALID, check: children::parents_may_have_children },
+    Rule { code: children::INVALID, check: children::types_may_run_inside },
+    Rule { code: children::INVALID, check: children::there_is_one_level },
+    Rule { code: children::INVALID, check: children::names_are_known },
     Rule { code: "graph.validation_failed", check: there_is_no_cycle },
     Rule { code: "graph.unknown_handle", check: handles_can_be_chosen },
     Rule { code: "graph.unreachable_node", check: every_node_can_be_reached },
@@ -90,7 +96,13 @@ fn node_ids_are_unique(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let id = node.source.id.as_str();
         if draft.index.get(id) != Some(&at) {
-            report.node(draft, at, "id", format!("Duplicate node id {id:?}"), None);
+            let message = match node.child {
+                None => format!("Duplicate node id {id:?}"),
+                Some(_) => {
+                    format!("DuplicateNodeId: the child would have the id {id:?}, which another node has")
+                }
+            };
+            report.node(draft, at, "id", message, None);
         }
     }
 }
@@ -326,6 +338,16 @@ fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
                 continue;
             }
             format!("node {id:?} has no case {handle:?}; this edge is never taken")
+        } else if let Some(NodeData::Choice(data)) = &node.data {
+            if data.handles().any(|known| known == handle) {
+                continue;
+            }
+            format!("node {id:?} has no branch {handle:?}; this edge is never taken")
+        } else if let Some(NodeData::UserInteraction(data)) = &node.data {
+            if handle == SOURCE_HANDLE || data.chooses(handle) {
+                continue;
+            }
+            format!("node {id:?} never leaves by {handle:?}, so this edge is never taken")
         } else {
             continue;
         };
@@ -359,7 +381,7 @@ fn every_node_can_be_reached(draft: &Draft<'_>, report: &mut Report<'_>) {
         .filter(|(from, _, to)| !reached.contains(from) && reached.contains(to))
         .map(|(from, target, _)| (from, target))
         .collect();
-    for at in (0..draft.nodes.len()).filter(|at| !reached.contains(at)) {
+    for at in (0..draft.document.nodes.len()).filter(|at| !reached.contains(at)) {
         let id = &draft.nodes[at].source.id;
         let message = match waited_for.get(&at) {
             Some(target) => {

@@ -10,6 +10,7 @@ use crate::machine::run::{Frame, RunHead};
 use crate::value::Stored;
 use crate::wire::commit::RunWrite;
 use crate::wire::event;
+use crate::wire::objects::{ObjectsAtRest, list_of_part, parts};
 use crate::wire::state::{self, AtRest};
 
 /// A run's keys in the store.
@@ -20,6 +21,9 @@ pub(super) struct Kept {
     held: Vec<String>,
     collected: HashMap<String, String>,
     pauses: HashMap<String, String>,
+    /// Lists of what it keeps beside its variables, by the ends of their keys.
+    lists: BTreeMap<String, Vec<String>>,
+    runtime: BTreeMap<String, String>,
     /// What the runs of the conversation left to it.
     pub(super) conversation: HashMap<String, String>,
     /// What model calls cost.
@@ -56,6 +60,20 @@ impl Kept {
         self.pauses.extend(write.pauses.iter().cloned());
         self.conversation.extend(write.conversation.iter().flat_map(|kept| kept.fields.iter().cloned()));
         self.ledger.extend(write.ledger.iter().cloned());
+        if let Some(objects) = &write.objects {
+            for (list, messages) in &objects.messages {
+                self.lists.entry(format!("messages:{list}")).or_default().extend_from_slice(messages);
+            }
+            if !objects.history.is_empty() {
+                self.lists.entry("history".into()).or_default().extend_from_slice(&objects.history);
+            }
+            for (key, value) in &objects.runtime {
+                match value {
+                    Some(value) => self.runtime.insert(key.clone(), value.clone()),
+                    None => self.runtime.remove(key),
+                };
+            }
+        }
         if write.held_cleared {
             self.held.clear();
         }
@@ -75,8 +93,23 @@ impl Kept {
             held: self.held.clone(),
             collected: self.collected.clone().into_iter().collect(),
             pauses: self.pauses.clone().into_iter().collect(),
+            objects: self.objects(),
             seq: self.seq,
         }
+    }
+
+    fn objects(&self) -> ObjectsAtRest {
+        let mut found = ObjectsAtRest::default();
+        for part in self.run.get("objects").into_iter().flat_map(|field| parts(field)) {
+            match (list_of_part(part), part) {
+                (Some(list), _) => {
+                    found.messages.push((list.to_string(), self.lists.get(part).cloned().unwrap_or_default()))
+                }
+                (None, "history") => found.history = self.lists.get(part).cloned().unwrap_or_default(),
+                (None, _) => found.runtime = self.runtime.clone().into_iter().collect(),
+            }
+        }
+        found
     }
 
     /// Puts the run together again.
@@ -109,6 +142,7 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
         compare("sums", &memory.sums, &loaded.sums);
     }
     compare("control", &memory.control, &loaded.control);
+    compare("objects", &memory.objects, &loaded.objects);
     compare("response", &memory.response, &loaded.response);
     compare("frames", &memory.frames.keys().collect::<Vec<_>>(), &loaded.frames.keys().collect::<Vec<_>>());
     for (path, frame) in &memory.frames {

@@ -17,14 +17,18 @@ mod tell;
 mod worker;
 
 mod answers;
+mod asked;
 mod bounds;
 mod breakpoints;
 mod budgets;
 mod calls;
+mod children;
 mod failures;
 mod holders;
+mod interactions;
 mod invariants;
 mod iterations;
+mod keeping;
 mod loops;
 mod nested_answers;
 mod pauses;

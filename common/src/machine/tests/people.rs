@@ -33,6 +33,12 @@ impl Play {
         self.feed(vec![fact])
     }
 
+    /// Answers a question with a value.
+    pub(super) fn say(&mut self, place: &str, input: Json) -> &mut Self {
+        let pause = self.pause_of(place).id;
+        self.command("answer", &json!({"pause": &*pause, "input": input}))
+    }
+
     pub(super) fn answer_fact(&self, pause: &Pause, action: &str, inputs: Json) -> Fact {
         let body = json!({"pause": &*pause.id, "action": action, "inputs": inputs});
         parse("answer", &body.to_string(), &self.run.graph).unwrap()

@@ -104,6 +104,7 @@ impl Play {
             conversation: Vec::new(),
             history: None,
             leaves_turn: false,
+            takes_messages: false,
             caller: None,
             call_depth: 0,
             key: None,

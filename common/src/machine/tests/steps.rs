@@ -42,7 +42,13 @@ fn step(play: &Play, key: &str, cost: Option<(u64, &str)>) -> Report {
 }
 
 fn parked(play: &Play, wait_ms: u64) -> Report {
-    Report::Parked { started_at: play.now, wait_ms, reason: "the model rests".into(), call: None }
+    Report::Parked {
+        started_at: play.now,
+        wait_ms,
+        reason: "the model rests".into(),
+        call: None,
+        pause: None,
+    }
 }
 
 fn done(play: &mut Play, delivery: u32, tokens: u64, price: &str) {

@@ -160,7 +160,7 @@ impl Play {
             error: failure.as_ref().map(|f| f.message.clone()).unwrap_or_default(),
             error_type: failure.map(|f| f.error_type).unwrap_or_default(),
             updates,
-            pause: result.pause.map(Box::new),
+            pause: result.pause,
             ..Record::default()
         }
     }

@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::Value as Json;
 
+use super::TIMEOUT_HANDLE;
 use super::field::{FieldKind, FileRules, FormField};
 use super::simple::HANDLE_KEY;
-use super::{PauseKind, PauseRequest, TIMEOUT_HANDLE};
-use crate::nodes::{NodeResult, SOURCE_HANDLE};
+use crate::nodes::{NodeResult, PauseKind, PauseRequest, SOURCE_HANDLE};
 use crate::value::pyrepr::str_of;
 use crate::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType};
 
@@ -23,6 +23,13 @@ use crate::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentTy
 pub struct AnswerError {
     /// Everything that is wrong, in the order in which Dify checks.
     pub problems: Vec<AnswerProblem>,
+}
+
+impl AnswerError {
+    /// The whole does not fit, for this reason.
+    pub fn misfit(reason: impl Into<String>) -> Self {
+        Self { problems: vec![AnswerProblem::Misfit { place: String::new(), reason: reason.into() }] }
+    }
 }
 
 /// One thing that is wrong with an answer. The texts are Dify's.
@@ -44,6 +51,18 @@ pub enum AnswerProblem {
         /// What is wrong; of a select the value that is not an option.
         reason: String,
     },
+    /// Something that does not fit the schema of what was asked.
+    #[error("{}{reason}", prefix(.place))]
+    Misfit {
+        /// Where, as a JSON pointer; empty for the whole.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn prefix(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!("{place}: ") }
 }
 
 fn joined(problems: &[AnswerProblem]) -> String {
@@ -63,9 +82,8 @@ fn joined(problems: &[AnswerProblem]) -> String {
 /// # Errors
 /// [`AnswerError`] with one problem for the action, one for all missing fields and one for each wrong value.
 pub fn check_answer(pause: &PauseRequest, action: &str, inputs: &JsonMap) -> Result<JsonMap, AnswerError> {
-    match pause.kind {
-        PauseKind::Simple => return Ok(JsonMap::new()),
-        PauseKind::Form => {}
+    if pause.kind == PauseKind::Simple {
+        return Ok(JsonMap::new());
     }
     let fields = pause.fields();
     let mut problems = Vec::new();
@@ -90,11 +108,8 @@ pub fn check_answer(pause: &PauseRequest, action: &str, inputs: &JsonMap) -> Res
 /// How the node ends with an answer that [`check_answer`] took: outputs are the fields, the action and the text of the
 /// form with the answer in it; the handle is the action.
 pub fn answered(pause: &PauseRequest, action: &str, submitted: &JsonMap) -> NodeResult {
-    match pause.kind {
-        PauseKind::Simple => {
-            return NodeResult { handle: simple_handle(pause, action), ..NodeResult::default() };
-        }
-        PauseKind::Form => {}
+    if pause.kind == PauseKind::Simple {
+        return NodeResult { handle: simple_handle(pause, action), ..NodeResult::default() };
     }
     let fields = pause.fields();
     let values: Vec<(String, Segment)> = fields

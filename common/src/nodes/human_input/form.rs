@@ -7,11 +7,11 @@ use serde_json::{Value as Json, json};
 
 use super::field::FormField;
 use super::masked::Masked;
-use super::{PauseKind, PauseRequest};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields, kind_of};
 use crate::failure::NodeFailure;
 use crate::nodes::NodeResult;
+use crate::nodes::{PauseKind, PauseRequest};
 use crate::value::template::Template;
 use crate::value::{JsonMap, Variables};
 
@@ -84,11 +84,11 @@ impl FormData {
             content: self.content.render_markdown(&shown),
             inputs: fields.iter().map(FormField::to_json).collect(),
             actions: Json::Array(self.actions.clone()),
-            defaults: defaults.collect(),
+            defaults: Json::Object(defaults.collect()),
             timeout_s: Some(self.timeout_s),
-            message: String::new(),
+            ..PauseRequest::default()
         };
-        NodeResult { pause: Some(pause), ..NodeResult::default() }
+        NodeResult::waiting(pause)
     }
 }
 

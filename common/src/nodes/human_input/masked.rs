@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::value::{Lookup, Segment, SegmentType, Variables};
 
 /// Variables whose secrets are texts that show the mask only.
-pub(super) struct Masked<'a>(pub(super) &'a dyn Variables);
+pub(in crate::nodes) struct Masked<'a>(pub(in crate::nodes) &'a dyn Variables);
 
 impl Variables for Masked<'_> {
     fn variable(&self, node: &str, name: &str) -> Lookup<'_> {

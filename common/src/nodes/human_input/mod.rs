@@ -9,7 +9,7 @@
 pub mod answer;
 pub mod field;
 mod form;
-mod masked;
+pub(in crate::nodes) mod masked;
 mod simple;
 #[cfg(test)]
 mod tests;
@@ -17,6 +17,7 @@ mod tests;
 use serde_json::Value as Json;
 
 use super::NodeResult;
+use super::PauseRequest;
 use crate::dsl::Problems;
 use crate::dsl::fields::BUILD_FAILED;
 use crate::graph::Node;
@@ -29,35 +30,6 @@ pub use simple::{HANDLE_KEY, SimpleData};
 
 /// The handle of a form that nobody answered in time.
 pub const TIMEOUT_HANDLE: &str = "__timeout";
-
-/// Which version asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PauseKind {
-    /// A form with fields and buttons.
-    Form,
-    /// A mere wait; see [`SimpleData`].
-    Simple,
-}
-
-/// What a node waits for. Holds no secret in the clear: people see it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PauseRequest {
-    /// Which version asks.
-    pub kind: PauseKind,
-    /// The form's text, values filled in; the places of its own fields (`{{#$output.x#}}`) are still open.
-    pub content: String,
-    /// The form's fields, a list in the shape of Dify; the options that a variable holds are filled in.
-    pub inputs: Json,
-    /// The form's buttons: a list of `{id, title, button_style}`.
-    pub actions: Json,
-    /// First values of fields that a variable holds, by the field's name. Of the simple version at most
-    /// [`HANDLE_KEY`]: the handle by which an answer without an action leaves.
-    pub defaults: JsonMap,
-    /// Seconds after which the form expires; the simple version never does.
-    pub timeout_s: Option<u64>,
-    /// Why the simple version waits, for people; may be empty.
-    pub message: String,
-}
 
 impl PauseRequest {
     /// The form's fields, in its order. What cannot be read is left out: the node itself wrote them.

@@ -5,10 +5,9 @@
 
 use serde_json::Value as Json;
 
-use super::{PauseKind, PauseRequest};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
-use crate::nodes::{NodeResult, SOURCE_HANDLE, default_value};
+use crate::nodes::{NodeResult, PauseKind, PauseRequest, SOURCE_HANDLE, default_value};
 use crate::value::template::mention;
 use crate::value::{JsonMap, Lookup, Segment, Selector, Variables};
 
@@ -79,14 +78,15 @@ impl SimpleData {
         }
         let pause = PauseRequest {
             kind: PauseKind::Simple,
-            content: String::new(),
             inputs: Json::Array(Vec::new()),
             actions: Json::Array(Vec::new()),
-            defaults: handle.map(|handle| (HANDLE_KEY.to_owned(), handle.into())).into_iter().collect(),
-            timeout_s: None,
+            defaults: Json::Object(
+                handle.map(|handle| (HANDLE_KEY.to_owned(), handle.into())).into_iter().collect(),
+            ),
             message: self.message.clone(),
+            ..PauseRequest::default()
         };
-        NodeResult { pause: Some(pause), ..NodeResult::default() }
+        NodeResult::waiting(pause)
     }
 
     /// Null is there; only what is missing is not.

@@ -26,7 +26,7 @@ fn run(data: Json, pool: &Pool) -> NodeResult {
 
 fn paused(data: Json, pool: &Pool) -> PauseRequest {
     let result = run(data, pool);
-    let pause = result.pause.clone().unwrap_or_else(|| panic!("{result:?}"));
+    let pause = *result.pause.clone().unwrap_or_else(|| panic!("{result:?}"));
     assert_eq!(PauseRequest::from_json(&pause.to_json()), Ok(pause.clone()));
     pause
 }
@@ -226,7 +226,7 @@ mod form {
             pause.content,
             format!("- a\n- b {masked} n.gone {{{{#$output.f#}}}} {{{{#$outputs.f#}}}}")
         );
-        assert_eq!(Json::from(pause.defaults), json!({"t": masked, "o": {"k": 1}}));
+        assert_eq!(pause.defaults, json!({"t": masked, "o": {"k": 1}}));
         assert_eq!(pause.inputs[0]["type"], "paragraph");
         assert_eq!(
             pause.inputs[4],
@@ -235,7 +235,7 @@ mod form {
         );
         assert_eq!(pause.inputs[5]["number_limits"], 2);
         assert_eq!(pause.actions, json!([{"id": "ok", "title": "OK", "button_style": "default"}]));
-        assert_eq!((pause.kind, pause.timeout_s), (PauseKind::Form, Some(2 * 24 * 3600)));
+        assert_eq!((pause.kind, pause.timeout_s), (crate::nodes::PauseKind::Form, Some(2 * 24 * 3600)));
     }
 
     #[test]

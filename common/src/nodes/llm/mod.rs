@@ -141,6 +141,11 @@ impl Role {
             Self::Tool => "tool",
         }
     }
+
+    /// The one of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::System, Self::User, Self::Assistant, Self::Tool].into_iter().find(|role| role.name() == name)
+    }
 }
 
 /// A variable that Jinja messages may use.

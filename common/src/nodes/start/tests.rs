@@ -30,11 +30,15 @@ fn run(variables: Json, pool: &Pool) -> NodeResult {
         error_strategy: None,
         retry: RetryConfig::default(),
         settings: NodeSettings::default(),
+        chooses: false,
         ins: Vec::new(),
         outs: Vec::new(),
         parent: None,
         loop_id: None,
         mentions: Vec::new(),
+        work: None,
+        children: Vec::new(),
+        child: None,
     };
     data.evaluate(&node, pool)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::secrets::{SecretError, Whose};
 use super::{Over, PROFILE_PREFIX, ProfileConfig, check, entry, reading};
+use crate::calls;
 use crate::dsl::SealingKey;
 use crate::limits::CATALOG_ENTRY_BYTES_MAX;
 use crate::store::{Catalog, CatalogEntry, CatalogKind};
@@ -46,13 +47,12 @@ pub fn draft(
     check_id(kind, id)?;
     let written: JsonMap = object.into_iter().filter(|(_, value)| !value.is_null()).collect();
     let mut object = match kind {
-        CatalogKind::Provider => written,
         CatalogKind::Profile => reading::camel_case(written),
+        kind => calls::canonical(kind, written),
     };
     let bytes = serde_json::to_string(&object).map_or(usize::MAX, |text| text.len());
     if bytes > CATALOG_ENTRY_BYTES_MAX {
-        let name = kind.name();
-        return Err(wrong(format!("the {name} {id} has {bytes} bytes, more than {CATALOG_ENTRY_BYTES_MAX}")));
+        return Err(wrong(format!("the {kind} {id} has {bytes} bytes, more than {CATALOG_ENTRY_BYTES_MAX}")));
     }
     let warnings = match kind {
         CatalogKind::Provider => {
@@ -61,6 +61,9 @@ pub fn draft(
             Vec::new()
         }
         CatalogKind::Profile => profile(object.clone(), catalog)?,
+        CatalogKind::Library | CatalogKind::Call | CatalogKind::Service | CatalogKind::Datasource => {
+            calls::check(kind, id, object.clone(), catalog).map_err(wrong)?
+        }
     };
     let kept = earlier.map(|entry| entry::object(kind, &entry.fields));
     Whose { kind, id }.seal(&mut object, kept.as_ref(), key)?;
@@ -115,6 +118,10 @@ pub(super) fn check_id(kind: CatalogKind, id: &str) -> Result<(), DraftError> {
     let what = match kind {
         CatalogKind::Provider => "Provider id",
         CatalogKind::Profile => "Profile ID",
+        CatalogKind::Library => "Library node id",
+        CatalogKind::Call => "Call id",
+        CatalogKind::Service => "Service id",
+        CatalogKind::Datasource => "Datasource id",
     };
     if id.is_empty() {
         return Err(wrong(format!("{what} is required")));

@@ -1,4 +1,4 @@
-//! Providers and profiles that are kept beside the runs.
+//! What is kept for all workers beside the runs.
 
 use std::collections::BTreeMap;
 
@@ -65,6 +65,27 @@ pub(super) async fn an_entry_is_kept_whole_and_changed_by_who_has_seen_it(s: Sub
     same("it is gone", s.store.put_entry(put(Expected::Version(second))).await?, EntryPut::Differs)?;
     let third = s.keep(PROVIDER, id, &changed).await?;
     holds("a version never comes again", third > second)
+}
+
+pub(super) async fn each_kind_has_ids_of_its_own(s: Subject) -> Outcome {
+    let mut last = 0;
+    for kind in CatalogKind::ALL {
+        let version = s.keep(kind, "same", &fields(&[("kind", kind.name())])).await?;
+        holds(kind.name(), version > last)?;
+        last = version;
+    }
+    let kept = s.kept().await?;
+    same("the newest", kept.version, last)?;
+    for kind in CatalogKind::ALL {
+        let found: Vec<_> = kept.of(kind).iter().map(|entry| (&*entry.id, entry.fields.clone())).collect();
+        same(kind.name(), found, vec![("same", fields(&[("kind", kind.name())]))])?;
+    }
+    same("only profiles have a default", kept.default_profile, Some("same".to_owned()))?;
+    for kind in CatalogKind::ALL {
+        holds(kind.name(), s.store.remove_entry(kind, "same", "").await?)?;
+        same(kind.name(), s.kept().await?.of(kind), &[])?;
+    }
+    same("nobody is left", s.kept().await?.default_profile, None)
 }
 
 pub(super) async fn the_version_tells_of_each_change(s: Subject) -> Outcome {

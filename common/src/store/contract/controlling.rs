@@ -6,7 +6,7 @@ use super::fixtures::{SHARD, conversation_write, created_at, ended, moved, run_i
 use super::{Broken, Outcome, Subject, same};
 use crate::ids::BlobId;
 use crate::machine::run::RunStatus;
-use crate::store::{Answered, CommandKey, PauseAnswer, RunCommand, Sent};
+use crate::store::{Answered, CommandKey, PauseAnswer, Paused, RunCommand, Sent};
 use crate::wire::commit::{ConversationWrite, RunWrite};
 use crate::wire::fact::kind;
 
@@ -147,6 +147,43 @@ pub(super) async fn only_a_pause_that_waits_is_answered(s: Subject) -> Outcome {
     same("when the run is over", open, Answered::Over(RunStatus::Succeeded))?;
     let cancelled = store.answer_pause(run_id(1), "cancelled", &answer(None, "yes")).await?;
     same("a cancelled one, then", cancelled, Answered::Cancelled)
+}
+
+pub(super) async fn a_worker_is_told_what_came_of_a_question(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1]).await?;
+    let store = s.store();
+    let pauses =
+        ["answered", "pending", "expired", "cancelled"].map(|status| asked(status, status, None)).to_vec();
+    same("before it is asked", store.paused(run_id(1), "pending").await?, Paused::Unknown)?;
+    same("of no run", store.paused(run_id(9), "pending").await?, Paused::Unknown)?;
+    owning.write(vec![RunWrite { pauses, ..write(1) }]).await?;
+    let said = |input: &str| PauseAnswer {
+        key: None,
+        record: format!("{{\"input\":{input}}}"),
+        fact: "{}".to_string(),
+    };
+    same("it waits", store.paused(run_id(1), "pending").await?, Paused::Waits)?;
+    same("said", store.answer_pause(run_id(1), "pending", &said("7")).await?, Answered::Accepted)?;
+    same("until its owner has seen it", store.paused(run_id(1), "pending").await?, Paused::Waits)?;
+    owning.write(vec![RunWrite { pauses: vec![asked("pending", "answered", None)], ..write(1) }]).await?;
+    same("then", store.paused(run_id(1), "pending").await?, Paused::Answered(7.into()))?;
+    same("in time no one", store.paused(run_id(1), "expired").await?, Paused::Expired)?;
+    same("called off", store.paused(run_id(1), "cancelled").await?, Paused::Cancelled)
+}
+
+pub(super) async fn what_was_called_off_is_not_answered(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1]).await?;
+    let store = s.store();
+    owning.write(vec![RunWrite { pauses: vec![asked("p", "pending", None)], ..write(1) }]).await?;
+    let cancel = PauseAnswer {
+        key: Some("k".to_string()),
+        record: "{\"cancel\":true,\"key\":\"k\"}".to_string(),
+        fact: "{}".to_string(),
+    };
+    same("called off", store.answer_pause(run_id(1), "p", &cancel).await?, Answered::Accepted)?;
+    same("again", store.answer_pause(run_id(1), "p", &cancel).await?, Answered::Repeated)?;
+    let late = store.answer_pause(run_id(1), "p", &answer(Some("l"), "yes")).await?;
+    same("an answer behind it", late, Answered::Cancelled)
 }
 
 pub(super) async fn a_commit_writes_what_containers_and_conversations_keep(s: Subject) -> Outcome {

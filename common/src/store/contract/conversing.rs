@@ -11,7 +11,7 @@ use crate::store::{
 };
 use crate::wire::commit::{ConversationWrite, RunWrite};
 
-fn chat(id: &str, user: &str) -> ConversationRef {
+pub(super) fn chat(id: &str, user: &str) -> ConversationRef {
     let (id, app, user) = (id.to_string(), "app".to_string(), user.to_string());
     ConversationRef { shard: SHARD, id, app, user, copies: vec![copy()] }
 }
@@ -20,7 +20,7 @@ fn copy() -> BlobId {
     "copy-of-v".into()
 }
 
-fn entering(n: u8, user: &str, must_exist: bool) -> Entering {
+pub(super) fn entering(n: u8, user: &str, must_exist: bool) -> Entering {
     let conversation = chat("chat", user);
     Entering { conversation, run: run_id(n), must_exist, at: created_at(n), begins: Vec::new() }
 }
@@ -190,6 +190,7 @@ pub(super) async fn a_conversation_that_is_removed_takes_nothing_more(s: Subject
             copies: vec![(blob.clone(), copy())],
             dropped: vec![],
             kept: vec![],
+            messages: None,
         }),
         ..super::fixtures::write(n)
     };

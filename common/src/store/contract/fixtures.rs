@@ -51,13 +51,21 @@ pub(super) fn new_run(n: u8) -> NewRun {
         schedule: None,
         called: None,
         has_files: false,
+        takes_messages: None,
     }
 }
 
 /// A write to a conversation without large values.
 pub(super) fn conversation_write(id: &str, fields: Vec<(String, String)>) -> ConversationWrite {
     let id = id.to_string();
-    ConversationWrite { id, fields, copies: Vec::new(), dropped: Vec::new(), kept: Vec::new() }
+    ConversationWrite {
+        id,
+        fields,
+        copies: Vec::new(),
+        dropped: Vec::new(),
+        kept: Vec::new(),
+        messages: None,
+    }
 }
 
 /// A write that writes nothing yet.
@@ -83,6 +91,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         status: None,
         ended_at: None,
         calls: None,
+        objects: None,
         jobs: Vec::new(),
         taken_back: Vec::new(),
         timers_set: Vec::new(),

@@ -13,6 +13,7 @@ mod dead;
 mod fixtures;
 mod inbox;
 mod jobs;
+mod keeping;
 mod knowledge;
 mod limiting;
 mod runs;
@@ -133,10 +134,17 @@ cases! {
         a_command_keeps_its_blobs,
         a_pause_is_answered_once,
         only_a_pause_that_waits_is_answered,
+        a_worker_is_told_what_came_of_a_question,
+        what_was_called_off_is_not_answered,
         a_commit_writes_what_containers_and_conversations_keep,
         a_conversation_keeps_one_copy_of_each_large_value,
         pauses_and_keys_go_with_their_run,
         the_secret_of_forms_is_written_once,
+    },
+    keeping::{
+        what_a_run_keeps_is_appended_and_read_in_pages,
+        a_run_begins_with_a_copy_of_the_messages_of_its_conversation,
+        what_a_run_keeps_goes_with_it,
     },
     triggers::{
         triggers_come_and_go_with_versions_of_their_app,
@@ -176,6 +184,7 @@ cases! {
     },
     cataloguing::{
         an_entry_is_kept_whole_and_changed_by_who_has_seen_it,
+        each_kind_has_ids_of_its_own,
         the_version_tells_of_each_change,
         there_is_a_default_profile_while_there_are_profiles,
     },

@@ -29,7 +29,7 @@ pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome
     let (of, store) = (of(entries[0], "w", 1), s.store());
     let before = s.facts().await?.len();
     same("it begins", store.begin_step(&of, "llm:1", false).await?, begins(1, false))?;
-    let record = |result| store.record_step(&of, "llm:1", result, (kind::STEP, "{}"));
+    let record = |result| store.record_step(&of, "llm:1", result, (kind::STEP, "{}"), &[]);
     same("it is kept", record("\"a\"").await?, StepKept::Kept)?;
     same("once more", record("\"b\"").await?, StepKept::Kept)?;
     let facts = s.facts().await?;
@@ -60,7 +60,7 @@ pub(super) async fn only_the_holder_of_a_job_records_its_steps(s: Subject) -> Ou
     for stranger in [of(entries[0], "other", 1), of(entries[0], "w", 2)] {
         let begun = store.begin_step(&stranger, "call", false).await?;
         same("a stranger begins nothing", begun, StepBegin::NotYours)?;
-        let kept = store.record_step(&stranger, "call", "1", (kind::STEP, "{}")).await?;
+        let kept = store.record_step(&stranger, "call", "1", (kind::STEP, "{}"), &[]).await?;
         same("and keeps nothing", kept, StepKept::NotYours)?;
     }
     same("nothing was told", s.facts().await?.len(), before)?;

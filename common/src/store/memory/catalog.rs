@@ -1,4 +1,4 @@
-//! Providers and profiles, as `put_entry.lua` and `remove_entry.lua` keep them.
+//! What is kept for all workers, as `put_entry.lua` and `remove_entry.lua` keep them.
 
 use std::collections::BTreeMap;
 
@@ -70,12 +70,12 @@ impl Shelf {
     }
 
     pub(super) fn all(&self) -> Catalog {
-        Catalog {
-            version: self.version,
-            providers: self.of(CatalogKind::Provider).cloned().collect(),
-            profiles: self.of(CatalogKind::Profile).cloned().collect(),
-            default_profile: self.default_profile.clone(),
+        let default_profile = self.default_profile.clone();
+        let mut catalog = Catalog { version: self.version, default_profile, ..Catalog::default() };
+        for kind in CatalogKind::ALL {
+            *catalog.of_mut(kind) = self.of(kind).cloned().collect();
         }
+        catalog
     }
 
     fn of(&self, kind: CatalogKind) -> impl Iterator<Item = &CatalogEntry> {

@@ -2,13 +2,14 @@
 
 use super::calls;
 use super::queue::Job;
-use super::shard::{Blob, Conversation, Shard};
+use super::shard::{Blob, Conversation, Run, Shard};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::limits;
 use crate::store::{Commit, CommitError, KeySpent, StoreError, day_of};
 use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite};
 use crate::wire::fact::kind;
+use crate::wire::objects::{HISTORY_PART, ObjectsWrite};
 
 /// Refuses what could not be written whole.
 pub(super) fn check(shard: &Shard, commit: &Commit) -> Result<(), CommitError> {
@@ -91,6 +92,9 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
     }
     run.pauses.extend(write.pauses.iter().cloned());
     run.ledger.extend(write.ledger.iter().cloned());
+    if let Some(objects) = &write.objects {
+        write_objects(run, objects);
+    }
     if write.held_cleared {
         run.held.clear();
     }
@@ -101,6 +105,24 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
     }
     run.events.trim_to(limits::RUN_EVENTS_MAX);
     run.blobs.extend(write.blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)));
+}
+
+fn write_objects(run: &mut Run, write: &ObjectsWrite) {
+    let mut append = |part: String, entries: &[String]| {
+        if !entries.is_empty() {
+            run.lists.entry(part).or_default().extend_from_slice(entries);
+        }
+    };
+    for (list, messages) in &write.messages {
+        append(format!("messages:{list}"), messages);
+    }
+    append(HISTORY_PART.to_string(), &write.history);
+    for (key, value) in &write.runtime {
+        match value {
+            Some(value) => run.runtime.insert(key.clone(), value.clone()),
+            None => run.runtime.remove(key),
+        };
+    }
 }
 
 /// What a run's write changes beside its own keys.
@@ -143,6 +165,9 @@ fn write_conversation(shard: &mut Shard, write: &ConversationWrite, now: Timesta
     }
     conversation.fields.extend(write.fields.iter().cloned());
     conversation.until = until;
+    if let Some(run) = write.messages.and_then(|run| shard.runs.get(&run)) {
+        conversation.messages = run.lists.get("messages:main").cloned().unwrap_or_default();
+    }
     for (from, to) in &write.copies {
         if let Some(text) = shard.blobs.get(from).map(|blob| blob.text.clone()) {
             shard.blobs.insert(to.clone(), Blob { text, until });

@@ -14,7 +14,7 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
     Accepted, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, StepBegin, StepKept, StoreError, TakeLimit,
+    KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 struct MemoryJobReader {
@@ -228,12 +228,20 @@ impl Jobs for MemoryStore {
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
         let now = self.inner.now();
         let mut space = self.inner.lock();
-        let kept = journal::record(space.shard(of.shard), of, step, result, fact, now);
+        let kept = journal::record(space.shard(of.shard), of, step, (result, fact, blobs), now);
         self.inner.facts_came.notify_waiters();
         Ok(kept)
+    }
+
+    async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        let field = |name: &str| known.and_then(|run| run.pauses.get(name)).map(String::as_str);
+        Paused::of(field(pause), field(&format!("{pause}:answer")))
     }
 
     async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError> {

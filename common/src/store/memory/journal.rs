@@ -2,6 +2,7 @@
 
 use super::shard::Shard;
 use crate::clock::Timestamp;
+use crate::ids::BlobId;
 use crate::store::{JournalOf, StepBegin, StepKept};
 
 pub(super) fn begin(
@@ -33,18 +34,21 @@ pub(super) fn record(
     shard: &mut Shard,
     of: &JournalOf,
     step: &str,
-    result: &str,
-    (kind, fact): (&'static str, &str),
+    (result, (kind, fact), blobs): (&str, (&'static str, &str), &[(BlobId, u64)]),
     now: Timestamp,
 ) -> StepKept {
     if !is_held(shard, of) {
         return StepKept::NotYours;
+    }
+    if !shard.has_blobs(blobs, now) {
+        return StepKept::BlobGone;
     }
     let journal = &mut shard.runs.entry(of.run).or_default().journal;
     if journal.contains_key(&of.field(step)) {
         return StepKept::Kept;
     }
     journal.insert(of.field(step), result.to_string());
+    shard.accept_blobs(of.run, blobs);
     shard.add_fact(now, of.run.to_string(), kind, fact);
     StepKept::Kept
 }

@@ -49,7 +49,12 @@ pub(super) fn answer(
         let earlier = read(earlier)?;
         let key = earlier.get("key").and_then(Json::as_str);
         let is_same = key.is_some() && key == answer.key.as_deref();
-        return Ok(if is_same { Answered::Repeated } else { Answered::AlreadyAnswered });
+        let is_cancel = earlier.get("cancel").and_then(Json::as_bool) == Some(true);
+        return Ok(match (is_same, is_cancel) {
+            (true, _) => Answered::Repeated,
+            (false, true) => Answered::Cancelled,
+            (false, false) => Answered::AlreadyAnswered,
+        });
     }
     match asked.get("status").and_then(Json::as_str) {
         Some("answered") => return Ok(Answered::AlreadyAnswered),

@@ -12,14 +12,17 @@ use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses}
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
+use crate::objects::MAIN;
 use crate::store::{
     Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
     DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack,
+    PutEntry, Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
     TriggerChanges, TriggerState, WaitingCall, key_id, shard_of,
 };
+use crate::wire::commit::CONVERSATION_MESSAGES;
 use crate::wire::entry::EventEntry;
+use crate::wire::objects::{HISTORY_PART, OBJECTS_FIELD, index_field};
 use crate::wire::state::AtRest;
 
 fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {
@@ -50,7 +53,14 @@ fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -
         shard.graphs.entry(hash.clone()).or_insert_with(|| GraphDocument { text: document.clone(), runs: 0 });
     graph.runs += 1;
     let fields = new.fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())).collect();
-    let run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
+    let mut run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
+    if let Some(kept) = new.takes_messages.as_ref().and_then(|id| shard.conversations.get(id))
+        && let Some(index) = kept.fields.get(CONVERSATION_MESSAGES)
+    {
+        run.state.insert(index_field(MAIN), index.clone());
+        run.lists.insert("messages:main".into(), kept.messages.clone());
+        run.fields.insert(OBJECTS_FIELD.into(), "messages:main".into());
+    }
     shard.runs.insert(new.id, run);
     shard.accept_blobs(new.id, &new.blobs);
     if new.has_files {
@@ -73,6 +83,11 @@ impl Inner {
     pub(super) fn keep_blob(&self, shard: ShardId, id: &BlobId, text: &str) {
         let now = self.now();
         self.lock().shard(shard).put_blob(id, text, now);
+    }
+    fn page_of(&self, run: RunId, part: &str, page: Page) -> Vec<String> {
+        let mut space = self.lock();
+        let entries = space.shard(run.shard()).runs.get(&run).and_then(|run| run.lists.get(part));
+        entries.into_iter().flatten().skip(page.from).take(page.count).cloned().collect()
     }
     pub(super) fn at_rest(&self, run: RunId) -> Option<AtRest> {
         self.lock().shard(run.shard()).runs.get(&run).map(Run::at_rest)
@@ -115,6 +130,26 @@ impl Runs for MemoryStore {
 
     async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
         Ok(self.inner.at_rest(run))
+    }
+
+    async fn list_index(&self, run: RunId, list: &str) -> Result<Option<String>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.and_then(|run| run.state.get(&index_field(list)).cloned()))
+    }
+
+    async fn list_messages(&self, run: RunId, list: &str, page: Page) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.page_of(run, &format!("messages:{list}"), page))
+    }
+
+    async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.page_of(run, HISTORY_PART, page))
+    }
+
+    async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.map_or_else(Vec::new, |run| run.runtime.clone().into_iter().collect()))
     }
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {

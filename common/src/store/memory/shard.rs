@@ -9,9 +9,11 @@ use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId};
 use crate::limits;
 use crate::machine::run::RunStatus;
+use crate::objects::HISTORY_HELD;
 use crate::store::{Dead, KeySpent, RawFact, StoreError, unreadable_events};
 use crate::wire::entry::EventEntry;
 use crate::wire::event;
+use crate::wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, list_of_part, parts};
 use crate::wire::state::AtRest;
 
 #[derive(Default)]
@@ -49,6 +51,8 @@ pub(super) struct Conversation {
     pub(super) fields: HashMap<String, String>,
     /// What was said, oldest first.
     pub(super) turns: Vec<String>,
+    /// The messages of its list `main`.
+    pub(super) messages: Vec<String>,
     /// What is said of messages.
     pub(super) ratings: HashMap<String, String>,
     pub(super) began_at: Timestamp,
@@ -102,6 +106,9 @@ pub(super) struct Run {
     pub(super) calls: BTreeMap<RunId, String>,
     /// What its model calls cost.
     pub(super) ledger: HashMap<String, String>,
+    /// Lists of what it keeps beside its variables: `messages:<list>` and `history`.
+    pub(super) lists: BTreeMap<String, Vec<String>>,
+    pub(super) runtime: BTreeMap<String, String>,
     pub(super) events: Stream<Vec<(String, String)>>,
     pub(super) blobs: BTreeMap<BlobId, u64>,
     pub(super) graph: String,
@@ -131,8 +138,24 @@ impl Run {
             collected: fields(&self.collected),
             pauses: fields(&self.pauses),
             held: self.held.clone(),
+            objects: self.objects(),
             seq: self.events.newest().and_then(|fields| event::last_seq(fields)).unwrap_or(0),
         }
+    }
+
+    fn objects(&self) -> ObjectsAtRest {
+        let mut found = ObjectsAtRest::default();
+        for part in self.fields.get(OBJECTS_FIELD).into_iter().flat_map(|field| parts(field)) {
+            let entries = self.lists.get(part).map(Vec::as_slice).unwrap_or_default();
+            if let Some(list) = list_of_part(part) {
+                found.messages.push((list.to_string(), entries.to_vec()));
+            } else if part == HISTORY_PART {
+                found.history = entries[entries.len().saturating_sub(HISTORY_HELD)..].to_vec();
+            } else {
+                found.runtime = self.runtime.clone().into_iter().collect();
+            }
+        }
+        found
     }
 
     pub(super) fn entries(&self, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {

@@ -1,9 +1,9 @@
-//! Providers and profiles in Redis: a hash each, a set of ids for each kind, and a number in `meta` that grows with each
-//! change.
+//! What is kept for all workers in Redis: a hash each, a set of ids for each kind, and a number in `meta` that grows with
+//! each change.
 
 use std::collections::BTreeMap;
 
-use redis::Value;
+use redis::{FromRedisValue, Value};
 
 use super::RedisStore;
 use super::connection::{Arg, args};
@@ -20,7 +20,7 @@ const DEFAULT_PROFILE: &str = "default_profile";
 
 impl RedisStore {
     pub(super) async fn put(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
-        const DOING: &str = "keeping a provider or a profile";
+        const DOING: &str = "keeping an entry for all workers";
         let expected = match put.expected {
             Expected::Absent => 0,
             Expected::Version(version) => version,
@@ -53,7 +53,7 @@ impl RedisStore {
         id: &str,
         heir: &str,
     ) -> Result<bool, StoreError> {
-        const DOING: &str = "forgetting a provider or a profile";
+        const DOING: &str = "forgetting an entry for all workers";
         let keys = self.of_entry(kind, id);
         let list = args![id, default_field(kind), heir];
         let word: String = self.connector.run(DOING, &self.scripts.remove_entry, &keys, &list).await?;
@@ -73,17 +73,17 @@ impl RedisStore {
         let mut pipe = redis::pipe();
         pipe.atomic();
         pipe.cmd("HMGET").arg(self.keys.meta()).arg(VERSION).arg(DEFAULT_PROFILE);
-        pipe.cmd("SMEMBERS").arg(self.keys.entries(CatalogKind::Provider));
-        pipe.cmd("SMEMBERS").arg(self.keys.entries(CatalogKind::Profile));
-        type Read = ((Option<u64>, Option<String>), Vec<String>, Vec<String>);
-        let ((version, default_profile), providers, profiles): Read =
-            self.connector.ask_all(DOING_READ, &pipe).await?;
-        Ok(Catalog {
-            version: version.unwrap_or(0),
-            providers: self.read_entries(CatalogKind::Provider, providers).await?,
-            profiles: self.read_entries(CatalogKind::Profile, profiles).await?,
-            default_profile,
-        })
+        for kind in CatalogKind::ALL {
+            pipe.cmd("SMEMBERS").arg(self.keys.entries(kind));
+        }
+        let answers: Vec<Value> = self.connector.ask_all(DOING_READ, &pipe).await?;
+        let mut answers = answers.into_iter();
+        let (version, default_profile): (Option<u64>, Option<String>) = read(answers.next())?;
+        let mut catalog = Catalog { version: version.unwrap_or(0), default_profile, ..Catalog::default() };
+        for kind in CatalogKind::ALL {
+            *catalog.of_mut(kind) = self.read_entries(kind, read(answers.next())?).await?;
+        }
+        Ok(catalog)
     }
 
     async fn read_entries(
@@ -109,13 +109,22 @@ impl RedisStore {
     }
 }
 
-const DOING_READ: &str = "reading providers and profiles";
+const DOING_READ: &str = "reading what is kept for all workers";
 
 const fn default_field(kind: CatalogKind) -> &'static str {
     match kind {
-        CatalogKind::Provider => "",
         CatalogKind::Profile => DEFAULT_PROFILE,
+        CatalogKind::Provider
+        | CatalogKind::Library
+        | CatalogKind::Call
+        | CatalogKind::Service
+        | CatalogKind::Datasource => "",
     }
+}
+
+fn read<T: FromRedisValue>(answer: Option<Value>) -> Result<T, StoreError> {
+    let answer = answer.ok_or_else(|| unexpected(DOING_READ, "an answer that is not there"))?;
+    T::from_redis_value(answer).map_err(|error| unexpected(DOING_READ, error.to_string()))
 }
 
 /// None of one that was removed after the ids were read.

@@ -177,6 +177,9 @@ impl RedisOwner {
         if let Some(spent) = &write.spent {
             super::spent::write(request, &self.keys, self.claim.shard, spent);
         }
+        if let Some(objects) = &write.objects {
+            super::objects::write(request, keys, write.run, objects);
+        }
         if let Some(kept) = &write.conversation {
             self.write_conversation(request, kept);
         }
@@ -200,6 +203,11 @@ impl RedisOwner {
         for (from, to) in &write.copies {
             request.command("COPY", 3).word(blob(from)).word(blob(to)).word("REPLACE");
         }
+        let messages = write.messages.map(|run| {
+            let (from, to) = (self.keys.object(run, "messages:main"), self.keys.messages(shard, &write.id));
+            request.command("COPY", 3).word(from).word(&to).word("REPLACE");
+            to
+        });
         if !write.dropped.is_empty() {
             request.command("UNLINK", write.dropped.len());
             write.dropped.iter().for_each(|id| {
@@ -207,7 +215,7 @@ impl RedisOwner {
             });
         }
         let copies = write.copies.iter().map(|(_, to)| to).chain(&write.kept).map(blob);
-        for key in std::iter::once(key).chain(copies) {
+        for key in std::iter::once(key).chain(copies).chain(messages) {
             match self.conversation_seconds {
                 0 => request.command("PERSIST", 1).word(key),
                 seconds => request.command("EXPIRE", 2).word(key).word(seconds),
@@ -233,7 +241,9 @@ impl RedisOwner {
         if let Some(at) = write.ended_at {
             request.command("ZADD", 3).word(keys.ended(shard)).word(at.micros()).word(run);
             let ledger = write.has_ledger.then(|| keys.ledger(run));
-            for key in keys.all_of(run).into_iter().chain(ledger) {
+            let objects = write.objects.iter().flat_map(|objects| &objects.expire);
+            let objects = objects.map(|part| keys.object(run, part));
+            for key in keys.all_of(run).into_iter().chain(ledger).chain(objects) {
                 request.command("EXPIRE", 2).word(key).word(self.ttl_seconds);
             }
         }
@@ -263,7 +273,11 @@ impl RedisOwner {
 const FIELDS_MAX: usize = 500;
 
 /// Writes fields of a hash and deletes those without a value.
-fn write_fields(request: &mut Request, key: impl Fn() -> String, fields: &[(String, Option<String>)]) {
+pub(super) fn write_fields(
+    request: &mut Request,
+    key: impl Fn() -> String,
+    fields: &[(String, Option<String>)],
+) {
     let set = || fields.iter().filter_map(|(field, value)| Some((field, value.as_ref()?)));
     let kept = set().count();
     if kept > 0 {

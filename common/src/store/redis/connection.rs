@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script};
+use redis::{ConnectionAddr, TlsCertificates};
+use rustls::RootCertStore;
 
 use super::StoreError;
 use super::line::{Line, Replies, Request};
+use super::roots::Roots;
 use crate::config::{RedisConfig, masked_url};
 
 /// Makes connections to one server.
 #[derive(Clone)]
 pub(super) struct Connector {
     client: Client,
+    /// By what a server is known that speaks TLS.
+    roots: Arc<RootCertStore>,
     shared: Arc<Mutex<Option<MultiplexedConnection>>>,
     /// Lines that nobody uses now.
     lines: Arc<Mutex<Vec<Line>>>,
@@ -26,13 +31,23 @@ pub(super) struct Connector {
 impl Connector {
     pub(super) fn new(config: &RedisConfig) -> Result<Self, StoreError> {
         let address = masked_url(&config.url);
-        let client = Client::open(config.url.as_str()).map_err(|e| {
+        let Roots { pem, store } = Roots::of(&config.ca_file)?;
+        let client = match pem {
+            // The library takes certificates for such an address alone.
+            Some(pem) if config.url.starts_with("rediss://") => {
+                let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem) };
+                Client::build_with_tls(config.url.as_str(), certificates)
+            }
+            Some(_) | None => Client::open(config.url.as_str()),
+        };
+        let client = client.map_err(|e| {
             StoreError::Unusable(format!(
                 "redis.url {address} is no Redis address: {e}; it looks like redis://127.0.0.1:6379"
             ))
         })?;
         Ok(Self {
             client,
+            roots: Arc::new(store),
             shared: Arc::default(),
             lines: Arc::default(),
             timeout: Duration::from_millis(config.timeout_ms),
@@ -47,13 +62,13 @@ impl Connector {
             // A second beyond what the server waits: a half-open connection must not block for ever.
             .set_response_timeout(Some(self.timeout + blocks));
         let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        opened.map_err(|e| self.error("connecting", &e))
+        opened.map_err(|e| self.not_connected(&e))
     }
 
     /// A connection for one conversation, whose replies are read in place.
     pub(super) async fn open_line(&self) -> Result<Line, StoreError> {
-        let opened = Line::open(self.client.get_connection_info(), self.timeout).await;
-        opened.map_err(|e| self.error("connecting", &e))
+        let opened = Line::open(self.client.get_connection_info(), &self.roots, self.timeout).await;
+        opened.map_err(|e| self.not_connected(&e))
     }
 
     /// Sends a request over a line that is free, or a new one, and hands its replies to `read`.
@@ -104,7 +119,7 @@ impl Connector {
     /// A connection for subscriptions.
     pub(super) async fn open_pubsub(&self) -> Result<PubSub, StoreError> {
         match tokio::time::timeout(self.timeout, self.client.get_async_pubsub()).await {
-            Ok(opened) => opened.map_err(|e| self.error("connecting", &e)),
+            Ok(opened) => opened.map_err(|e| self.not_connected(&e)),
             Err(_) => Err(StoreError::Unreachable {
                 address: self.address.to_string(),
                 doing: "connecting",
@@ -185,6 +200,32 @@ impl Connector {
         })
     }
 
+    fn not_let_in(&self, doing: &'static str, reason: &str) -> StoreError {
+        StoreError::Unusable(format!(
+            "Redis at {} refuses this user while {doing}: {reason}; check the user, the password and its ACL in redis.url",
+            self.address
+        ))
+    }
+
+    /// As [`Self::error`], for a connection that did not come to be: whether both sides speak TLS is the first thing to look at,
+    /// and neither side says so by itself.
+    fn not_connected(&self, error: &RedisError) -> StoreError {
+        let error = self.error("connecting", error);
+        let StoreError::Unreachable { address, doing, reason } = error else { return error };
+        let hint = match self.client.get_connection_info().addr() {
+            ConnectionAddr::TcpTls { .. } => {
+                "the address says rediss://: does the server speak TLS at this port, with a certificate that redis.ca_file or a public authority vouches for?"
+            }
+            ConnectionAddr::Tcp(..) => "a server that speaks TLS alone needs rediss:// in redis.url",
+            _ => return StoreError::Unreachable { address, doing, reason },
+        };
+        // A port where nobody is, or a host that is not found, says enough.
+        let is_plain =
+            ["refused", "resolve", "lookup", "unreachable"].iter().any(|word| reason.contains(word));
+        let reason = if is_plain { reason } else { format!("{reason}; {hint}") };
+        StoreError::Unreachable { address, doing, reason }
+    }
+
     pub(super) fn error(&self, doing: &'static str, error: &RedisError) -> StoreError {
         let reason = error.to_string();
         match code(error).as_deref() {
@@ -199,10 +240,8 @@ impl Connector {
                 "OOM" | "EXECABORT" | "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "MISCONF"
                 | "NOREPLICAS" | "CLUSTERDOWN",
             ) => StoreError::Refused { doing, reason },
-            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => StoreError::Unusable(format!(
-                "Redis at {} refuses this user while {doing}: {reason}; check the user, the password and its ACL in redis.url",
-                self.address
-            )),
+            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => self.not_let_in(doing, &reason),
+            _ if error.kind() == ErrorKind::AuthenticationFailed => self.not_let_in(doing, &reason),
             // A reply that ends in the middle, with the connection that it came over.
             _ if error.kind() == ErrorKind::Parse => {
                 StoreError::Unreachable { address: self.address.to_string(), doing, reason }

@@ -14,6 +14,9 @@ use crate::store::{
 /// Runs of a shard that one look finds at most.
 const UNSETTLED_PIECE: usize = 50;
 
+/// The place of the first copy among the keys of a conversation.
+const COPIES_BEGIN: usize = 5;
+
 impl RedisStore {
     pub(super) async fn enter(&self, it: &Entering) -> Result<Entered, StoreError> {
         const DOING: &str = "entering a conversation";
@@ -39,7 +42,7 @@ impl RedisStore {
         Ok(Entered::Entered { dialogue, previous: answer.next().and_then(|run| run.parse().ok()) })
     }
 
-    /// Keys of a conversation, in the order of its scripts: itself, turns, ratings, both lists, copies.
+    /// Keys of a conversation, in the order of its scripts: itself, turns, ratings, both lists, copies, messages.
     fn keys_of(&self, it: &ConversationRef) -> Vec<String> {
         let (keys, shard) = (&self.keys, it.shard);
         let listed = |by| keys.conversations(shard, &it.app, &it.user, by);
@@ -51,6 +54,7 @@ impl RedisStore {
             listed(ConversationsBy::Begin),
         ];
         all.extend(it.copies.iter().map(|copy| keys.blob(shard, copy)));
+        all.push(keys.messages(shard, &it.id));
         all
     }
 
@@ -100,11 +104,10 @@ impl RedisStore {
     pub(super) async fn change(&self, it: &ConversationChange) -> Result<bool, StoreError> {
         let of = &it.conversation;
         let mut keys = self.keys_of(of);
-        let first = keys.len() - of.copies.len();
         let (word, content) = match &it.copy {
             None => ("", ""),
             Some((copy, content)) => {
-                keys.insert(first, self.keys.blob(of.shard, copy));
+                keys.insert(COPIES_BEGIN, self.keys.blob(of.shard, copy));
                 content.as_deref().map_or(("drop", ""), |content| ("set", content))
             }
         };

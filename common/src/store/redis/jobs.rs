@@ -20,7 +20,7 @@ use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
     Accepted, Called, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, Runs, StepBegin, StepKept, StoreError, TakeLimit,
+    KnowledgeBases, LimitTaken, Meta, Paused, Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 /// Before the first pending entry.
@@ -279,8 +279,13 @@ impl Jobs for RedisStore {
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
-        self.record(of, step, result, fact).await
+        self.record(of, step, result, fact, blobs).await
+    }
+
+    async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError> {
+        self.what_was_answered(run, pause).await
     }
 
     async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError> {

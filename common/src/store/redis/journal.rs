@@ -7,6 +7,7 @@ use super::connection::args;
 use super::keys::GROUP;
 use super::replies::unexpected;
 use super::shards::word;
+use crate::ids::BlobId;
 use crate::limits;
 use crate::store::{JournalOf, StepBegin, StepKept, StoreError};
 
@@ -55,11 +56,12 @@ impl RedisStore {
         step: &str,
         result: &str,
         fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
         const DOING: &str = "keeping a step of a job";
-        let keys =
-            [self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run), self.keys.inbox(of.shard)];
-        let list = args![
+        let mut keys =
+            vec![self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run), self.keys.inbox(of.shard)];
+        let mut list = Vec::from(args![
             GROUP,
             &*of.consumer,
             of.entry.to_string(),
@@ -70,10 +72,18 @@ impl RedisStore {
             fact.0,
             fact.1,
             limits::JOURNAL_SECONDS,
-        ];
+        ]);
+        if !blobs.is_empty() {
+            keys.push(self.keys.blobs(of.run));
+            keys.extend(blobs.iter().map(|(id, _)| self.keys.blob(of.shard, id)));
+            for (id, size) in blobs {
+                list.extend(args![id.to_string(), *size]);
+            }
+        }
         let answer: String = self.connector.run(DOING, &self.scripts.record_step, &keys, &list).await?;
         match answer.as_str() {
             "STORED" | "KNOWN" => Ok(StepKept::Kept),
+            "NOBLOB" => Ok(StepKept::BlobGone),
             "STALE" => Ok(StepKept::NotYours),
             other => Err(unexpected(DOING, other)),
         }

@@ -89,18 +89,19 @@ impl Keys {
     pub fn triggers(&self) -> String {
         self.global("triggers")
     }
-    /// hash: a provider or a profile
+    /// hash: something that is kept for all workers
     pub fn entry(&self, kind: CatalogKind, id: &str) -> String {
-        match kind {
-            CatalogKind::Provider => self.global(&format!("provider:{id}")),
-            CatalogKind::Profile => self.global(&format!("profile:{id}")),
-        }
+        self.global(&format!("{}:{id}", kind.name()))
     }
-    /// set: ids of providers, or of profiles
+    /// set: the ids of a kind of them
     pub fn entries(&self, kind: CatalogKind) -> String {
         match kind {
             CatalogKind::Provider => self.global("providers"),
             CatalogKind::Profile => self.global("profiles"),
+            CatalogKind::Library => self.global("libraries"),
+            CatalogKind::Call => self.global("calls"),
+            CatalogKind::Service => self.global("services"),
+            CatalogKind::Datasource => self.global("datasources"),
         }
     }
     /// Limits of models. `level`, hash: how much of its bounds is left, until when it rests. `calls`, zset: calls under way
@@ -225,6 +226,10 @@ impl Keys {
     pub fn turns(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:turns"))
     }
+    /// list: the messages of a conversation's list `main`
+    pub fn messages(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}:messages"))
+    }
     /// hash: what is said of messages of a conversation
     pub fn ratings(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:ratings"))
@@ -307,6 +312,11 @@ impl Keys {
             self.pauses(run),
             self.commands(run),
         ]
+    }
+    /// A part of what it keeps beside its variables, named by the end of its key. `messages:<list>`, list: messages. `rt`,
+    /// hash: what is known of its steps. `history`, list: records of what was done.
+    pub fn object(&self, run: RunId, part: &str) -> String {
+        self.of_run(run, &format!(":{part}"))
     }
     /// list: chunks whose turn has not come
     pub fn held(&self, run: RunId) -> String {

@@ -5,7 +5,7 @@ use super::connection::{Arg, args};
 use super::replies::unexpected;
 use crate::ids::RunId;
 use crate::machine::run::RunStatus;
-use crate::store::{Answered, PauseAnswer, RunCommand, Sent, StoreError};
+use crate::store::{Answered, PauseAnswer, Paused, RunCommand, Sent, StoreError};
 use crate::wire::fact::kind;
 
 impl RedisStore {
@@ -29,6 +29,16 @@ impl RedisStore {
             "NOTFOUND" => Ok(Sent::NotFound),
             status => RunStatus::from_name(status).map(Sent::Over).ok_or_else(|| unexpected(DOING, status)),
         }
+    }
+
+    /// See [`crate::store::Jobs::paused`]. The owner's commit closes a pause before it hands the job out again, so one read
+    /// of both fields is as good as a script.
+    pub(super) async fn what_was_answered(&self, run: RunId, pause: &str) -> Result<Paused, StoreError> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.keys.pauses(run)).arg(pause).arg(format!("{pause}:answer"));
+        let (asked, answer): (Option<String>, Option<String>) =
+            self.connector.ask("reading what was answered", &command).await?;
+        Paused::of(asked.as_deref(), answer.as_deref())
     }
 
     /// See [`crate::store::Runs::answer_pause`].

@@ -16,12 +16,13 @@ use crate::machine::run::RunStatus;
 use crate::store::{
     Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
     DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack,
+    PutEntry, Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
     TriggerChanges, TriggerState, WaitingCall, key_id, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
+use crate::wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, RUNTIME_PART};
 use crate::wire::state::AtRest;
 
 /// Graphs that are remembered to lie in Redis.
@@ -117,6 +118,22 @@ impl Runs for RedisStore {
 
     async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
         self.at_rest(run).await
+    }
+
+    async fn list_index(&self, run: RunId, list: &str) -> Result<Option<String>, StoreError> {
+        self.index_of(run, list).await
+    }
+
+    async fn list_messages(&self, run: RunId, list: &str, page: Page) -> Result<Vec<String>, StoreError> {
+        self.page_of(run, &format!("messages:{list}"), page).await
+    }
+
+    async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError> {
+        self.page_of(run, HISTORY_PART, page).await
+    }
+
+    async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        self.hash_of(self.keys.object(run, RUNTIME_PART)).await
     }
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
@@ -446,6 +463,14 @@ impl RedisStore {
         ];
         script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
         script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
+        if let Some(conversation) = &new.takes_messages {
+            script_keys.extend([
+                keys.conversation(shard, conversation),
+                keys.messages(shard, conversation),
+                keys.object(new.id, "messages:main"),
+                keys.state(new.id),
+            ]);
+        }
         let (member, score, next) = match (&new.schedule, &new.called) {
             (Some(from), _) => {
                 let next = from.next.map(|next| next.millis().to_string());
@@ -471,7 +496,12 @@ impl RedisStore {
             member,
             score,
             next,
-            if new.has_files { "1" } else { "" },
+            match (new.has_files, &new.takes_messages) {
+                (true, None) => "files",
+                (false, Some(_)) => "messages",
+                (true, Some(_)) => "both",
+                (false, None) => "",
+            },
         ]);
         for (field, value) in &new.fields {
             list.extend([Arg::from(*field), Arg::from(value)]);
@@ -500,6 +530,11 @@ impl RedisStore {
         let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
         let collected = hash(collected, "what was collected")?;
         let pauses = hash(pauses, "the list of pauses")?;
-        Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses }))
+        let objects = match fields.get(OBJECTS_FIELD) {
+            // Read behind the rest: what was written meanwhile is more than the state knows of, and left out.
+            Some(field) => self.objects_at_rest(run, field).await?,
+            None => ObjectsAtRest::default(),
+        };
+        Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses, objects }))
     }
 }

@@ -16,6 +16,7 @@ use crate::crash::{self, Place};
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::machine::run::RunStatus;
 use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError};
+use crate::wire::objects::{OBJECTS_FIELD, parts};
 use crate::wire::state::AtRest;
 
 /// Blobs that one call of the sweep removes at most.
@@ -351,11 +352,13 @@ impl RedisStore {
     async fn sweep_run(&self, run: RunId, epoch: u64) -> Result<bool, StoreError> {
         let (k, shard) = (&self.keys, run.shard());
         let mut head = redis::cmd("HMGET");
-        head.arg(k.run(run)).arg("version").arg("status");
-        let (version, status): (Option<String>, Option<String>) =
+        head.arg(k.run(run)).arg("version").arg("status").arg(OBJECTS_FIELD);
+        let (version, status, objects): (Option<String>, Option<String>, Option<String>) =
             self.connector.ask("reading a run to remove", &head).await?;
         let hash = version.unwrap_or_default();
         let mut cursor = "0".to_string();
+        let objects = objects.unwrap_or_default();
+        let objects: Vec<String> = parts(&objects).map(|part| k.object(run, part)).collect();
         let status = status.and_then(|s| RunStatus::from_name(&s)).unwrap_or(RunStatus::Succeeded);
         loop {
             let mut names = redis::cmd("HSCAN");
@@ -377,6 +380,7 @@ impl RedisStore {
             keys.extend(k.all_of(run));
             keys.extend([k.journal(run), k.ledger(run), k.calls(run)]);
             keys.extend([k.files(shard), k.files_left(shard)]);
+            keys.extend(if last { &objects[..] } else { &[] }.iter().cloned());
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
             let mut list =
                 Vec::from(args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }]);

@@ -78,11 +78,14 @@ pub async fn parameters(
         | NodeData::LoopStart
         | NodeData::LoopEnd
         | NodeData::HumanInput(_)
+        | NodeData::UserInteraction(_)
         | NodeData::Datasource(_)
         | NodeData::KnowledgeIndex(_)
         | NodeData::TriggerWebhook(_)
         | NodeData::TriggerSchedule(_)
         | NodeData::TriggerPlugin(_)
+        | NodeData::Choice(_)
+        | NodeData::Step(_)
         | NodeData::KnowledgeRetrieval(_) => Vec::new(),
     };
     let mut shown = json!({

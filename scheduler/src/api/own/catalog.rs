@@ -1,5 +1,5 @@
-//! `/api/v1/providers` and `/api/v1/profiles`: connections to models and named models, as Redis keeps them for all
-//! workers. Secrets go in and never come out.
+//! `/api/v1/providers`, `profiles`, `library`, `calls`, `services` and `datasources`: what Redis keeps for all workers.
+//! Secrets go in and never come out.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -100,8 +100,7 @@ async fn keep(
         EntryPut::Kept(version) => tracing::info!(kind = kind.name(), id, version, "kept for all workers"),
         EntryPut::Differs => return Err(changed(kind, id)),
         EntryPut::Full => {
-            let message =
-                format!("there are {CATALOG_ENTRIES_MAX} {}s, as many as there may be", kind.name());
+            let message = format!("there are {CATALOG_ENTRIES_MAX} {}, as many as there may be", kind.many());
             return Err(ApiError::new(StatusCode::CONFLICT, "too_many", message));
         }
     }
@@ -113,7 +112,7 @@ async fn keep(
     Ok((status, JsonBody(answer)))
 }
 
-/// With `?force=true` a provider goes although profiles are over it.
+/// With `?force=true` an entry goes although others name it.
 async fn remove(
     kind: CatalogKind,
     State(state): State<ApiState>,
@@ -122,25 +121,32 @@ async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let force = params.truth("force", false)?;
     let catalog = state.store.catalog().await?;
-    let over = |entry: &&CatalogEntry| entry.fields.get("provider").is_some_and(|provider| *provider == id);
-    let users: Vec<&str> = match kind {
-        CatalogKind::Provider if !force => {
-            catalog.profiles.iter().filter(over).map(|entry| entry.id.as_str()).collect()
-        }
-        CatalogKind::Provider | CatalogKind::Profile => Vec::new(),
-    };
-    if !users.is_empty() {
+    let (above, users) = users(kind, &id, &catalog);
+    if !users.is_empty() && !force {
         let message = format!(
-            "the provider {id} is used by profiles ({}): remove them first, or force it",
+            "the {kind} {id} is used by {above} ({}): remove them first, or force it",
             users.join(", ")
         );
-        return Err(ApiError::new(StatusCode::CONFLICT, "in_use", message).with("profiles", json!(users)));
+        return Err(ApiError::new(StatusCode::CONFLICT, "in_use", message).with(above, json!(users)));
     }
     if !state.store.remove_entry(kind, &id, catalog.heir(&id).unwrap_or_default()).await? {
         return Err(unknown(kind, &id));
     }
     tracing::info!(kind = kind.name(), id, "forgotten for all workers");
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Which entries name this one, and what they are.
+fn users<'a>(kind: CatalogKind, id: &str, catalog: &'a Catalog) -> (&'static str, Vec<&'a str>) {
+    let (above, field) = match kind {
+        CatalogKind::Provider => (CatalogKind::Profile, "provider"),
+        CatalogKind::Call => (CatalogKind::Library, "callId"),
+        CatalogKind::Service => (CatalogKind::Library, "service_id"),
+        CatalogKind::Profile | CatalogKind::Library | CatalogKind::Datasource => return ("", Vec::new()),
+    };
+    let over = |entry: &&CatalogEntry| entry.fields.get(field).is_some_and(|named| named == id);
+    let users = catalog.of(above).iter().filter(over).map(|entry| entry.id.as_str()).collect();
+    (above.many(), users)
 }
 
 fn of(kind: CatalogKind, entry: &CatalogEntry, catalog: &Catalog) -> Json {
@@ -166,16 +172,18 @@ fn unknown(kind: CatalogKind, id: &str) -> ApiError {
     ApiError::not_found(match kind {
         CatalogKind::Provider => format!("there is no provider {id} in Redis"),
         CatalogKind::Profile => format!("Profile not found: {id}"),
+        CatalogKind::Library | CatalogKind::Call | CatalogKind::Service | CatalogKind::Datasource => {
+            format!("there is no {kind} {id}")
+        }
     })
 }
 
 fn exists(kind: CatalogKind, id: &str) -> ApiError {
-    let message = format!("there is a {} {id}: PUT changes it (--update, --replace)", kind.name());
+    let message = format!("there is a {kind} {id}: PUT changes it (--update, --replace)");
     ApiError::new(StatusCode::CONFLICT, "already_exists", message)
 }
 
 fn changed(kind: CatalogKind, id: &str) -> ApiError {
-    let message =
-        format!("the {} {id} has been changed by somebody else: look at it and try again", kind.name());
+    let message = format!("the {kind} {id} has been changed by somebody else: look at it and try again");
     ApiError::new(StatusCode::CONFLICT, "changed", message)
 }

@@ -5,6 +5,8 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
+use tidemill_common::machine::fact::Said;
+use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
 use crate::api::answers::{Answer, Refused, answer};
@@ -34,7 +36,7 @@ pub(super) async fn shown(state: &ApiState, run: RunId) -> Result<Vec<Json>, Api
     Ok(pauses.iter().map(|pause| pause.shown(now, tokens.token(run, &pause.id))).collect())
 }
 
-/// Answers a pause. 202: the answer is kept, and the run will go on with it; the same answer under the same key may be
+/// Answers a pause: a form by `action` and `inputs`, everything else by `input`; `cancel` calls it off. 202: the answer is kept, and the run will go on with it; the same answer under the same key may be
 /// sent again.
 ///
 /// # Errors
@@ -48,8 +50,7 @@ pub async fn send(
     let run = IdInPath(run).run()?;
     let mut map = body.object()?;
     let given = Answer {
-        action: take_text(&mut map, "action")?.unwrap_or_default(),
-        inputs: take_object(&mut map, "inputs")?.unwrap_or_default(),
+        said: said(&mut map)?,
         key: take_key(&mut map)?,
         answered_by: take_text(&mut map, "answered_by")?,
     };
@@ -60,6 +61,28 @@ pub async fn send(
     let now = state.store.time().await?;
     answer(&state, run, &known, given, now).await?;
     Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true}))))
+}
+
+/// One way of answering: `input` with any value, `cancel: true`, or `action` and `inputs` of a form.
+fn said(map: &mut JsonMap) -> Result<Said, ApiError> {
+    let wrong = |message: &str| ApiError::invalid_param(message);
+    let form = map.contains_key("action") || map.contains_key("inputs");
+    let (input, cancel) = (map.remove("input"), map.remove("cancel"));
+    let cancel = match cancel {
+        None | Some(Json::Null) => false,
+        Some(value) => value.as_bool().ok_or_else(|| wrong("`cancel` must be true or false"))?,
+    };
+    if usize::from(form) + usize::from(input.is_some()) + usize::from(cancel) > 1 {
+        return Err(wrong("answer in one way: `input`, or `action` with `inputs`, or `cancel`"));
+    }
+    match input {
+        _ if cancel => Ok(Said::Cancel),
+        Some(input) => Ok(Said::Input(input)),
+        None => Ok(Said::Form {
+            action: take_text(map, "action")?.unwrap_or_default(),
+            inputs: take_object(map, "inputs")?.unwrap_or_default(),
+        }),
+    }
 }
 
 impl From<Refused> for ApiError {

@@ -14,9 +14,9 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
     DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, PauseAnswer, PutBack, PutEntry,
-    Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError, Trigger,
-    TriggerChanges, TriggerState, WaitingCall,
+    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack,
+    PutEntry, Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
+    Trigger, TriggerChanges, TriggerState, WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -64,6 +64,10 @@ pub(crate) struct Inner {
     entered: HashMap<String, Vec<(String, String, RunId)>>,
     pub(crate) turns: HashMap<String, Vec<String>>,
     pub(crate) unsettled: BTreeSet<RunId>,
+    /// Index and messages of lists of runs.
+    pub(crate) lists: HashMap<(RunId, String), (String, Vec<String>)>,
+    pub(crate) histories: HashMap<RunId, Vec<String>>,
+    pub(crate) runtimes: HashMap<RunId, Vec<(String, String)>>,
     pub(crate) calls: std::collections::BTreeMap<RunId, Vec<(RunId, String)>>,
 }
 
@@ -216,6 +220,22 @@ impl Runs for Fake {
         let pauses = self.lock().pauses.get(&run).cloned().unwrap_or_default().into_iter().collect();
         Ok(fields.map(|run| AtRest { run, pauses, ..AtRest::default() }))
     }
+    async fn list_index(&self, run: RunId, list: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().lists.get(&(run, list.to_string())).map(|(index, _)| index.clone()))
+    }
+    async fn list_messages(&self, run: RunId, list: &str, page: Page) -> Result<Vec<String>, StoreError> {
+        let inner = self.lock();
+        let messages = inner.lists.get(&(run, list.to_string())).map(|(_, messages)| messages);
+        Ok(messages.into_iter().flatten().skip(page.from).take(page.count).cloned().collect())
+    }
+    async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError> {
+        let inner = self.lock();
+        let records = inner.histories.get(&run);
+        Ok(records.into_iter().flatten().skip(page.from).take(page.count).cloned().collect())
+    }
+    async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.lock().runtimes.get(&run).cloned().unwrap_or_default())
+    }
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
         let inner = self.lock();
         let newest: BTreeSet<_> = inner.created.iter().map(|new| (new.created_at, new.id)).collect();
@@ -256,7 +276,11 @@ impl Runs for Fake {
         if let Some(earlier) = of_run.get(&format!("{pause}:answer")) {
             let earlier: Json = serde_json::from_str(earlier).unwrap();
             let is_same = answer.key.is_some() && earlier["key"].as_str() == answer.key.as_deref();
-            return Ok(if is_same { Answered::Repeated } else { Answered::AlreadyAnswered });
+            return Ok(match (is_same, earlier["cancel"] == true) {
+                (true, _) => Answered::Repeated,
+                (false, true) => Answered::Cancelled,
+                (false, false) => Answered::AlreadyAnswered,
+            });
         }
         match asked["status"].as_str() {
             Some("expired") => return Ok(Answered::Expired),

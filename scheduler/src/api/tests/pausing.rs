@@ -223,3 +223,89 @@ async fn a_run_that_waits_is_stopped_like_any_other() {
     let kinds: Vec<String> = server.store.lock().sent.iter().map(|(_, kind, _)| kind.clone()).collect();
     assert_eq!(kinds, ["stop"]);
 }
+
+/// What else can wait.
+fn question(kind: &str, changes: Json) -> String {
+    let mut pause = json!({
+        "pause_id": "p", "kind": kind, "node_id": "end", "node_title": "Finish", "status": "pending",
+        "node_execution_id": "8b6f3a52-1c1f-5c11-9c2e-0a64d1a6f1e2", "opened_at": "1700000000000000", "prompt": "How many?",
+    });
+    pause.as_object_mut().unwrap().extend(changes.as_object().cloned().unwrap());
+    pause.to_string()
+}
+
+async fn asked(pause: String) -> (Server, RunId, String, String) {
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let run = server.run(&id).await;
+    tell_pause(&server, run);
+    server.store.lock().pauses.entry(run).or_default().insert("p".into(), pause);
+    (server, run, format!("/api/v1/runs/{run}/pauses/p/answer"), key)
+}
+
+#[tokio::test]
+async fn cx_a19_a_value_is_held_to_the_schema_and_the_pause_stays_open() {
+    let (server, run, path, _) =
+        asked(question("user_interaction", json!({"schema": {"type": "integer"}}))).await;
+    for (body, code) in [
+        (json!({"input": "abc"}), "pause_input_invalid"),
+        (json!({}), "pause_input_invalid"),
+        (json!({"input": 7, "cancel": true}), "invalid_param"),
+        (json!({"input": 7, "action": "submit"}), "invalid_param"),
+        (json!({"cancel": "yes"}), "invalid_param"),
+        (json!({"input": 7, "said": 1}), "invalid_param"),
+    ] {
+        let answer = server.post(ADMIN, &path, &body).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (400, &json!(code)), "{body}");
+    }
+    let wrong = server.post(ADMIN, &path, &json!({"input": "abc"})).await.json();
+    assert_eq!(wrong["errors"], json!(["'abc' is not of type 'integer'"]));
+    let listed = server.get(ADMIN, &format!("/api/v1/runs/{run}/pauses")).await.json();
+    assert_eq!(
+        (&listed["data"][0]["status"], &listed["data"][0]["prompt"]),
+        (&json!("pending"), &json!("How many?"))
+    );
+    let taken = server.post(ADMIN, &path, &json!({"input": 7, "key": "k"})).await;
+    assert_eq!(taken.status.as_u16(), 202);
+    let (_, kind, fact) = server.store.lock().sent[0].clone();
+    let fact: Json = serde_json::from_str(&fact).unwrap();
+    assert_eq!((kind.as_str(), fact), ("answer", json!({"pause": "p", "input": 7})));
+    assert_eq!(server.post(ADMIN, &path, &json!({"input": 7, "key": "k"})).await.status.as_u16(), 202);
+    let other = server.post(ADMIN, &path, &json!({"input": 7, "key": "l"})).await;
+    assert_eq!((other.status.as_u16(), &other.json()["code"]), (409, &json!("pause_already_answered")));
+}
+
+#[tokio::test]
+async fn what_is_called_off_is_shown_so_and_not_answered_any_more() {
+    let (server, run, path, _) = asked(question("confirm", json!({}))).await;
+    assert_eq!(server.post(ADMIN, &path, &json!({"cancel": true, "key": "k"})).await.status.as_u16(), 202);
+    let listed = server.get(ADMIN, &format!("/api/v1/runs/{run}/pauses")).await.json();
+    assert_eq!(listed["data"][0]["status"], "cancelled");
+    assert_eq!(server.post(ADMIN, &path, &json!({"cancel": true, "key": "k"})).await.status.as_u16(), 202);
+    let late = server.post(ADMIN, &path, &json!({"input": true})).await;
+    assert_eq!((late.status.as_u16(), &late.json()["code"]), (410, &json!("pause_cancelled")));
+}
+
+#[tokio::test]
+async fn clients_that_know_only_forms_see_and_answer_everything_as_one() {
+    let approval = json!({"schema": {"type": "object", "required": ["approved"], "properties": {
+        "approved": {"type": "boolean"}, "comment": {"type": "string"}}}});
+    let (server, run, _, key) = asked(question("user_interaction", approval)).await;
+    let listed = server.get(ADMIN, &format!("/api/v1/runs/{run}/pauses")).await.json();
+    let path = format!("/v1/form/human_input/{}", listed["data"][0]["form_token"].as_str().unwrap());
+    let shown = server.get(&key, &path).await.json();
+    let ids: Vec<&Json> =
+        shown["user_actions"].as_array().unwrap().iter().map(|action| &action["id"]).collect();
+    assert_eq!(
+        (&shown["form_content"], ids),
+        (&json!("How many?"), vec![&json!("approved"), &json!("rejected")])
+    );
+    let wrong = server.post(&key, &path, &json!({"action": "perhaps", "inputs": {}, "user": "u"})).await;
+    assert_eq!((wrong.status.as_u16(), &wrong.json()["code"]), (400, &json!("invalid_form_data")));
+    let good = server
+        .post(&key, &path, &json!({"action": "rejected", "inputs": {"comment": "no"}, "user": "u"}))
+        .await;
+    assert_eq!(good.status.as_u16(), 200);
+    let fact: Json = serde_json::from_str(&server.store.lock().sent[0].2).unwrap();
+    assert_eq!(fact["input"], json!({"approved": false, "comment": "no"}));
+}

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use redis::{ConnectionAddr, ConnectionInfo, RedisError};
+use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -15,7 +16,10 @@ pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Send + Sync> Bytes for T {}
 
 /// Connects; says nothing yet.
-pub(super) async fn connect(info: &ConnectionInfo) -> Result<Pin<Box<dyn Bytes>>, RedisError> {
+pub(super) async fn connect(
+    info: &ConnectionInfo,
+    roots: &Arc<RootCertStore>,
+) -> Result<Pin<Box<dyn Bytes>>, RedisError> {
     match info.addr() {
         ConnectionAddr::Tcp(host, port) => Ok(Box::pin(tcp(host, *port).await?)),
         ConnectionAddr::Unix(path) => Ok(Box::pin(UnixStream::connect(path).await?)),
@@ -23,8 +27,8 @@ pub(super) async fn connect(info: &ConnectionInfo) -> Result<Pin<Box<dyn Bytes>>
         ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
             let name = ServerName::try_from(host.clone())
                 .map_err(|_| wrong(format!("{host} is no name that a certificate could have")))?;
-            let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-            let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+            let config = rustls::ClientConfig::builder().with_root_certificates(roots.clone());
+            let config = config.with_no_client_auth();
             let stream = tcp(host, *port).await?;
             Ok(Box::pin(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
         }

@@ -11,9 +11,11 @@ mod streams;
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionInfo, ErrorKind, RedisError};
+use rustls::RootCertStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(super) use replies::{Replies, Reply};
@@ -36,9 +38,13 @@ pub(super) struct Line {
 
 impl Line {
     /// Connects, and says who is there. `timeout` bounds this and every request.
-    pub(super) async fn open(info: &ConnectionInfo, timeout: Duration) -> Result<Self, RedisError> {
+    pub(super) async fn open(
+        info: &ConnectionInfo,
+        roots: &Arc<RootCertStore>,
+        timeout: Duration,
+    ) -> Result<Self, RedisError> {
         let opened = tokio::time::timeout(timeout, async {
-            let stream = connect::connect(info).await?;
+            let stream = connect::connect(info, roots).await?;
             let mut line = Self { stream, replies: Vec::new(), is_broken: false, timeout };
             line.greet(info).await?;
             Ok(line)

@@ -11,7 +11,9 @@ if not status or not asked then return 'NOTFOUND' end
 asked = cjson.decode(asked)
 local earlier = call('HGET', K[3], A[3])
 if earlier then
-  return A[4] ~= '' and cjson.decode(earlier).key == A[4] and 'REPEATED' or 'ANSWERED'
+  earlier = cjson.decode(earlier)
+  if A[4] ~= '' and earlier.key == A[4] then return 'REPEATED' end
+  return earlier.cancel == true and 'CANCELLED' or 'ANSWERED'
 end
 local words = { answered = 'ANSWERED', expired = 'EXPIRED', cancelled = 'CANCELLED' }
 if words[asked.status] then return words[asked.status] end

@@ -3,11 +3,13 @@
 --          one that another run calls takes its order away, and is created only while that waits.
 -- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules,
 --          or orders of called runs
---          9 runs with files   10… queues it uses, then its blobs
+--          9 runs with files   10… queues it uses, then its blobs; last, when it takes the
+--          messages of its conversation: that, its messages, those of the run, the run's state
 -- ARGV     1 bound of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when it is
 --          known to be there   6 start fact   7 its kind   8 bound of a queue   9 number of queues   10 number of fields
 --          11 trigger that fires it, member of the orders, or empty   12 its score   13 the next one, or empty
---          14 1 when files were kept for it, or empty   15… field, value   then a blob each: name, size
+--          14 "files" when some were kept for it, "messages" when it takes those of its conversation, "both", or empty
+--          15… field, value   then a blob each: name, size
 -- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
 -- CALLER   store/redis/runs.rs, create_run
 local call, K, A = redis.call, KEYS, ARGV
@@ -25,26 +27,35 @@ if call('EXISTS', K[1]) == 1 then
   return 'EXISTS'
 end
 if call('XLEN', K[2]) >= tonumber(A[1]) then return 'BUSY' end
+local takes = A[14] == 'messages' or A[14] == 'both'
+local last_blob = takes and #K - 4 or #K
 local first = 10 + tonumber(A[9])
 for i = 10, first - 1 do
   if call('XLEN', K[i]) >= tonumber(A[8]) then return 'QUEUE' end
 end
 if A[5] == '' and call('EXISTS', K[5]) == 0 then return 'NOGRAPH' end
-for i = first, #K do
+for i = first, last_blob do
   if call('EXISTS', K[i]) == 0 then return 'NOBLOB' end
 end
 local last = 14 + tonumber(A[10]) * 2
 call('HSET', K[1], unpack(A, 15, last))
+local index = takes and call('HGET', K[last_blob + 1], 'messages')
+if index then
+  call('COPY', K[last_blob + 2], K[last_blob + 3], 'REPLACE')
+  call('PERSIST', K[last_blob + 3])
+  call('HSET', K[last_blob + 4], 'm:main', index)
+  call('HSET', K[1], 'objects', 'messages:main')
+end
 if A[5] ~= '' then call('SET', K[5], A[5], 'NX') end
 call('HINCRBY', K[6], A[4], 1)
 call('ZADD', K[3], A[3], A[2])
 call('ZADD', K[4], A[3], A[2])
-for i = first, #K do
+for i = first, last_blob do
   local at = last + 1 + (i - first) * 2
   call('PERSIST', K[i])
   call('HSET', K[7], A[at], A[at + 1])
 end
-if A[14] ~= '' then call('SADD', K[9], A[2]) end
+if A[14] == 'files' or A[14] == 'both' then call('SADD', K[9], A[2]) end
 move()
 call('XADD', K[2], '*', 'kind', A[7], 'run', A[2], 'fact', A[6])
 return 'CREATED'

@@ -1,5 +1,5 @@
 -- drop_conversation: a conversation of this app and user goes, with all that belongs to it; or one that is gone leaves the list.
--- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large variables
+-- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large variables, messages
 -- ARGV     1 app   2 user   3 id   4 1 when it must be gone already
 -- RETURNS  "DROPPED" | "NONE" when there is none of theirs | "THERE" when it is not gone
 -- CALLER   store/redis/conversations.rs, remove

@@ -1,5 +1,5 @@
 -- enter_conversation: a run becomes the newest of a conversation, which begins with it if there is none. May be repeated.
--- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large variables
+-- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large variables, messages
 -- ARGV     1 run   2 app   3 user   4 now, ms   5 seconds that it is kept, 0 for ever   6 1 when it must be there   7 id
 --          8 now, us   9 the list forgets what was used before, us   10… field, value of one that begins
 -- RETURNS  {turn, run before it or empty} | {} when there is none, or it is of another app or user

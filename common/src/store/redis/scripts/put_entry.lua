@@ -1,4 +1,4 @@
--- put_entry: keeps a provider or a profile whole, if what is there is what was expected.
+-- put_entry: keeps an entry for all workers (a provider, a profile …) whole, if what is there is what was expected.
 -- KEYS     1 the entry   2 ids of its kind   3 meta
 -- ARGV     1 its id   2 the version that must be there, or 0: none   3 most entries of the kind   4 field of meta that
 --          names the default, or empty: the kind has none   5 1: it becomes the default; then its fields and values

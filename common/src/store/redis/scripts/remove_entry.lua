@@ -1,4 +1,4 @@
--- remove_entry: forgets a provider or a profile; of the default profile another one becomes it.
+-- remove_entry: forgets an entry kept for all workers; of the default profile another one becomes it.
 -- KEYS     1 the entry   2 ids of its kind   3 meta
 -- ARGV     1 its id   2 field of meta that names the default, or empty: the kind has none   3 who becomes the default if it
 --          was this one and that one is there; else the first by id

@@ -1,7 +1,7 @@
 -- settle_turn: what was said in a run that is over becomes a turn of its conversation, once. Of a conversation that is gone
 --          nothing is left: what its last runs have written to it goes, too. Another's of the same id is not touched.
 -- KEYS     1 runs whose turns are to be settled   2 conversation   3 turns   4 ratings   5 the user's by use
---          6 the user's by begin   7… copies of large variables
+--          6 the user's by begin   7… copies of large variables, messages
 -- ARGV     1 run   2 turn, JSON   3 most turns that are kept   4 seconds that they are kept, 0 for ever   5 app   6 id   7 user
 -- RETURNS  "SETTLED" | "BEFORE" when it was | "GONE" with its conversation
 -- CALLER   store/redis/conversations.rs, settle

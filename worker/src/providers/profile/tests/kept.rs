@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::clock::Timestamp;
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
@@ -42,29 +41,7 @@ fn worker_with(tables: Json, key: Option<SealingKey>) -> (Arc<FakeJobs>, Provide
 
 /// Keeps an entry, as a scheduler does.
 fn keep(jobs: &FakeJobs, kind: CatalogKind, id: &str, object: Json) {
-    let mut state = jobs.state();
-    let catalog: &mut Catalog = &mut state.catalog;
-    let object: JsonMap = object.as_object().cloned().unwrap();
-    let earlier = catalog.find(kind, id).cloned();
-    let draft = draft(kind, id, object, (earlier.as_ref(), catalog), Some(&key())).unwrap();
-    catalog.version += 1;
-    let at = Timestamp::from_millis(0);
-    let entry = CatalogEntry {
-        id: id.into(),
-        version: catalog.version,
-        created_at: at,
-        updated_at: at,
-        fields: draft.fields,
-    };
-    let entries = match kind {
-        CatalogKind::Provider => &mut catalog.providers,
-        CatalogKind::Profile => &mut catalog.profiles,
-    };
-    entries.retain(|entry| entry.id != id);
-    entries.push(entry);
-    if kind == PROFILE && catalog.default_profile.is_none() {
-        catalog.default_profile = Some(id.into());
-    }
+    jobs.keep(kind, id, object, &key());
 }
 
 fn at(url: &str) -> Json {

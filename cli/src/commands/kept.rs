@@ -1,0 +1,203 @@
+//! `tidemill library`, `calls`, `services` and `datasources`: what steps call, kept in Redis for all workers. The four have
+//! the same verbs, and differ in what they are made of, which a file says.
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+use tidemill_common::value::JsonMap;
+
+use super::catalog::{self, CALL, Common, DATASOURCE, FileArgs, Kind, SERVICE};
+use super::pairs::{json_or_text, pair};
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::output::table;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Keep one: from a file, from --set, or both
+    Add {
+        #[command(flatten)]
+        file: FileArgs,
+        /// A field: JSON where it is JSON, else text; dots lead into objects; may be given several times
+        #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = pair)]
+        fields: Vec<(String, String)>,
+        /// Read the value of this field from standard input, such as `password`; a terminal is asked for it
+        #[arg(long, value_name = "FIELD")]
+        secret_stdin: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List them
+    Ls {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show one; its secrets are not shown
+    Show {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Forget one
+    Rm {
+        /// Its id
+        id: String,
+        /// Although library nodes name it
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+pub(super) async fn perform(kind: Kind, arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    match &arguments.verb {
+        Verb::Add { file, fields, secret_stdin, common } => {
+            let mut table = file.table(kind, common).await?;
+            for (path, value) in fields {
+                put(&mut table, path, json_or_text(value))?;
+            }
+            if let Some(field) = secret_stdin {
+                let prompt = format!("{field} of {} (not shown): ", file.id);
+                put(&mut table, field, catalog::read_secret(&prompt, console).await?.into())?;
+            }
+            file.send(kind, table, common, console).await
+        }
+        Verb::Ls { common } => catalog::list(kind, common, renderer(kind), console).await,
+        Verb::Show { id, common } => catalog::show(kind, id, common, console).await,
+        Verb::Rm { id, force, common } => catalog::forget(kind, id, *force, common, console).await,
+    }
+}
+
+/// Puts a value where a path of names leads; what is on the way and is no object is refused.
+fn put(table: &mut JsonMap, path: &str, value: Json) -> Result<(), Error> {
+    match path.split_once('.') {
+        None => {
+            table.insert(path.into(), value);
+            Ok(())
+        }
+        Some((first, rest)) => match catalog::object(table, first) {
+            Some(inner) => put(inner, rest, value),
+            None => Err(Error::Usage(format!("{first} is no object, and {path} leads into it"))),
+        },
+    }
+}
+
+fn renderer(kind: Kind) -> fn(&Json) -> String {
+    match kind.many {
+        many if many == CALL.many => calls,
+        many if many == SERVICE.many => services,
+        many if many == DATASOURCE.many => datasources,
+        _ => library,
+    }
+}
+
+fn rows(entries: &Json, row: impl Fn(&Json) -> Vec<String>) -> Vec<Vec<String>> {
+    entries["data"].as_array().into_iter().flatten().map(row).collect()
+}
+
+/// A name, or those of both languages.
+fn name(value: &Json) -> String {
+    let each = value.as_object().map(|each| {
+        let names = each.values().map(|info| info.get("name").unwrap_or(info));
+        names.map(catalog::text).collect::<Vec<_>>().join(" / ")
+    });
+    each.unwrap_or_else(|| catalog::text(value))
+}
+
+fn library(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let word = |key: &str| catalog::text(&entry[key]);
+        vec![word("id"), word("callId"), name(&entry["name"]), word("service_id"), catalog::changed(entry)]
+    };
+    table::render(&["NODE", "CALL", "NAME", "SERVICE", "CHANGED"], &rows(entries, row))
+}
+
+fn calls(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let transport = &entry["transport"];
+        let place = match transport["command"].as_array() {
+            Some(words) => words.iter().map(catalog::text).collect::<Vec<_>>().join(" "),
+            None => catalog::text(&transport["url"]),
+        };
+        let (id, how) = (catalog::text(&entry["id"]), catalog::text(&transport["type"]));
+        vec![id, name(&entry["info"]), how, place, catalog::changed(entry)]
+    };
+    table::render(&["CALL", "NAME", "BY", "AT", "CHANGED"], &rows(entries, row))
+}
+
+fn services(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let auth = entry["auth"].as_object().into_iter().flatten().filter(|(_, value)| **value != Json::Null);
+        let carried = auth.map(|(place, value)| match value.as_array() {
+            Some(list) => {
+                let names: Vec<_> = list.iter().map(|item| catalog::text(&item["name"])).collect();
+                format!("{place}: {}", names.join(", "))
+            }
+            None => place.clone(),
+        });
+        let carried: Vec<_> = carried.collect();
+        let word = |key: &str| catalog::text(&entry[key]);
+        vec![word("id"), word("server"), carried.join("; "), catalog::changed(entry)]
+    };
+    table::render(&["SERVICE", "SERVER", "CARRIES", "CHANGED"], &rows(entries, row))
+}
+
+fn datasources(entries: &Json) -> String {
+    let row = |entry: &Json| {
+        let word = |key: &str| catalog::text(&entry[key]);
+        let kind = if entry["database_type"].is_null() { "postgres".into() } else { word("database_type") };
+        let password = match entry["password_env"].as_str() {
+            Some(name) => format!("${name}"),
+            None => word("password"),
+        };
+        vec![word("id"), kind, word("host"), word("database"), password, catalog::changed(entry)]
+    };
+    table::render(&["DATASOURCE", "TYPE", "HOST", "DATABASE", "PASSWORD", "CHANGED"], &rows(entries, row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_kind_has_rows_of_its_own_and_both_names() {
+        let seen = library(&json!({"data": [
+            {"id": "n1", "callId": "API", "name": {"zh": "天气", "en": "Weather"}, "service_id": "svc", "updated_at": 0},
+            {"id": "n2", "callId": "SQL", "name": "Orders", "updated_at": 0},
+        ]}));
+        assert!(seen.contains("天气 / Weather") && seen.contains("Orders"), "{seen}");
+        let info = json!({"en": {"name": "Greet", "description": "d"}});
+        let seen = calls(&json!({"data": [
+            {"id": "greet", "info": info, "transport": {"type": "process", "command": ["python3", "greet.py"]}, "updated_at": 0},
+        ]}));
+        assert!(seen.contains("Greet") && seen.contains("python3 greet.py"), "{seen}");
+        let auth = json!({"header": [{"name": "X-Key", "value": "***"}], "oidc": {"token_env": "T"}});
+        let seen =
+            services(&json!({"data": [{"id": "s", "server": "http://h", "auth": auth, "updated_at": 0}]}));
+        assert!(seen.contains("header: X-Key; oidc"), "{seen}");
+        let seen = datasources(&json!({"data": [
+            {"id": "d", "host": "h", "database": "orders", "password_env": "DB", "updated_at": 0},
+        ]}));
+        assert!(seen.contains("postgres") && seen.contains("$DB"), "{seen}");
+    }
+
+    #[test]
+    fn a_field_may_lie_within_objects() {
+        let mut table = json!({"transport": {"type": "http"}}).as_object().cloned().expect("an object");
+        put(&mut table, "transport.url", "http://h".into()).expect("an object on the way");
+        put(&mut table, "a.b", 1.into()).expect("made on the way");
+        assert_eq!(
+            Json::Object(table.clone()),
+            json!({"transport": {"type": "http", "url": "http://h"}, "a": {"b": 1}})
+        );
+        assert!(put(&mut table, "a.b.c", 1.into()).is_err());
+    }
+}

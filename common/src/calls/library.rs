@@ -1,0 +1,70 @@
+//! A node of the library: a Call, and the parameters of it that are known.
+
+use serde::Deserialize;
+
+use super::Named;
+use crate::value::JsonMap;
+
+/// Parameters under these names are secrets to everybody who reads them, and known parameters are shown in events.
+const SECRET_NAMES: [&str; 8] =
+    ["password", "passwd", "secret", "api_key", "apikey", "access_token", "authorization", "token"];
+
+/// A library node. It is a template: whoever uses it takes a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LibraryConfig {
+    /// The Call: a built-in one, or one that is registered.
+    #[serde(rename = "callId")]
+    pub call_id: String,
+    /// For people.
+    pub name: Named,
+    /// Parameters that each use has unless it says otherwise.
+    #[serde(rename = "knownParams")]
+    pub known_params: JsonMap,
+    /// Properties that take the place of the Call's own in the schema of its input, by name.
+    #[serde(rename = "overrideInput")]
+    pub override_input: JsonMap,
+    /// The same for its output.
+    #[serde(rename = "overrideOutput")]
+    pub override_output: JsonMap,
+    /// The service whose credentials an `api` call carries.
+    pub service_id: Option<String>,
+}
+
+impl LibraryConfig {
+    /// What can be wrong with it by itself.
+    ///
+    /// # Errors
+    /// What it is, and what to do.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.call_id.trim().is_empty() {
+            return Err("callId is required: the Call that it stands for".into());
+        }
+        for (name, what) in
+            [("overrideInput", &self.override_input), ("overrideOutput", &self.override_output)]
+        {
+            super::schema(name, &wrapped(what))?;
+            if let Some((property, _)) = what.iter().find(|(_, schema)| !schema.is_object()) {
+                return Err(format!("{name}.{property} must be a schema, an object"));
+            }
+        }
+        match self.known_params.keys().find(|name| is_secret(name)) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "knownParams.{name} looks like a secret, and known parameters are shown in events: credentials belong \
+                 to a service (`tidemill services add`, service_id) or a datasource (`tidemill datasources add`)"
+            )),
+        }
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    SECRET_NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))
+}
+
+fn wrapped(properties: &JsonMap) -> JsonMap {
+    let mut schema = JsonMap::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), properties.clone().into());
+    schema
+}

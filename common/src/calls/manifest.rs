@@ -1,0 +1,146 @@
+//! A Call of somebody's own: what it is called, what it takes and gives, and how it is reached.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Info;
+use crate::machine::choices::Language;
+use crate::providers::{Secret, check};
+use crate::value::JsonMap;
+
+/// The manifest of a Call.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Manifest {
+    /// Its texts, by language: `zh`, `en` or both.
+    pub info: BTreeMap<String, Info>,
+    /// Schema of its input.
+    pub input_schema: JsonMap,
+    /// Schema of its output.
+    pub output_schema: JsonMap,
+    /// How it is reached.
+    pub transport: Option<Transport>,
+    /// What it can be asked to do; it needs `init` and `exec`.
+    pub operations: Vec<Operation>,
+    /// Its `exec` answers line by line; it must.
+    pub streaming: bool,
+    /// The node leaves by the handle that the output names in `branch_id`.
+    pub branch: bool,
+    /// Whether parameters are filled from the context unless the node says; absent: no.
+    pub enable_filling: bool,
+    /// Whether what it says is streamed to the user unless the node says; absent: no.
+    pub to_user: bool,
+}
+
+/// An operation of a Call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Makes its input of system variables and parameters.
+    Init,
+    /// Does it.
+    Exec,
+    /// Is told when it is done.
+    AfterExec,
+}
+
+impl Operation {
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Exec => "exec",
+            Self::AfterExec => "after_exec",
+        }
+    }
+}
+
+/// How a Call is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Transport {
+    /// `POST {url}` with an operation; answered with lines.
+    Http {
+        /// Where.
+        url: String,
+        /// Sent with every request.
+        #[serde(default)]
+        headers: BTreeMap<String, Secret>,
+        /// The same, each the name of a variable of the worker's environment.
+        #[serde(default)]
+        headers_env: BTreeMap<String, String>,
+    },
+    /// A program that is given an operation on its standard input, and answers with lines.
+    Process {
+        /// The program, and what it is called with.
+        command: Vec<String>,
+        /// Set in its environment.
+        #[serde(default)]
+        env: BTreeMap<String, Secret>,
+        /// The same, each the name of a variable of the worker's environment.
+        #[serde(default)]
+        env_from: BTreeMap<String, String>,
+    },
+}
+
+impl Manifest {
+    /// Its texts; those of the other language where there are none.
+    pub fn info(&self, language: Language) -> Info {
+        let (first, second) = match language {
+            Language::Zh => ("zh", "en"),
+            Language::En => ("en", "zh"),
+        };
+        self.info.get(first).or_else(|| self.info.get(second)).cloned().unwrap_or_default()
+    }
+
+    /// Whether it has an operation.
+    pub fn has(&self, operation: Operation) -> bool {
+        self.operations.contains(&operation)
+    }
+
+    /// What can be wrong with it. The first three are what every Call must be able to do.
+    ///
+    /// # Errors
+    /// What it is.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !self.has(Operation::Init) {
+            return Err("operations must name init, which makes its input".into());
+        }
+        if !self.has(Operation::Exec) || !self.streaming {
+            return Err(
+                "operations must name exec, and streaming must be true: exec answers line by line".into()
+            );
+        }
+        let is_told = |info: &Info| !info.name.trim().is_empty();
+        let others = self.info.keys().find(|language| !["zh", "en"].contains(&language.as_str()));
+        if let Some(other) = others {
+            return Err(format!("info has texts in {other:?}: there are zh and en"));
+        }
+        if self.info.is_empty() || !self.info.values().all(is_told) {
+            return Err("info must have a name and a description, in zh, en or both".into());
+        }
+        super::schema("input_schema", &self.input_schema)?;
+        super::schema("output_schema", &self.output_schema)?;
+        match &self.transport {
+            None => Err("transport is missing: {type: http, url} or {type: process, command}".into()),
+            Some(Transport::Http { url, headers, headers_env }) => {
+                check::base_url(url)
+                    .map_err(|reason| format!("transport {}", reason.replace("base_url", "url")))?;
+                check::headers(headers).map_err(|reason| format!("transport {reason}"))?;
+                let twice = headers_env.keys().find(|name| headers.contains_key(*name));
+                twice.map_or(Ok(()), |name| Err(format!("transport has the header {name} twice")))
+            }
+            Some(Transport::Process { command, env, env_from }) => {
+                if command.first().is_none_or(|program| program.trim().is_empty()) {
+                    return Err("transport.command must begin with a program".into());
+                }
+                let is_name = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+                match env.keys().chain(env_from.keys()).find(is_name) {
+                    Some(name) => Err(format!("transport.env has {name:?}, which is no name of a variable")),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A server and the credentials that `api` calls carry to it.
+
+use reqwest::header::{HeaderName, HeaderValue};
+use serde::Deserialize;
+
+use crate::providers::{Secret, check};
+
+/// A service.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceConfig {
+    /// For people.
+    pub name: Option<String>,
+    /// Its address; what an `api` node calls relative to it.
+    pub server: String,
+    /// What its calls carry.
+    pub auth: Auth,
+}
+
+/// Credentials, each sent with every call.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Auth {
+    /// As headers.
+    pub header: Vec<Credential>,
+    /// As cookies.
+    pub cookie: Vec<Credential>,
+    /// In the query.
+    pub query: Vec<Credential>,
+    /// As the header `access-token`.
+    pub oidc: Option<Oidc>,
+}
+
+/// A named value: sealed, or in the environment of workers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Credential {
+    /// Under what it is sent.
+    pub name: String,
+    /// The value.
+    pub value: Option<Secret>,
+    /// The environment variable of workers that holds it.
+    pub value_env: Option<String>,
+}
+
+/// A token: a lasting one, or one that a token endpoint gives for client credentials.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Oidc {
+    /// The token itself.
+    pub token: Option<Secret>,
+    /// The environment variable of workers that holds it.
+    pub token_env: Option<String>,
+    /// Where tokens are given.
+    pub token_url: Option<String>,
+    /// Who asks for one.
+    pub client_id: Option<String>,
+    /// With which secret.
+    pub client_secret: Option<Secret>,
+    /// The environment variable of workers that holds it.
+    pub client_secret_env: Option<String>,
+    /// For what.
+    pub scope: Option<String>,
+}
+
+impl ServiceConfig {
+    /// What can be wrong with it.
+    ///
+    /// # Errors
+    /// What it is, and what to do.
+    pub(super) fn check(&self) -> Result<(), String> {
+        check::base_url(&self.server)
+            .map_err(|reason| reason.replace("base_url", "server").replace("api_key_env", "auth"))?;
+        for (place, credentials) in
+            [("header", &self.auth.header), ("cookie", &self.auth.cookie), ("query", &self.auth.query)]
+        {
+            for (at, credential) in credentials.iter().enumerate() {
+                credential.check(place)?;
+                let same = |other: &Credential| other.name.eq_ignore_ascii_case(&credential.name);
+                if credentials[..at].iter().any(same) {
+                    return Err(format!("auth.{place} has {} twice", credential.name));
+                }
+            }
+        }
+        self.auth.oidc.as_ref().map_or(Ok(()), Oidc::check)
+    }
+}
+
+impl Credential {
+    fn check(&self, place: &str) -> Result<(), String> {
+        let Self { name, value, value_env } = self;
+        if name.trim().is_empty() {
+            return Err(format!("auth.{place} has a credential without a name"));
+        }
+        if value.is_some() == value_env.is_some() {
+            return Err(format!(
+                "auth.{place} {name} needs a value, or value_env: the variable that holds it"
+            ));
+        }
+        let sendable = match place {
+            "header" => name.parse::<HeaderName>().is_ok(),
+            "cookie" => !name.contains(['=', ';', ' ', '\r', '\n']),
+            _ => true,
+        };
+        let value = value.as_ref().is_none_or(|value| {
+            HeaderValue::from_str(&value.0).is_ok() && (place != "cookie" || !value.0.contains(';'))
+        });
+        if sendable && (value || place == "query") {
+            return Ok(());
+        }
+        Err(format!("auth.{place} {name} cannot be sent: it has characters that no {place} has"))
+    }
+}
+
+impl Oidc {
+    fn check(&self) -> Result<(), String> {
+        let lasting = usize::from(self.token.is_some()) + usize::from(self.token_env.is_some());
+        let secret =
+            usize::from(self.client_secret.is_some()) + usize::from(self.client_secret_env.is_some());
+        match (lasting, &self.token_url) {
+            (1, None) if secret == 0 => Ok(()),
+            (0, Some(url)) if secret == 1 && self.client_id.is_some() => check::base_url(url)
+                .map(drop)
+                .map_err(|reason| format!("auth.oidc {}", reason.replace("base_url", "token_url"))),
+            _ => {
+                Err("auth.oidc needs token or token_env, or token_url with client_id and client_secret (or \
+                      client_secret_env)"
+                    .into())
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Whether an answer fits what was asked. What is not a form is answered by one JSON value, held to the schema.
+
+use jsonschema::draft7;
+use serde_json::{Value as Json, json};
+
+use super::{PauseKind, PauseRequest};
+use crate::nodes::human_input::AnswerError;
+use crate::nodes::human_input::AnswerProblem;
+use crate::nodes::start::schema::message;
+use crate::value::JsonMap;
+
+/// The key of an answer that gives leave or refuses it.
+pub const APPROVED: &str = "approved";
+
+/// The schema of an answer that gives leave or refuses it, with a word on it.
+pub fn approval_schema() -> Json {
+    json!({
+        "type": "object",
+        "properties": {"approved": {"type": "boolean"}, "comment": {"type": "string"}},
+        "required": ["approved"],
+    })
+}
+
+/// Checks an answer and gives it its one form: where leave is asked for, `true` is `{"approved": true}`, and nothing at all
+/// leaves a step unbegun.
+///
+/// # Errors
+/// All that does not fit, each with its place.
+pub fn check_input(request: &PauseRequest, input: Json) -> Result<Json, AnswerError> {
+    let input = whole(request, input);
+    let problems = match request.kind {
+        // Its schema describes the form only; values are looked at where they are used.
+        PauseKind::Params => match &input {
+            Json::Object(_) | Json::Null | Json::Bool(false) => Vec::new(),
+            other => vec![(String::new(), format!("{other} is neither an object nor null nor false"))],
+        },
+        PauseKind::Form
+        | PauseKind::Simple
+        | PauseKind::UserInteraction
+        | PauseKind::Confirm
+        | PauseKind::ToolApproval
+        | PauseKind::HumanRelay => misfits(&request.schema, &input),
+    };
+    if problems.is_empty() {
+        return Ok(input);
+    }
+    let problem = |(place, reason)| AnswerProblem::Misfit { place, reason };
+    Err(AnswerError { problems: problems.into_iter().map(problem).collect() })
+}
+
+/// Whether an answer gives leave.
+pub fn is_approved(input: &Json) -> bool {
+    input.get(APPROVED).and_then(Json::as_bool) == Some(true)
+}
+
+fn whole(request: &PauseRequest, input: Json) -> Json {
+    let asks_leave = request.schema.pointer("/properties/approved").is_some();
+    match input {
+        Json::Bool(approved) if asks_leave => json!({ APPROVED: approved }),
+        empty if request.kind == PauseKind::Confirm && is_empty(&empty) => json!({ APPROVED: false }),
+        other => other,
+    }
+}
+
+fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::String(text) => text.is_empty(),
+        Json::Object(map) => map.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Bool(_) | Json::Number(_) => false,
+    }
+}
+
+/// What does not fit a schema: place (a JSON pointer) and reason. Nothing is fetched from anywhere.
+fn misfits(schema: &Json, value: &Json) -> Vec<(String, String)> {
+    if schema.is_null() || schema.as_object().is_some_and(JsonMap::is_empty) {
+        return Vec::new();
+    }
+    match draft7::options().offline().build(schema) {
+        Ok(validator) => {
+            validator.iter_errors(value).map(|e| (e.instance_path().to_string(), message(&e))).collect()
+        }
+        Err(error) => vec![(String::new(), format!("the schema of the answer is none: {}", message(&error)))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking(kind: PauseKind, schema: Json) -> PauseRequest {
+        PauseRequest::asking(kind, "?", schema)
+    }
+
+    #[test]
+    fn leave_is_given_by_a_bare_word_or_in_full() {
+        let asked = asking(PauseKind::UserInteraction, approval_schema());
+        for (input, expected) in [
+            (json!(true), json!({"approved": true})),
+            (json!({"approved": false, "comment": "no"}), json!({"approved": false, "comment": "no"})),
+        ] {
+            assert_eq!(check_input(&asked, input).unwrap(), expected);
+        }
+        for input in [json!("yes"), json!({}), json!({"approved": 1}), Json::Null] {
+            assert!(check_input(&asked, input.clone()).is_err(), "{input}");
+        }
+        let confirm = asking(PauseKind::Confirm, approval_schema());
+        for input in [json!(null), json!({}), json!(""), json!(false)] {
+            assert!(!is_approved(&check_input(&confirm, input).unwrap()));
+        }
+        assert!(is_approved(&check_input(&confirm, json!(true)).unwrap()));
+    }
+
+    #[test]
+    fn everything_that_does_not_fit_is_told_with_its_place() {
+        let schema = json!({
+            "type": "object", "required": ["n"],
+            "properties": {"a": {"type": "object", "properties": {"b": {"type": "integer"}}}},
+        });
+        let asked = asking(PauseKind::UserInteraction, schema);
+        let error = check_input(&asked, json!({"a": {"b": "x"}})).unwrap_err().to_string();
+        assert!(error.contains("/a/b: 'x' is not of type 'integer'"), "{error}");
+        assert!(error.contains("'n' is a required property"), "{error}");
+    }
+
+    #[test]
+    fn missing_values_are_taken_as_they_come_but_only_as_an_object_or_not_at_all() {
+        let asked = asking(PauseKind::Params, json!({"type": "object", "required": ["/q"]}));
+        for input in [json!({}), json!({"q": 5}), json!(null), json!(false)] {
+            assert_eq!(check_input(&asked, input.clone()), Ok(input));
+        }
+        for input in [json!(true), json!("x"), json!([1])] {
+            assert!(check_input(&asked, input.clone()).is_err(), "{input}");
+        }
+    }
+
+    #[test]
+    fn a_schema_may_be_absent_and_is_never_fetched() {
+        let free = asking(PauseKind::HumanRelay, Json::Null);
+        assert_eq!(check_input(&free, json!([1])), Ok(json!([1])));
+        let away = asking(PauseKind::UserInteraction, json!({"$ref": "http://example.com/s.json"}));
+        assert!(check_input(&away, json!(1)).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! Texts for people and models in two languages: names of the calls, prompts of those that ask a model.
+
+use crate::machine::choices::Language;
+
+/// A text in both languages.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    /// Chinese.
+    pub zh: &'static str,
+    /// English.
+    pub en: &'static str,
+}
+
+impl Text {
+    /// The one of a language.
+    pub const fn of(self, language: Language) -> &'static str {
+        match language {
+            Language::Zh => self.zh,
+            Language::En => self.en,
+        }
+    }
+}
+
+/// The name of the step that looks for missing input.
+pub const FILLING: Text = Text { zh: "自动参数填充", en: "Automatic parameter filling" };
+/// What it is.
+pub const FILLING_DESCRIPTION: Text =
+    Text { zh: "从对话中提取缺少的参数", en: "Looks for missing parameters in the conversation" };
+/// What a person is told who is asked for the rest.
+pub const PARAMETERS_MISSING: Text = Text {
+    zh: "当运行产生如下缺失参数时，请补充：",
+    en: "The step needs values that are missing. Please give:",
+};
+/// What stands in the failure of a run that can ask nobody.
+pub const PARAMETERS_NOT_FOUND: Text = Text {
+    zh: "缺少参数，且运行无法询问用户",
+    en: "parameters are missing, and nobody can be asked in this run",
+};
+
+/// The prompt of a summary.
+pub const SUMMARY_PROMPT: Text = Text {
+    zh: "根据给出的对话和已知事实，用不超过三句话、不超过300字总结对话。只输出总结，使用中文。",
+    en: "Sum up the conversation and the facts in at most three sentences and 300 words. Answer with the summary alone, in English.",
+};
+/// The prompt for facts.
+pub const FACTS_PROMPT: Text = Text {
+    zh: "从对话中提取关于用户的事实（偏好、经历、计划、观点等）。每条事实一句话，不要推测。\
+         只输出 JSON：{\"facts\": [\"事实1\", \"事实2\"]}；没有时输出 {\"facts\": []}。",
+    en: "Draw facts about the user from the conversation (likes, experience, plans, opinions). One sentence each; guess \
+         nothing. Answer with JSON alone: {\"facts\": [\"fact 1\", \"fact 2\"]}; with {\"facts\": []} when there are none.",
+};
+/// The prompt for the domains that a conversation is about.
+pub const DOMAIN_PROMPT: Text = Text {
+    zh: "提取对话所属领域的关键词，最多五个，不要重复。只输出 JSON：{\"keywords\": [\"关键词1\"]}；没有时输出 {\"keywords\": []}。",
+    en: "Name the domains that the conversation is about: at most five keywords, none twice. Answer with JSON alone: \
+         {\"keywords\": [\"keyword 1\"]}; with {\"keywords\": []} when there are none.",
+};
+/// The prompt under which a failure is explained.
+pub const EXPLAIN_PROMPT: Text = Text {
+    zh: "工作流的一个步骤失败了。请用简短、易懂的语言向用户解释原因，并说明可以怎么做。不要编造信息。",
+    en: "A step of a workflow has failed. Explain the reason to the user in a few plain words, and say what can be done. Invent nothing.",
+};
+/// What an LLM step is told of who it is unless it says otherwise.
+pub const LLM_SYSTEM_PROMPT: Text =
+    Text { zh: "你是一个乐于助人的助手。", en: "You are a helpful assistant." };
+/// What it is asked unless it says otherwise.
+pub const LLM_USER_PROMPT: Text = Text {
+    zh: "{% if context %}<context>\n{{ context }}\n</context>\n{% endif %}当前时间：{{ time }}\n问题：{{ question }}",
+    en: "{% if context %}<context>\n{{ context }}\n</context>\n{% endif %}Time: {{ time }}\nQuestion: {{ question }}",
+};

@@ -1,0 +1,112 @@
+//! A message of a list.
+
+use serde_json::{Value as Json, json};
+
+use crate::nodes::llm::Role;
+use crate::value::JsonMap;
+
+/// What somebody says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Who.
+    pub role: Role,
+    /// What: a text; or anything else, which stands in prompts as JSON but for the form `{text, files}`.
+    pub content: Json,
+    /// The tools that an assistant wants to be called: `[{id, type: function, function: {name, arguments}}]`.
+    pub tool_calls: Option<Json>,
+    /// The call that this is the result of; only of a tool.
+    pub tool_call_id: Option<String>,
+}
+
+/// A message with what the run knows of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// The message.
+    pub message: Message,
+    /// Which node added it, `<frame>/<node>`; empty for one that the run began with.
+    pub by: Box<str>,
+}
+
+impl Message {
+    /// A message that is a text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self { role, content: Json::String(text.into()), tool_calls: None, tool_call_id: None }
+    }
+
+    /// What it says, as one text.
+    pub fn words(&self) -> String {
+        match &self.content {
+            Json::String(text) => text.clone(),
+            Json::Object(map) if map.get("text").is_some_and(Json::is_string) => {
+                map.get("text").and_then(Json::as_str).unwrap_or_default().to_owned()
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// The files that go with it.
+    pub fn files(&self) -> &[Json] {
+        let files = self.content.as_object().and_then(|map| map.get("files"));
+        files.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The ids of the calls that it asks for.
+    pub fn call_ids(&self) -> impl Iterator<Item = &str> {
+        let calls = self.tool_calls.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+        calls.iter().filter_map(|call| call.get("id").and_then(Json::as_str))
+    }
+
+    /// Its fields, those that it has.
+    pub fn to_map(&self) -> JsonMap {
+        let mut map = JsonMap::new();
+        map.insert("role".into(), self.role.name().into());
+        map.insert("content".into(), self.content.clone());
+        if let Some(calls) = &self.tool_calls {
+            map.insert("tool_calls".into(), calls.clone());
+        }
+        if let Some(id) = &self.tool_call_id {
+            map.insert("tool_call_id".into(), id.as_str().into());
+        }
+        map
+    }
+
+    /// A message of these fields; `toolCalls` and `toolCallId` are other spellings. None without a role that is known or
+    /// without content.
+    pub fn from_json(value: &Json) -> Option<Self> {
+        let map = value.as_object()?;
+        let present = |key: &str| map.get(key).filter(|value| !value.is_null());
+        let call = present("tool_call_id").or_else(|| present("toolCallId"));
+        Some(Self {
+            role: Role::from_name(map.get("role")?.as_str()?)?,
+            content: map.get("content")?.clone(),
+            tool_calls: present("tool_calls").or_else(|| present("toolCalls")).cloned(),
+            tool_call_id: call.and_then(Json::as_str).map(str::to_owned),
+        })
+    }
+
+    /// About how many tokens it has: a line `role: text`, four characters a token.
+    pub fn tokens(&self) -> u64 {
+        const TOKEN_CHARS: usize = 4;
+        let calls = self.tool_calls.as_ref().map_or(0, |calls| calls.to_string().chars().count());
+        let chars = self.role.name().len() + 2 + self.words().chars().count() + calls;
+        chars.div_ceil(TOKEN_CHARS) as u64
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn size(&self) -> usize {
+        let calls = self.tool_calls.as_ref().map_or(0, crate::value::json_size);
+        crate::value::json_size(&self.content)
+            + calls
+            + self.tool_call_id.as_ref().map_or(0, String::len)
+            + 48
+    }
+}
+
+impl Kept {
+    /// As a node reads it.
+    pub fn shown(&self, idx: u32) -> Json {
+        let mut map = JsonMap::from_iter([("idx".to_string(), json!(idx))]);
+        map.extend(self.message.to_map());
+        Json::Object(map)
+    }
+}

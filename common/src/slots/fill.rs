@@ -1,0 +1,117 @@
+//! Putting in what was found.
+
+use serde_json::Value as Json;
+
+use super::SlotOutput;
+use super::missing::{Missing, pointer_schema};
+use super::pointer::{is_within, merge, name, put};
+use super::schema::Schema;
+use crate::value::JsonMap;
+
+/// An input, and what was filled into it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filled {
+    /// The input as it is now.
+    pub data: Json,
+    /// What is missing still.
+    pub missing: Vec<Missing>,
+    /// The places that were filled, in order.
+    pub places: Vec<String>,
+}
+
+impl Filled {
+    /// Begins with what is given.
+    pub fn begin(schema: &Schema, data: JsonMap) -> Self {
+        let data = Json::Object(data);
+        Self { missing: schema.missing(&data), data, places: Vec::new() }
+    }
+
+    /// Whether nothing is missing.
+    pub fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Fills in the defaults that the schema has for what is missing.
+    pub fn take_defaults(&mut self, schema: &Schema) {
+        let defaults: Vec<(String, Json)> = self
+            .missing
+            .iter()
+            .filter_map(|field| Some((field.pointer.clone(), field.schema.get("default")?.clone())))
+            .collect();
+        self.take_each(schema, defaults);
+    }
+
+    /// Takes of an answer what is missing and valid; all else in it is left.
+    pub fn take_missing(&mut self, schema: &Schema, answer: &Json) {
+        let found: Vec<(String, Json)> = self
+            .missing
+            .iter()
+            .filter_map(|field| Some((field.pointer.clone(), answer.pointer(&field.pointer)?.clone())))
+            .collect();
+        self.take_each(schema, found);
+    }
+
+    /// Takes all of an answer, valid or not.
+    pub fn take_all(&mut self, schema: &Schema, answer: Json) {
+        let before = std::mem::take(&mut self.missing);
+        merge(&mut self.data, answer);
+        self.missing = schema.missing(&self.data);
+        let filled = before.into_iter().map(|field| field.pointer);
+        self.places.extend(filled.filter(|place| !is_missing(&self.missing, place)));
+    }
+
+    fn take_each(&mut self, schema: &Schema, values: Vec<(String, Json)>) {
+        for (place, value) in values {
+            let mut with = self.data.clone();
+            if !put(&mut with, &place, value) {
+                continue;
+            }
+            let missing = schema.missing(&with);
+            if !is_missing(&missing, &place) {
+                (self.data, self.missing) = (with, missing);
+                self.places.push(place);
+            }
+        }
+    }
+
+    /// What came of it.
+    pub fn output(&self) -> SlotOutput {
+        let mut slot_data = Json::Object(JsonMap::new());
+        for place in &self.places {
+            if let Some(value) = self.data.pointer(place) {
+                put(&mut slot_data, place, value.clone());
+            }
+        }
+        SlotOutput {
+            slot_data: object(slot_data),
+            remaining_schema: pointer_schema(&self.missing),
+            filled_fields: self.places.iter().map(|place| name(place)).collect(),
+        }
+    }
+
+    /// The input with what is missing as null: what a form begins with.
+    pub fn current(&self) -> JsonMap {
+        let mut current = self.data.clone();
+        for field in &self.missing {
+            put(&mut current, &field.pointer, Json::Null);
+        }
+        object(current)
+    }
+
+    /// The names of what is missing.
+    pub fn missing_names(&self) -> Vec<String> {
+        self.missing.iter().map(|field| name(&field.pointer)).collect()
+    }
+}
+
+fn is_missing(missing: &[Missing], place: &str) -> bool {
+    missing.iter().any(|field| is_within(&field.pointer, place) || is_within(place, &field.pointer))
+}
+
+/// A value that should be an object.
+fn object(value: Json) -> JsonMap {
+    match value {
+        Json::Object(map) => map,
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => JsonMap::new(),
+    }
+}

@@ -1,0 +1,59 @@
+//! What a value lacks by its schema: fields that are absent, and fields that are there and invalid.
+
+use jsonschema::error::ValidationErrorKind;
+use serde_json::{Value as Json, json};
+
+use super::pointer::{is_within, join};
+use super::schema::Schema;
+use crate::value::JsonMap;
+
+/// A field that is absent or invalid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Missing {
+    /// Where.
+    pub pointer: String,
+    /// What the schema says of it.
+    pub schema: Json,
+    /// What is wrong, in the validator's words.
+    pub problem: String,
+}
+
+impl Schema {
+    /// What is absent or invalid, in the order in which it was found; of two places of which one lies in the other only the
+    /// outer one. Keys that the schema does not know are no fields of it, and pass.
+    pub fn missing(&self, value: &Json) -> Vec<Missing> {
+        let mut found: Vec<(String, String)> = Vec::new();
+        for error in self.validator.iter_errors(value) {
+            let at = error.instance_path().to_string();
+            let at = match error.kind() {
+                ValidationErrorKind::Required { property } => {
+                    property.as_str().map_or_else(|| at.clone(), |property| join(&at, property))
+                }
+                ValidationErrorKind::AdditionalProperties { .. } => continue,
+                _ => at,
+            };
+            if !found.iter().any(|(known, _)| *known == at) {
+                found.push((at, error.to_string()));
+            }
+        }
+        let outermost = |at: &str| !found.iter().any(|(other, _)| other != at && is_within(at, other));
+        let kept = found.iter().filter(|(at, _)| outermost(at));
+        kept.map(|(at, problem)| Missing {
+            pointer: at.clone(),
+            schema: self.at(at),
+            problem: problem.clone(),
+        })
+        .collect()
+    }
+}
+
+/// The schema of an object that holds these fields under their pointers; none for none.
+pub fn pointer_schema(missing: &[Missing]) -> Option<Json> {
+    if missing.is_empty() {
+        return None;
+    }
+    let properties: JsonMap =
+        missing.iter().map(|field| (field.pointer.clone(), field.schema.clone())).collect();
+    let required: Vec<&str> = missing.iter().map(|field| field.pointer.as_str()).collect();
+    Some(json!({"type": "object", "properties": properties, "required": required}))
+}

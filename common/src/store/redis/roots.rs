@@ -1,0 +1,56 @@
+//! By which certificates a server is known that speaks TLS: those of a file, or those of the public authorities.
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::StoreError;
+
+/// See the module.
+pub(super) struct Roots {
+    /// The file, for the client library; none for the public authorities.
+    pub(super) pem: Option<Vec<u8>>,
+    /// The same, for lines.
+    pub(super) store: RootCertStore,
+}
+
+impl Roots {
+    /// Those of `ca_file`; an empty path means the public authorities.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds no certificate.
+    pub(super) fn of(ca_file: &str) -> Result<Self, StoreError> {
+        if ca_file.is_empty() {
+            let store = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+            return Ok(Self { pem: None, store });
+        }
+        let unusable = |reason: String| {
+            StoreError::Unusable(format!(
+                "redis.ca_file {ca_file}: {reason}; it holds the certificates of a server behind rediss://, as PEM"
+            ))
+        };
+        let pem = std::fs::read(ca_file).map_err(|error| unusable(error.to_string()))?;
+        let mut store = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+            store.add(certificate).map_err(|error| unusable(error.to_string()))?;
+        }
+        if store.is_empty() {
+            return Err(unusable("no certificate is in it".into()));
+        }
+        Ok(Self { pem: Some(pem), store })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_serve_is_named() {
+        let said = |path: &str| Roots::of(path).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(said("/nowhere/ca.pem").starts_with("redis.ca_file /nowhere/ca.pem: "));
+        assert!(said(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).contains("no certificate is in it"));
+        assert!(!Roots::of("").unwrap().store.is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! Redis behind TLS, and what is said when the two sides do not find each other.
+
+use tidemill_common::config::RedisConfig;
+use tidemill_common::store::Runs as _;
+use tidemill_common::store::redis::{RedisStore, StoreLimits};
+use tidemill_tests::redis::Redis;
+
+use crate::store_contract::kept_by;
+
+fn config(url: String, ca_file: String) -> RedisConfig {
+    RedisConfig { url, ca_file, timeout_ms: 700, ..RedisConfig::default() }
+}
+
+/// What a process says that is to use this address.
+async fn complaint(url: String, ca_file: String) -> String {
+    let store = RedisStore::new(&config(url, ca_file), StoreLimits::default()).expect("an address");
+    store.check().await.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_is_kept_over_tls_too() {
+    let redis = Redis::start_encrypted().await;
+    let (url, ca_file) = redis.encrypted();
+    // All its conversations: the shared connection, lines, those for values and for what is published.
+    kept_by(|namespace| RedisConfig {
+        url: url.clone(),
+        ca_file: ca_file.clone(),
+        namespace: namespace.into(),
+        ..RedisConfig::default()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_speaks_otherwise_than_the_server_is_told_what_to_look_at() {
+    let redis = Redis::start_encrypted().await;
+    let (url, ca_file) = redis.encrypted();
+    let plain = url.replace("rediss://", "redis://");
+    let stranger = complaint(url.clone(), String::new()).await;
+    assert!(stranger.contains("redis.ca_file"), "{stranger}");
+    let unencrypted = complaint(redis.url().replace("redis://", "rediss://"), ca_file.clone()).await;
+    assert!(unencrypted.contains("does the server speak TLS"), "{unencrypted}");
+    let encrypted = complaint(plain, String::new()).await;
+    assert!(encrypted.contains("needs rediss://"), "{encrypted}");
+    assert_eq!(complaint(url, ca_file).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_is_said_to_be_one() {
+    let redis = Redis::start().await;
+    for address in ["redis://:wrong@", "redis://somebody:wrong@"] {
+        let said = complaint(redis.url().replace("redis://", address), String::new()).await;
+        assert!(said.contains("refuses this user") && said.contains("redis.url"), "{said}");
+        assert!(!said.contains("wrong"), "{said}");
+    }
+    redis.cli(&["CONFIG", "SET", "requirepass", "right"]);
+    let said = complaint(redis.url(), String::new()).await;
+    assert!(said.contains("refuses this user"), "{said}");
+}

@@ -1,0 +1,108 @@
+//! One question to a model as a step of the job: asked once, kept, and charged once.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::nodes::Usage;
+use tidemill_common::nodes::llm::message::{Message, Part};
+use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::{ModelMode, Role};
+use tidemill_common::nodes::step::CallError;
+use tidemill_common::value::JsonMap;
+
+use crate::nodes::llm::bill;
+use crate::providers::profile::Stands;
+use crate::providers::{DeltaSink, Model, Providers, Question};
+use crate::steps::{Begun, Spender, Steps, Told};
+
+/// A model, and the name under which it is charged.
+pub(crate) struct Asked {
+    model: Model,
+    provider: String,
+    /// The profile's id.
+    pub(crate) profile: String,
+    /// Another one with each change of the profile.
+    pub(crate) version: u64,
+}
+
+/// What a model said, and what that cost.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) text: String,
+    pub(crate) usage: Usage,
+}
+
+/// The model of a profile; without one, of the default profile.
+///
+/// # Errors
+/// There is no such profile, or it cannot be used.
+pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
+    let id = profile.unwrap_or("default");
+    let named =
+        providers.profile(id).await.map_err(|error| CallError::of("LLMProfileError", error.to_string()))?;
+    let (profile, version, provider) = (named.id.clone(), named.version, named.profile.provider.clone());
+    match named.stands {
+        Stands::Model(model) => Ok(Asked { model: *model, provider, profile, version }),
+        Stands::Person => {
+            let message = format!("the profile {profile} is answered by a person and cannot serve a step");
+            Err(CallError::of("LLMProfileError", message))
+        }
+    }
+}
+
+/// What a system and a user say.
+pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
+    let message = |role, text: &str| Message {
+        role,
+        parts: vec![Part::Text(text.to_owned())],
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        verbatim: Vec::new(),
+    };
+    let system = Some(message(Role::System, system)).filter(|_| !system.is_empty());
+    system.into_iter().chain([message(Role::User, user)]).collect()
+}
+
+impl Asked {
+    /// Asks, or takes what was said before. Pieces go to `on_delta` as they come; a reply from the journal goes there whole.
+    ///
+    /// # Errors
+    /// What the provider reports.
+    pub(crate) async fn ask(
+        &self,
+        steps: &Steps,
+        step: &str,
+        messages: Vec<Message>,
+        params: JsonMap,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<Reply, NodeFailure> {
+        let the_try = match steps.begin(step).await {
+            Begun::Known(known) => {
+                let reply = Reply::read(&known);
+                if !reply.text.is_empty() {
+                    on_delta(&reply.text);
+                }
+                return Ok(reply);
+            }
+            Begun::Try(the_try) => the_try,
+        };
+        let params = Params { values: params, stop: Vec::new() };
+        let question = Question { messages, params, tools: Vec::new(), mode: ModelMode::Chat, stream: true };
+        let reply = self.model.within(steps, step).ask(question, on_delta).await?;
+        let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
+        let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
+        let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
+        steps.record(step, the_try.number, &reply.kept(), told).await;
+        Ok(reply)
+    }
+}
+
+impl Reply {
+    fn kept(&self) -> Json {
+        json!({"text": self.text, "usage": self.usage.record})
+    }
+    fn read(kept: &Json) -> Self {
+        let usage = kept.get("usage").and_then(Json::as_object).cloned().unwrap_or_default();
+        let text = kept.get("text").and_then(Json::as_str).unwrap_or_default().to_owned();
+        Self { text, usage: Usage::from_record(usage) }
+    }
+}

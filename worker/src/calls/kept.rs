@@ -1,0 +1,203 @@
+//! Library nodes, Calls, services and datasources in Redis, as this worker knows them: read when a node first asks, and again
+//! when their version has changed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidemill_common::calls::{
+    DatasourceConfig, ServiceConfig, built_in, datasource_of, library_of, manifest_of, service_of,
+};
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::nodes::step::CallError;
+use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
+use tokio::time::Instant;
+
+use super::{Call, LibraryNode, Shelf};
+
+/// The class of an error that says that something is not there or cannot be used.
+pub(super) const VALUE_ERROR: &str = "ValueError";
+
+type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// What calls find in Redis, and what is open for them in this worker.
+pub struct Calls {
+    jobs: Option<Arc<dyn Jobs>>,
+    key: Option<SealingKey>,
+    environment: Environment,
+    /// How old what is known may be.
+    refresh: Duration,
+    known: Mutex<Option<Known>>,
+    /// Held by who looks whether something changed, so that one does for all.
+    looking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Known {
+    catalog: Arc<Catalog>,
+    looked_at: Instant,
+}
+
+/// Something that is kept, ready for use, and its version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Version<T> {
+    /// What it says, secrets open.
+    pub of: T,
+    /// Another one with each change.
+    pub version: u64,
+}
+
+impl Calls {
+    /// What is kept beside the jobs, at most `refresh` old. Secrets open with `key`; `environment` knows variables of the
+    /// process.
+    pub fn new(
+        jobs: Arc<dyn Jobs>,
+        key: Option<SealingKey>,
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        refresh: Duration,
+    ) -> Self {
+        let set = move |name: &str| environment(name).filter(|value| !value.trim().is_empty());
+        Self { jobs: Some(jobs), key, environment: Arc::new(set), refresh, ..Self::empty() }
+    }
+
+    /// One with nothing in it.
+    pub fn empty() -> Self {
+        let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
+        let (environment, refresh) = (Arc::new(|_: &str| None), Duration::ZERO);
+        Self { jobs: None, key: None, environment, refresh, known, looking }
+    }
+
+    /// A variable of the process's environment that is set and not empty.
+    pub fn environment(&self, name: &str) -> Option<String> {
+        (self.environment)(name)
+    }
+
+    /// The service of an id.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be used.
+    pub async fn service(&self, id: &str) -> Result<Version<ServiceConfig>, CallError> {
+        let found = self.found(CatalogKind::Service, id, service_of).await?;
+        found.ok_or_else(|| {
+            CallError::of(VALUE_ERROR, format!("service {id} not found: `tidemill services ls`"))
+        })
+    }
+
+    /// The datasource of an id.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be used.
+    pub async fn datasource(&self, id: &str) -> Result<Version<DatasourceConfig>, CallError> {
+        let found = self.found(CatalogKind::Datasource, id, datasource_of).await?;
+        found.ok_or_else(|| {
+            CallError::of(VALUE_ERROR, format!("datasource {id} not found: `tidemill datasources ls`"))
+        })
+    }
+
+    async fn found<T>(
+        &self,
+        kind: CatalogKind,
+        id: &str,
+        read: impl FnOnce(&CatalogEntry, Option<&SealingKey>) -> Result<T, String>,
+    ) -> Result<Option<Version<T>>, CallError> {
+        let mut catalog = self.catalog(false).await?;
+        // What is not known may have been added a moment ago. Ids of built-in calls mostly name nothing that is kept.
+        if catalog.find(kind, id).is_none() && built_in(id).is_none() {
+            catalog = self.catalog(true).await?;
+        }
+        let Some(entry) = catalog.find(kind, id) else { return Ok(None) };
+        let of = read(entry, self.key.as_ref()).map_err(|reason| {
+            CallError::of(VALUE_ERROR, format!("the {kind} {id} cannot be used: {reason}"))
+        })?;
+        Ok(Some(Version { of, version: entry.version }))
+    }
+
+    /// `newest`: Redis is asked in any case.
+    async fn catalog(&self, newest: bool) -> Result<Arc<Catalog>, CallError> {
+        self.read(newest).await.map_err(|error| {
+            CallError::of("ConnectionError", format!("what is kept for calls cannot be read: {error}"))
+                .passing()
+        })
+    }
+
+    /// All that is kept. Redis is asked when what is known is too old, and then for no more than whether something changed.
+    /// While it does not answer, what is known stays.
+    async fn read(&self, newest: bool) -> Result<Arc<Catalog>, StoreError> {
+        let Some(jobs) = &self.jobs else { return Ok(Arc::default()) };
+        if let Some(fresh) = self.fresh().filter(|_| !newest) {
+            return Ok(fresh);
+        }
+        let asked = Instant::now();
+        let _looking = self.looking.lock().await;
+        // Somebody else may have looked while this one waited.
+        if let Some(known) = self.known().filter(|known| known.looked_at > asked) {
+            return Ok(known.catalog);
+        }
+        let (began, before) = (Instant::now(), self.known().map(|known| known.catalog));
+        let (catalog, looked_at) = match (look(jobs, before.as_ref()).await, before) {
+            (Ok(catalog), _) => (catalog, began),
+            (Err(error), Some(before)) => {
+                tracing::warn!(%error, "calls in Redis cannot be read, those that are known are used");
+                (before, Instant::now())
+            }
+            (Err(error), None) => return Err(error),
+        };
+        let known = Known { catalog: catalog.clone(), looked_at };
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        Ok(catalog)
+    }
+
+    fn known(&self) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn fresh(&self) -> Option<Arc<Catalog>> {
+        let known = self.known()?;
+        (known.looked_at.elapsed() < self.refresh).then_some(known.catalog)
+    }
+}
+
+async fn look(jobs: &Arc<dyn Jobs>, before: Option<&Arc<Catalog>>) -> Result<Arc<Catalog>, StoreError> {
+    if let Some(before) = before
+        && jobs.catalog_version().await? == before.version
+    {
+        return Ok(before.clone());
+    }
+    let catalog = jobs.load_catalog().await?;
+    let (library, calls) = (catalog.library.len(), catalog.calls.len());
+    tracing::info!(version = catalog.version, library, calls, "what is kept for calls was read");
+    Ok(Arc::new(catalog))
+}
+
+#[async_trait::async_trait]
+impl Shelf for Calls {
+    async fn library(&self, id: &str) -> Result<Option<Arc<LibraryNode>>, CallError> {
+        let found = self.found(CatalogKind::Library, id, |entry, _| library_of(entry)).await?;
+        Ok(found.map(|Version { of, version }| {
+            Arc::new(LibraryNode {
+                id: id.into(),
+                call_id: of.call_id,
+                name: of.name,
+                known_params: of.known_params,
+                override_input: of.override_input,
+                override_output: of.override_output,
+                service_id: of.service_id,
+                version,
+            })
+        }))
+    }
+
+    async fn call(&self, id: &str) -> Result<Option<(Arc<dyn Call>, u64)>, CallError> {
+        let found = self.found(CatalogKind::Call, id, manifest_of).await?;
+        found.map_or(Ok(None), |_| {
+            let message = format!("Call {id} is registered, and this version runs no registered Calls");
+            Err(CallError::of(VALUE_ERROR, message))
+        })
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").field("refresh", &self.refresh).finish_non_exhaustive()
+    }
+}

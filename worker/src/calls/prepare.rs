@@ -1,0 +1,166 @@
+//! What comes before a call: it is found, its parameters are merged, and its input is made of them.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::files::Files;
+use tidemill_common::graph::{Graph, Node};
+use tidemill_common::machine::choices::Language;
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::step::background::{self, Background};
+use tidemill_common::nodes::step::{CallError, Secrets, StepData, merged, params};
+use tidemill_common::slots::with_overrides;
+use tidemill_common::value::{JsonMap, Variables};
+
+use super::tell::Teller;
+use super::{CallContext, CallRef, Calls, Made, Resolved, resolve};
+use crate::executor::AttemptName;
+use crate::http::Http;
+use crate::providers::Providers;
+use crate::steps::Steps;
+use crate::tools::Tools;
+
+/// What a step reaches.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) graph: &'a Graph,
+    pub(crate) variables: &'a (dyn Variables + Send + Sync),
+    pub(crate) options: &'a RunOptions,
+    pub(crate) providers: &'a Providers,
+    pub(crate) http: &'a Http,
+    pub(crate) files: &'a dyn Files,
+    pub(crate) tools: &'a Tools,
+    pub(crate) calls: &'a Calls,
+    pub(crate) steps: &'a Steps,
+    pub(crate) name: AttemptName,
+}
+
+/// A step before its call is made.
+pub(crate) struct Prepared<'a> {
+    around: Around<'a>,
+    data: &'a StepData,
+    pub(crate) found: Resolved,
+    pub(crate) language: Language,
+    pub(crate) background: Background,
+    pub(crate) secrets: Secrets,
+    /// The merged parameters, made the call's input.
+    pub(crate) input: JsonMap,
+    pub(crate) made: Made,
+    pub(crate) teller: Teller,
+}
+
+/// Prepares a step.
+///
+/// # Errors
+/// There is no such call, or it cannot begin with this.
+pub(crate) async fn prepare<'a>(data: &'a StepData, around: Around<'a>) -> Result<Prepared<'a>, CallError> {
+    let found = resolve(data.id(), around.calls).await?;
+    let language = data.language.unwrap_or_else(|| around.options.choices().language);
+    let mut secrets = Secrets::default();
+    let question = data.filling.question.as_deref();
+    let background = background::read(around.variables, question, data.history_size(), &mut secrets);
+    let given = params::resolve(&data.params, around.variables, &mut secrets, found.call.templates());
+    let nothing = JsonMap::new();
+    let known = found.library.as_ref().map_or(&nothing, |library| &library.known_params);
+    let params = merged(known, given);
+    let teller = teller(&found, around, language);
+    let (input, made) = (JsonMap::new(), Made::default());
+    let mut prepared = Prepared { around, data, found, language, background, secrets, input, made, teller };
+    let input = prepared.found.call.init(prepared.context(), params).await?;
+    prepared.input = input;
+    Ok(prepared)
+}
+
+impl<'a> Prepared<'a> {
+    /// What the call may touch.
+    pub(crate) fn context(&self) -> CallContext<'_> {
+        let Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name } =
+            self.around;
+        CallContext {
+            node,
+            library: self.found.library.as_deref(),
+            variables,
+            options,
+            language: self.language,
+            providers,
+            http,
+            tools,
+            files,
+            calls,
+            steps,
+            name,
+            graph,
+            background: &self.background,
+            profile_id: self.data.filling.profile_id.as_deref(),
+            made: &self.made,
+            teller: &self.teller,
+            secrets: &self.secrets,
+        }
+    }
+
+    /// Whether missing input is looked for.
+    pub(crate) fn fills(&self) -> bool {
+        self.data.enable_filling.unwrap_or_else(|| self.found.call.enable_filling())
+    }
+
+    /// Whether the user sees the pieces.
+    pub(crate) fn to_user(&self) -> bool {
+        self.data.to_user.unwrap_or_else(|| self.found.call.to_user())
+    }
+
+    /// The schema of the input, with what the library node and the step replace in it.
+    pub(crate) fn input_schema(&self) -> Json {
+        let library = self.found.library.as_ref();
+        let schema = self.data.filling.input_schema.clone();
+        let schema = schema.unwrap_or_else(|| self.found.call.input_schema());
+        let schema = match library {
+            Some(library) => with_overrides(&schema, &library.override_input),
+            None => schema,
+        };
+        with_overrides(&schema, &self.data.override_input)
+    }
+
+    /// The schema of the output, likewise; an open one for a call that does not say.
+    pub(crate) fn output_schema(&self) -> Json {
+        let schema = self.found.call.output_schema().unwrap_or_else(|| json!({"type": "object"}));
+        let schema = match self.found.library.as_ref() {
+            Some(library) => with_overrides(&schema, &library.override_output),
+            None => schema,
+        };
+        with_overrides(&schema, &self.data.override_output)
+    }
+
+    /// What it is, for the record: the call, the versions that were used.
+    pub(crate) fn record(&self) -> JsonMap {
+        let mut record = JsonMap::from_iter([("call_id".to_owned(), json!(self.found.call_id))]);
+        if let Some(version) = self.found.version {
+            record.insert("call_version".into(), json!(version));
+        }
+        if let Some(library) = &self.found.library {
+            record.insert("library_node".into(), json!({"id": library.id, "version": library.version}));
+        }
+        record
+    }
+}
+
+/// Who tells of a step: under the node's title, else the name of the library node, else that of the call.
+fn teller(found: &Resolved, around: Around<'_>, language: Language) -> Teller {
+    let Around { node, name, .. } = around;
+    let info = found.call.info(language);
+    let of_library = found.library.as_ref().map(|library| library.name.text(language).to_owned());
+    let titles = [node.title.clone(), of_library.unwrap_or_default(), info.name];
+    Teller {
+        id: node.id.as_str().to_owned(),
+        name: titles.into_iter().find(|name| !name.is_empty()).unwrap_or_default(),
+        description: info.description,
+        ty: step_type(found),
+        attempt: name.number,
+    }
+}
+
+/// The type of a call's steps, as events and records name it: calls of this program in small letters.
+fn step_type(found: &Resolved) -> String {
+    match &found.call {
+        CallRef::BuiltIn(_) => found.call_id.to_lowercase(),
+        CallRef::Kept(_) => found.call_id.clone(),
+    }
+}

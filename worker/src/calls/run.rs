@@ -1,0 +1,190 @@
+//! A step: its input is told, its call is made, its pieces are handed on as they come, and of what they come to the outputs,
+//! the record and the history are made. An error is told as well, and is the node's.
+
+use std::time::Instant;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::step::{CallError, Chunk, Gathered, StepData};
+use tidemill_common::objects::Effects;
+use tidemill_common::slots::Schema;
+use tidemill_common::value::{JsonMap, Segment};
+
+use super::prepare::{Around, Prepared, prepare};
+use super::tell::{Status, Teller, Took, seconds, tell};
+use crate::core::now;
+use crate::providers::DeltaSink;
+use crate::steps::Steps;
+
+/// The namespace of what the stages before a step have made of its input; see [`INPUT`].
+pub(crate) const STEP_NODE: &str = "#step";
+/// The variable in it: the input as it is to be used, missing values filled in.
+pub(crate) const INPUT: &str = "input";
+/// The class of an error of output that does not fit.
+const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
+
+/// Runs the node. A failure is part of the result. Dropping the future ends the call.
+pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink<'_>) -> NodeResult {
+    let mut prepared = match prepare(data, around).await {
+        Ok(prepared) => prepared,
+        Err(error) => return refused(data, around, &error),
+    };
+    let filled = around.variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()]);
+    if let Some(Json::Object(filled)) = filled.map(|segment| segment.value.clone()) {
+        prepared.input = filled;
+    }
+    let (teller, began, clock) = (prepared.teller.clone(), now(), Instant::now());
+    let shown = prepared.secrets.masked_map(&prepared.input);
+    tell(around.steps, teller.event(StepEvent::StepInput, Status::Running, json!(shown)));
+    let called = call(&prepared, &teller, around.steps, on_delta).await;
+    let (usage, runtime, more) = prepared.made.take();
+    let took = Took {
+        seconds: clock.elapsed().as_secs_f64(),
+        input_tokens: usage.as_ref().map_or(0, |usage| usage.prompt_tokens),
+        output_tokens: usage.as_ref().map_or(0, |usage| usage.completion_tokens),
+    };
+    let result = NodeResult {
+        inputs: segments(shown.clone()),
+        process_data: prepared.record(),
+        metadata: usage.as_ref().map(usage::metadata).unwrap_or_default(),
+        usage,
+        ..NodeResult::default()
+    };
+    let called = called.and_then(|called| {
+        let mut outputs = called.gathered.outputs();
+        outputs.retain(|(name, _)| !more.contains_key(name));
+        outputs.extend(more.into_iter().map(|(name, value)| (name, Segment::infer(value))));
+        typed(outputs, &prepared, data.strict_output).map(|outputs| (called, outputs))
+    });
+    match called {
+        Ok((called, outputs)) => {
+            let output: JsonMap =
+                outputs.iter().filter(|(name, _)| !is_whole(name, &called.gathered)).map(value_of).collect();
+            let output = Json::Object(output);
+            tell(around.steps, teller.output(Status::Success, output.clone(), took));
+            let record = teller.record(Status::Success, json!(shown), output, took);
+            let runtime = kept(runtime, around, &called, seconds(began), took);
+            let effects = Effects { messages: Vec::new(), runtime, history: vec![record] };
+            NodeResult { outputs, effects: Some(Box::new(effects)), ..result }
+        }
+        Err(error) => {
+            let error = CallError { message: prepared.secrets.masked(&error.message), ..error };
+            let error = CallError { data: prepared.secrets.masked_map(&error.data), ..error };
+            failed(result, &teller, around.steps, &error, json!(shown), took)
+        }
+    }
+}
+
+/// What a call came to.
+struct Called {
+    gathered: Gathered,
+    /// The text that the user was told, also what an object took the place of.
+    told: String,
+}
+
+async fn call(
+    prepared: &Prepared<'_>,
+    teller: &Teller,
+    steps: &Steps,
+    on_delta: DeltaSink<'_>,
+) -> Result<Called, CallError> {
+    let to_user = prepared.to_user();
+    let mut called = Called { gathered: Gathered::default(), told: String::new() };
+    let mut out = |chunk: Chunk| {
+        match &chunk {
+            Chunk::Text(text) if text.is_empty() => {}
+            Chunk::Text(text) => {
+                on_delta(text);
+                if to_user {
+                    called.told.push_str(text);
+                    tell(steps, teller.text(text));
+                }
+            }
+            Chunk::Data(object) if to_user => tell(steps, teller.object(object)),
+            Chunk::Data(_) => {}
+        }
+        called.gathered.take(chunk);
+    };
+    prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out).await?;
+    Ok(called)
+}
+
+/// Outputs under the types that the schema of the output declares, where they have them; checked where that is wanted.
+fn typed(
+    outputs: Vec<(String, Segment)>,
+    prepared: &Prepared<'_>,
+    is_strict: bool,
+) -> Result<Vec<(String, Segment)>, CallError> {
+    if is_strict {
+        let schema = Schema::new(prepared.output_schema());
+        let schema = schema.map_err(|error| CallError::of("ValueError", error.to_string()))?;
+        let value: JsonMap = outputs.iter().map(value_of).collect();
+        if let Some(wrong) = schema.missing(&Json::Object(value)).first() {
+            let message = format!("the output does not fit its schema: {}: {}", wrong.pointer, wrong.problem);
+            return Err(CallError::of(OUTPUT_MISMATCH, message).with(json!({"field": wrong.pointer})));
+        }
+    }
+    Ok(outputs)
+}
+
+fn value_of((name, segment): &(String, Segment)) -> (String, Json) {
+    (name.clone(), segment.value.clone())
+}
+
+/// Whether an output is the whole object over again.
+fn is_whole(name: &str, gathered: &Gathered) -> bool {
+    name == "output" && matches!(gathered, Gathered::Data(map) if !map.contains_key("output"))
+}
+
+/// What the run keeps of the step: what the call wants kept, what the user was told, and how long it took. The last two
+/// stand under the execution, so that one that is done again takes its own place.
+fn kept(mut runtime: JsonMap, around: Around<'_>, called: &Called, began: f64, took: Took) -> JsonMap {
+    let execution = around.name.execution.to_string();
+    if !called.told.is_empty() {
+        runtime.insert("answers".into(), json!({execution.clone(): called.told}));
+    }
+    runtime.insert("time".into(), json!(began));
+    runtime.insert("durations".into(), json!({execution: took.seconds}));
+    runtime.insert("language".into(), json!(around.options.choices().language.name()));
+    runtime
+}
+
+/// A step that has not begun: there is no call, or it cannot be made.
+fn refused(data: &StepData, around: Around<'_>, error: &CallError) -> NodeResult {
+    let teller = Teller {
+        id: around.node.id.as_str().to_owned(),
+        name: around.node.title.clone(),
+        description: String::new(),
+        ty: data.id().to_lowercase(),
+        attempt: around.name.number,
+    };
+    failed(NodeResult::default(), &teller, around.steps, error, json!({}), Took::default())
+}
+
+/// A step that has failed: told with an empty output, and kept in the history, where the view of steps passes it over.
+pub(crate) fn failed(
+    result: NodeResult,
+    teller: &Teller,
+    steps: &Steps,
+    error: &CallError,
+    input: Json,
+    took: Took,
+) -> NodeResult {
+    tell(steps, teller.output(Status::Error, json!({}), took));
+    tell(steps, teller.event(StepEvent::StepError, Status::Error, error.object()));
+    let mut record = teller.record(Status::Error, input, json!({}), took);
+    record.insert("error_message".into(), error.object());
+    let effects = Effects { history: vec![record], ..Effects::default() };
+    NodeResult {
+        outputs: vec![("error_message".into(), Segment::infer(error.object()))],
+        failure: Some(error.failure()),
+        effects: Some(Box::new(effects)),
+        ..result
+    }
+}
+
+fn segments(map: JsonMap) -> Vec<(String, Segment)> {
+    map.into_iter().map(|(name, value)| (name, Segment::infer(value))).collect()
+}

@@ -1,0 +1,104 @@
+//! Missing input, looked for by a model: once freely, then for JSON of the schema of what is missing, with what was wrong
+//! before. Only what is missing and valid is taken. That a model fails is no failure here: the fields stay missing.
+
+use tidemill_common::machine::choices::Language;
+use tidemill_common::slots::answer::{in_reply, nested};
+use tidemill_common::slots::prompt::{self, Sources};
+use tidemill_common::slots::{Filled, Schema};
+use tidemill_common::value::JsonMap;
+
+use super::ask::{self, Asked, messages};
+use crate::providers::Providers;
+use crate::steps::Steps;
+
+/// How often the second pass is tried.
+const TRIALS_MAX: u32 = 3;
+
+/// Who is asked, and what for.
+pub(crate) struct Search<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) sources: &'a Sources,
+    pub(crate) language: Language,
+    pub(crate) providers: &'a Providers,
+    pub(crate) profile: Option<&'a str>,
+    /// The steps in which the model is asked.
+    pub(crate) steps: &'a Steps,
+    /// What their keys begin with.
+    pub(crate) key: &'a str,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Searched {
+    /// Why the model could not be asked.
+    pub(crate) error: Option<String>,
+    /// Tokens in, tokens out.
+    pub(crate) tokens: (u64, u64),
+}
+
+impl Search<'_> {
+    /// Fills in what the model finds.
+    pub(crate) async fn run(&self, filled: &mut Filled) -> Searched {
+        let mut searched = Searched::default();
+        if filled.is_complete() {
+            return searched;
+        }
+        let model = match ask::model(self.providers, self.profile).await {
+            Ok(model) => model,
+            Err(error) => return Searched { error: Some(error.message), ..searched },
+        };
+        let question = prompt::first(filled, self.sources, self.language);
+        let mut answer = match self.ask(&model, 1, &question, &mut searched).await {
+            Some(answer) => answer,
+            None => return searched,
+        };
+        let mut before = filled.clone();
+        self.take(filled, answer.as_ref());
+        for trial in 1..=TRIALS_MAX {
+            let Some(problem) = prompt::problem(&before, filled, answer.as_ref()) else { break };
+            let problem = Some(problem.as_str()).filter(|_| trial > 1);
+            let question = prompt::second(filled, self.sources, problem, self.language);
+            answer = match self.ask(&model, trial + 1, &question, &mut searched).await {
+                Some(answer) => answer,
+                None => return searched,
+            };
+            before = filled.clone();
+            self.take(filled, answer.as_ref());
+            // A model that says that there is nothing is not asked again for the same.
+            if answer.as_ref().is_some_and(JsonMap::is_empty) {
+                break;
+            }
+        }
+        searched
+    }
+
+    fn take(&self, filled: &mut Filled, answer: Option<&JsonMap>) {
+        if let Some(answer) = answer {
+            filled.take_missing(self.schema, &nested(answer));
+        }
+    }
+
+    /// The object in the reply, if it has one; none when there is no reply.
+    async fn ask(
+        &self,
+        model: &Asked,
+        nth: u32,
+        (system, user): &(String, String),
+        searched: &mut Searched,
+    ) -> Option<Option<JsonMap>> {
+        let step = format!("{}:llm:{nth}", self.key);
+        let asked = messages(system, user);
+        match model.ask(self.steps, &step, asked, JsonMap::new(), &mut |_| {}).await {
+            Ok(reply) => {
+                searched.tokens.0 += reply.usage.prompt_tokens;
+                searched.tokens.1 += reply.usage.completion_tokens;
+                Some(in_reply(&reply.text))
+            }
+            Err(failure) => {
+                tracing::info!(step, error = failure.message, "the model that looks for missing input fails");
+                searched.error = Some(failure.message);
+                None
+            }
+        }
+    }
+}

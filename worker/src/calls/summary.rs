@@ -1,0 +1,48 @@
+//! `SUMMARY`: what was said and found out, in a few sentences, which the run keeps (`rt.summary`).
+
+use serde_json::{Value as Json, json};
+use tidemill_common::machine::choices::Language;
+use tidemill_common::nodes::step::texts::{SUMMARY_PROMPT, Text};
+use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::value::JsonMap;
+
+use super::ask::{self, messages};
+use super::{Call, CallContext, CallInfo, ChunkSink, info};
+
+pub(super) struct Summary;
+
+#[async_trait::async_trait]
+impl Call for Summary {
+    fn info(&self, language: Language) -> CallInfo {
+        let name = Text { zh: "理解上下文", en: "Summary" };
+        info(
+            language,
+            name,
+            Text { zh: "使用大模型理解对话上下文", en: "Sums up the conversation with a model" },
+        )
+    }
+    fn input_schema(&self) -> Json {
+        json!({"type": "object", "properties": {"profile_id": {"type": "string"}}})
+    }
+    fn output_schema(&self) -> Option<Json> {
+        let text = json!({"type": "string"});
+        Some(
+            json!({"type": "object", "properties": {"summary": text, "text": text}, "required": ["summary"]}),
+        )
+    }
+    async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
+        let model = ask::model(cx.providers, cx.profile(&input)).await?;
+        let facts = cx.background.facts.join("\n");
+        let asked = format!(
+            "<conversation>\n{}\n</conversation>\n\n<facts>\n{facts}\n</facts>",
+            cx.background.conversation()
+        );
+        let asked = messages(SUMMARY_PROMPT.of(cx.language), &asked);
+        let mut on_delta = |piece: &str| out(Chunk::Text(piece.to_owned()));
+        let reply = model.ask(cx.steps, "llm:1", asked, JsonMap::new(), &mut on_delta).await?;
+        cx.spend(reply.usage);
+        cx.keep("summary", reply.text.trim().into());
+        cx.output("summary", reply.text.trim().into());
+        Ok(())
+    }
+}

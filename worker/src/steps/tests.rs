@@ -1,0 +1,64 @@
+//! Asking somebody within a job: put down once, and the answer read as often as it is asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
+use tidemill_common::machine::pause::id_in_job;
+use tidemill_common::nodes::pause::input::approval_schema;
+use tidemill_common::nodes::{OnTimeout, PauseKind, PauseRequest};
+use tidemill_common::store::Paused;
+use tidemill_common::wire::fact::JobName;
+
+use super::{PauseEnd, Steps};
+use crate::fake::{FakeJobs, core, execution, run_id};
+use crate::hand::Hand;
+use crate::held::Place;
+
+fn request() -> PauseRequest {
+    PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())
+}
+
+fn hand(jobs: &Arc<FakeJobs>) -> Hand {
+    let entry = EntryId::new(5, 0);
+    let name = JobName {
+        frame: FramePath::root(),
+        node: "t".into(),
+        attempt: 1,
+        entry,
+        holder: Delivery { consumer: "w".into(), number: 1 },
+    };
+    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let started_at = Timestamp::from_micros(5);
+    Hand { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
+}
+
+#[tokio::test]
+async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
+    let jobs = FakeJobs::new();
+    let steps = Steps::new(&hand(&jobs), execution(5));
+    let asking = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:1", request())).await;
+    assert!(asking.is_err(), "the job is nobody's then");
+    let pause = id_in_job(&execution(5), "tool:1").to_string();
+    let (kind, parked) =
+        jobs.state().batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();
+    let parked: Json = serde_json::from_str(&parked).unwrap();
+    assert_eq!((kind, &parked["pause"]["id"]), ("parked", &json!(pause)));
+    let asked = &parked["pause"]["request"];
+    assert_eq!((&asked["kind"], &asked["prompt"]), (&json!("tool_approval"), &json!("Call it?")));
+    for (known, proposed, expected) in [
+        (Paused::Answered(json!({"approved": true})), None, PauseEnd::Answered(json!({"approved": true}))),
+        (Paused::Cancelled, None, PauseEnd::Cancelled),
+        (Paused::Expired, None, PauseEnd::Expired),
+        (Paused::Expired, Some(json!(7)), PauseEnd::Answered(json!(7))),
+    ] {
+        jobs.state().paused.insert(pause.clone(), known);
+        let on_timeout = if proposed.is_some() { OnTimeout::Default } else { OnTimeout::Fail };
+        let request = PauseRequest { on_timeout, defaults: proposed.unwrap_or_default(), ..request() };
+        assert_eq!(steps.pause("tool:1", request).await, expected);
+    }
+    let other = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:2", request())).await;
+    assert!(other.is_err(), "another step is another question");
+}

@@ -1,0 +1,199 @@
+//! The nodes inside a node: run one after the other before it, each with its own record, its own text and its own place in
+//! the ledger. A try that has failed and an end are kept in the journal, so that a job that is handed out again repeats
+//! no child that has ended and counts on from the tries that were made.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::{ChildKind, NodeIx, NodeSettings};
+use tidemill_common::ids::ExecutionId;
+use tidemill_common::machine::backoff::wait_ms;
+use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::value::{Segment, Stored};
+use tidemill_common::wire::value::{NamedJson, named_from_json};
+
+use super::{Flow, Stage, WorkContext};
+use crate::core::now;
+use crate::execute::{Doing, execute, progress_of, sizes, streamed};
+use crate::executor::{AttemptName, executor_of};
+use crate::progress::{SharedProgress, telling};
+use crate::spill::{Spilled, spill};
+use crate::steps::{Begun, Inside, Try};
+
+/// The stage.
+pub(super) struct Children;
+
+#[async_trait::async_trait]
+impl Stage for Children {
+    async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
+        let children = cx.node().children.clone();
+        for child in children {
+            let is_other = matches!(kind_of(cx, child), Some(ChildKind::Slot) | None);
+            if is_other {
+                continue;
+            }
+            if let Err(failure) = run(cx, child).await {
+                return Flow::End(Box::new(NodeResult::failed(failure)));
+            }
+        }
+        Flow::On
+    }
+}
+
+fn kind_of<'a>(cx: &'a WorkContext<'_>, child: NodeIx) -> Option<&'a ChildKind> {
+    cx.graph.node(child).child.as_deref().map(|child| &child.kind)
+}
+
+/// Runs a child to its end, or finds it there. An error is the failure of its parent.
+async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure> {
+    let graph = cx.graph.clone();
+    let id = &graph.node(child).id;
+    let key = format!("child:{id}");
+    let mut begun = cx.steps.begin(&key).await;
+    loop {
+        let the_try = match begun {
+            Begun::Known(kept) => return known(cx, child, kept).await,
+            Begun::Try(the_try) => the_try,
+        };
+        let failed_before = match the_try.possible_duplicate {
+            true => failed_once(cx, &key, the_try.number).await,
+            false => None,
+        };
+        let wait = match failed_before {
+            Some(rest) => rest,
+            None => match one_try(cx, child, &key, &the_try).await? {
+                Some(wait) => wait,
+                None => return Ok(()),
+            },
+        };
+        cx.steps.wait(wait, &format!("the next try of {id}")).await;
+        begun = cx.steps.again(&key).await;
+    }
+}
+
+/// What is left of the wait behind a try, when it is recorded that it has failed.
+async fn failed_once(cx: &WorkContext<'_>, key: &str, number: u32) -> Option<Duration> {
+    let Begun::Known(kept) = cx.steps.begin(&failure_key(key, number)).await else { return None };
+    let due = kept.get("due").and_then(Json::as_i64).map(Timestamp::from_micros);
+    let wait = Duration::from_millis(kept.get("wait_ms").and_then(Json::as_u64).unwrap_or(0));
+    // No clock can make it wait longer than it would have.
+    Some(due.map_or(wait, |due| wait.min(Duration::from_secs_f64(due.seconds_since(now()).max(0.0)))))
+}
+
+fn failure_key(key: &str, number: u32) -> String {
+    format!("{key}:failed:{number}")
+}
+
+/// The child has ended before: its outputs are as they were kept.
+async fn known(cx: &mut WorkContext<'_>, child: NodeIx, mut kept: Json) -> Result<(), NodeFailure> {
+    let graph = cx.graph.clone();
+    let id = graph.node(child).id.as_str();
+    let text = |key: &str| kept.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+    if text("end") == ChildEnd::Failed.name() {
+        return Err(NodeFailure::new(text("error_type"), text("error")));
+    }
+    let unreadable = |error| NodeFailure::escaped(format!("what node {id} has left cannot be read: {error}"));
+    let outputs = named_from_json(kept.get_mut("outputs").map(Json::take)).map_err(unreadable)?;
+    let (jobs, shard) = (cx.hand.core.jobs.clone(), cx.hand.place.shard);
+    cx.variables.put_kept(id, outputs, &*jobs, shard).await
+}
+
+/// One try. Nothing when the child has ended; else how long to wait before the next one.
+async fn one_try(
+    cx: &mut WorkContext<'_>,
+    child: NodeIx,
+    key: &str,
+    the_try: &Try,
+) -> Result<Option<Duration>, NodeFailure> {
+    let graph = cx.graph.clone();
+    let node = graph.node(child);
+    let inside = Inside { child: node.id.clone(), number: the_try.number, began: now() };
+    let execution = ExecutionId::derive(&cx.hand.run, cx.frame, &node.id);
+    let executor = executor_of(node.kind);
+    let streams = cx.frame.is_root() && graph.is_streamed(node);
+    let progress = progress_of(cx.hand, node, executor, streams).of_child(inside.clone());
+    let progress = SharedProgress::new(progress);
+    // Counted over the attempts of the parent, so that no try has the name of another.
+    let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
+    let steps = cx.steps.inside(execution, number, inside.clone());
+    let name = AttemptName { run: cx.name.run, execution, number };
+    let variables = cx.variables.take(&graph);
+    let doing = Doing {
+        hand: cx.hand,
+        ix: child,
+        executor,
+        phase: None,
+        options: cx.options,
+        name,
+        steps: Some(&steps),
+        progress: &progress,
+    };
+    let (mut result, variables) = telling(&progress, execute(doing, variables)).await;
+    if let Some(variables) = variables {
+        cx.variables = variables;
+    }
+    if result.pause.take().is_some() {
+        let message = format!("node {} runs inside another and cannot wait for an answer", node.id);
+        result = NodeResult::failed(NodeFailure::new("VirtualNodeExecutionError", message));
+    }
+    let failure = result.failure.clone();
+    let made: Vec<(String, Segment)> = if failure.is_none() { result.outputs.clone() } else { Vec::new() };
+    let is_in_outputs = progress.lock().is_in(&result);
+    let spilled = spill(result, Some(&cx.variables), sizes(cx.hand, cx.options));
+    let streamed = streamed(&progress, &spilled, is_in_outputs);
+    let Spilled { record, failed, blobs } = spilled;
+    let at = now().max(inside.began);
+    let wait = failure.as_ref().and_then(|failure| next_try(cx, &execution, the_try.number, failure));
+    if let Some(wait) = wait {
+        let due = at.plus(wait);
+        let kept =
+            json!({"due": due.micros(), "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)});
+        let report = inside.report(ChildEvent::Retry { at, record: Box::new(record) });
+        cx.steps.keep(&failure_key(key, the_try.number), &kept, report, &blobs).await;
+        return Ok(Some(wait));
+    }
+    let end = if failed { ChildEnd::Failed } else { ChildEnd::Succeeded };
+    let of_parent = failed.then(|| failure_of_parent(node.id.as_str(), &record.error));
+    let outputs = record.outputs.clone();
+    let mut kept = json!({"end": end.name(), "outputs": NamedJson(&outputs)});
+    if let Some(failure) = &of_parent {
+        kept["error"] = json!(failure.message);
+        kept["error_type"] = json!(failure.error_type);
+    }
+    let report = inside.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
+    cx.steps.keep(key, &kept, report, &blobs).await;
+    if let Some(failure) = of_parent {
+        return Err(failure);
+    }
+    for (name, stored) in outputs {
+        let loaded = made.iter().find(|(known, _)| *known == name).map(|(_, segment)| segment.clone());
+        let loaded = loaded.filter(|_| matches!(stored, Stored::Blob(_)));
+        cx.variables.put(node.id.as_str(), &name, stored, loaded);
+    }
+    Ok(None)
+}
+
+/// What the failure of a child is to its parent.
+fn failure_of_parent(id: &str, error: &str) -> NodeFailure {
+    NodeFailure::new("VirtualNodeExecutionError", format!("Virtual node {id} execution failed: {error}"))
+}
+
+/// How long to wait before the next try, if there is one.
+fn next_try(
+    cx: &WorkContext<'_>,
+    execution: &ExecutionId,
+    number: u32,
+    failure: &NodeFailure,
+) -> Option<Duration> {
+    let node = cx.node();
+    let retry = node.work.as_ref()?.child_retry;
+    let is_named = node.settings.not_retryable.contains(&failure.error_type);
+    if !retry.enabled || number > retry.retries_max || !failure.retryable || is_named {
+        return None;
+    }
+    let settings = NodeSettings { honour_retry_after: true, ..node.settings.clone() };
+    Some(Duration::from_millis(wait_ms(&retry, &settings, execution, number, failure.retry_after_ms)))
+}

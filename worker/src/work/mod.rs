@@ -1,0 +1,139 @@
+//! A node's job where more belongs to it than the node's own call: stages before and behind it, in one fixed order. A node
+//! without [`Work`](tidemill_common::graph::Work) never comes here.
+//!
+//! A stage may add to what the node reads ([`WorkContext::variables`]) and to what its record shows, end the node without
+//! its own call, or put the job down. Whoever takes a job up again goes through all stages anew: what a stage must not
+//! do twice it does as a step of the job ([`Steps`]), under a key that says which.
+//!
+//! Adding a stage: a file beside these, and its row in [`STAGES`].
+
+mod children;
+
+use std::sync::Arc;
+
+use tidemill_common::graph::{Graph, Node, NodeIx};
+use tidemill_common::ids::FramePath;
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::job::Job;
+use tokio::time::{Instant, timeout_at};
+
+use crate::core::now;
+use crate::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
+use crate::executor::{AttemptName, executor_of};
+use crate::hand::Hand;
+use crate::progress::{SharedProgress, telling};
+use crate::steps::Steps;
+use crate::variables::JobVariables;
+
+/// The stages in their order: before the call from the first to the last, behind it from the last to the first.
+static STAGES: &[&dyn Stage] = &[&children::Children];
+
+/// A part of a job besides the node's own call.
+#[async_trait::async_trait]
+pub(crate) trait Stage: Sync {
+    /// What comes before the call.
+    async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
+        let _ = cx;
+        Flow::On
+    }
+    /// What comes behind it, whether it went well or not. Not when a stage has ended the node.
+    async fn after(&self, cx: &mut WorkContext<'_>, result: &mut NodeResult) {
+        let _ = (cx, result);
+    }
+}
+
+/// Whether the job goes on.
+pub(crate) enum Flow {
+    /// With the next stage.
+    On,
+    /// Not: this is what the node came to.
+    End(Box<NodeResult>),
+}
+
+/// What stages work with.
+pub(crate) struct WorkContext<'a> {
+    pub(crate) hand: &'a Hand,
+    pub(crate) graph: &'a Arc<Graph>,
+    pub(crate) ix: NodeIx,
+    /// The frame of the node.
+    pub(crate) frame: &'a FramePath,
+    pub(crate) options: &'a RunOptions,
+    pub(crate) name: AttemptName,
+    /// What the node will read; what stages make is put here.
+    pub(crate) variables: JobVariables,
+    /// The steps of the job.
+    pub(crate) steps: &'a Steps,
+    /// What the node's record will show besides what its call shows.
+    pub(crate) process_data: JsonMap,
+}
+
+impl WorkContext<'_> {
+    /// The node whose job it is.
+    pub(crate) fn node(&self) -> &Node {
+        self.graph.node(self.ix)
+    }
+}
+
+/// One attempt of a node with work around it.
+pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx) {
+    let node = graph.node(ix);
+    let limit = limit_of(&hand, node);
+    let ends_at = Instant::now() + limit;
+    let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
+    let Job { inputs, options, phase, frame, streams, .. } = job;
+    let mut variables = JobVariables::new(inputs, graph.clone());
+    let core = hand.core.clone();
+    let steps = &Steps::new(&hand, name.execution);
+    let before = async {
+        if let Err(failure) = variables.load(&*core.jobs, &core.lists, hand.place.shard).await {
+            return Err(Box::new((NodeResult::failed(failure), variables)));
+        }
+        let process_data = JsonMap::new();
+        let (hand, graph, frame, options) = (&hand, &graph, &frame, &options);
+        let mut cx = WorkContext { hand, graph, ix, frame, options, name, variables, steps, process_data };
+        for stage in STAGES {
+            if let Flow::End(mut result) = stage.before(&mut cx).await {
+                show(&mut result, std::mem::take(&mut cx.process_data));
+                return Err(Box::new((*result, cx.variables)));
+            }
+        }
+        Ok(cx)
+    };
+    let mut cx = match timeout_at(ends_at, before).await {
+        Ok(Ok(cx)) => cx,
+        Ok(Err(ended)) => {
+            let (result, variables) = *ended;
+            return finish(&hand, node, (result, Some(variables)), &options, None).await;
+        }
+        Err(_) => return finish(&hand, node, (timed_out(node, limit), None), &options, None).await,
+    };
+    // What came before is told; the node itself begins now.
+    let own = Hand { started_at: now(), ..hand.clone() };
+    let executor = executor_of(node.kind);
+    let progress = SharedProgress::new(progress_of(&own, node, executor, streams));
+    let doing =
+        Doing { hand: &own, ix, executor, phase, options: &options, name, steps: None, progress: &progress };
+    let whole = async {
+        let variables = cx.variables.take(&graph);
+        let (mut result, variables) = telling(&progress, execute(doing, variables)).await;
+        if let Some(variables) = variables {
+            cx.variables = variables;
+        }
+        for stage in STAGES.iter().rev() {
+            stage.after(&mut cx, &mut result).await;
+        }
+        show(&mut result, std::mem::take(&mut cx.process_data));
+        (result, Some(cx.variables))
+    };
+    let ended = timeout_at(ends_at, whole).await.unwrap_or_else(|_| (timed_out(node, limit), None));
+    finish(&own, node, ended, &options, Some(&progress)).await;
+}
+
+/// Puts into a record what the stages have to show.
+fn show(result: &mut NodeResult, process_data: JsonMap) {
+    for (key, value) in process_data {
+        result.process_data.entry(key).or_insert(value);
+    }
+}
