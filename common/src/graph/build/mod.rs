@@ -146,6 +146,9 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         });
         child_retry.push(node.wrapper.child_retry);
     }
+    for at in names::give(&mut nodes, document) {
+        nodes[at].mentions = each_once(mentions_of(nodes[at].id.as_str(), &nodes[at].data));
+    }
     put_inside(&mut nodes, &child_retry);
     let mut edges = Vec::with_capacity(draft.edges.len());
     for edge in draft.edges {
@@ -160,9 +163,6 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             target: NodeIx(u32::try_from(to).ok()?),
             handle: edge.source.handle.clone(),
         });
-    }
-    for at in names::give(&mut nodes, document) {
-        nodes[at].mentions = each_once(mentions_of(nodes[at].id.as_str(), &nodes[at].data));
     }
     let (responses, streamed) = response::responses(&nodes, &edges);
     let index = nodes.iter().enumerate().map(|(at, node)| (node.id.clone(), NodeIx(at as u32))).collect();

@@ -32,6 +32,7 @@ mod keeping;
 mod loops;
 mod nested_answers;
 mod pauses;
+mod profiles;
 mod properties;
 mod rewind;
 mod roots;
