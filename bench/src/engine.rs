@@ -229,6 +229,7 @@ impl Engine {
             schedule: None,
             called: None,
             has_files: false,
+            takes_messages: None,
         })
     }
 

@@ -120,6 +120,7 @@ fn node() -> Node {
         parent: None,
         loop_id: None,
         mentions: Vec::new(),
+        gives_context: false,
         work: None,
         children: Vec::new(),
         child: None,

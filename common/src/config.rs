@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use crate::limits;
 
+pub use crate::calls::CallsConfig;
 pub use crate::nodes::code::CodeConfig;
 pub use crate::nodes::document_extractor::DocumentsConfig;
 pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
@@ -77,6 +78,8 @@ pub struct Config {
     pub documents: DocumentsConfig,
     /// Tools, read by the worker.
     pub tools: ToolsConfig,
+    /// Calls of steps, read by the worker.
+    pub calls: CallsConfig,
     /// Knowledge bases, read by the worker.
     pub knowledge: KnowledgeConfig,
     /// What new runs get unless they say otherwise.

@@ -114,7 +114,7 @@ pub async fn start_with(
     let http = Arc::new(Http::new(&config.http)?);
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let reach = Reach { http: http.clone(), files: files.clone() };
-    let tools = Tools::new(&config.tools, &config.http)?;
+    let tools = Tools::new(&config.tools, &config.http)?.with_apps_in(jobs.clone());
     let knowledge = Datasets::new(&config.knowledge, &config.http)?.kept_in(jobs.clone());
     let outside = Outside {
         providers: providers(config)?
@@ -125,7 +125,7 @@ pub async fn start_with(
         files,
         tools,
         knowledge,
-        calls: calls(config, &jobs),
+        calls: calls(config, &jobs)?,
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
@@ -298,9 +298,10 @@ fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Kept, StartError> {
 }
 
 /// What calls find in Redis.
-fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Calls {
+fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Calls, HttpSettingError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
-    Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh)
+    let calls = Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
+    calls.reaching(&config.calls, &config.http)
 }
 
 /// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.

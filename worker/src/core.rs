@@ -38,10 +38,10 @@ pub(crate) struct Settings {
     pub(crate) value_bytes_max: usize,
     /// Longest wait within a job.
     pub(crate) job_wait_max: Duration,
-    /// Longest prompt of the profile form.
-    pub(crate) prompt_bytes_max: usize,
     /// How often a person is asked for what the input of a step lacks.
     pub(crate) parameter_rounds_max: u32,
+    /// Longest prompt of the profile form.
+    pub(crate) prompt_bytes_max: usize,
 }
 
 impl Settings {
@@ -56,8 +56,8 @@ impl Settings {
             chunk_gather: Duration::from_millis(worker.chunk_gather_ms),
             value_bytes_max: config.run.value_bytes_max,
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
-            prompt_bytes_max: worker.prompt_bytes_max,
             parameter_rounds_max: worker.parameter_rounds_max,
+            prompt_bytes_max: worker.prompt_bytes_max,
         }
     }
 }

@@ -172,6 +172,35 @@ impl Client {
         self.json(self.get(&format!("/api/v1/runs/{}", segment(id)))).await
     }
 
+    /// All of a list of messages of a run, page by page.
+    pub(crate) async fn messages(&self, id: &str, list: &str) -> Result<Json, ClientError> {
+        self.pages(&format!("/api/v1/runs/{}/messages/{}?", segment(id), segment(list))).await
+    }
+
+    /// All of the history of a run, in one of its views or as it is.
+    pub(crate) async fn history(&self, id: &str, view: Option<&str>) -> Result<Json, ClientError> {
+        let view = view.map(|view| format!("view={}&", segment(view))).unwrap_or_default();
+        self.pages(&format!("/api/v1/runs/{}/history?{view}", segment(id))).await
+    }
+
+    /// What a run keeps of its steps.
+    pub(crate) async fn runtime(&self, id: &str) -> Result<Json, ClientError> {
+        self.json(self.get(&format!("/api/v1/runs/{}/rt", segment(id)))).await
+    }
+
+    /// The first page, with the `data` of all pages.
+    async fn pages(&self, path: &str) -> Result<Json, ClientError> {
+        let mut whole = self.json(self.get(&format!("{path}limit=1000"))).await?;
+        while let Some(next) = whole.get("next").and_then(Json::as_u64) {
+            let mut page = self.json(self.get(&format!("{path}limit=1000&from={next}"))).await?;
+            whole["next"] = page["next"].take();
+            if let (Some(all), Json::Array(more)) = (whole["data"].as_array_mut(), page["data"].take()) {
+                all.extend(more);
+            }
+        }
+        Ok(whole)
+    }
+
     /// Sends a command to a run.
     pub(crate) async fn command(&self, id: &str, body: &Json) -> Result<(), ClientError> {
         self.json(self.post(&format!("/api/v1/runs/{}/commands", segment(id))).json(body)).await?;

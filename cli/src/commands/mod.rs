@@ -22,6 +22,7 @@ mod ps;
 mod run;
 mod set;
 mod show;
+mod show_kept;
 mod trial;
 mod triggers;
 mod watch;

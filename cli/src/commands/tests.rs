@@ -102,6 +102,7 @@ async fn every_example_is_free_of_problems() {
         "savings.yml",
         "review.yml",
         "orders.yml",
+        "keywords.yml",
     ] {
         let path = example(name);
         let (exit, out, _) = tidemill(&["check", &path]).await;

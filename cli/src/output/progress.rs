@@ -1,7 +1,7 @@
 //! A run on a terminal: a moving line per node at work, a standing one per node that is done, and below them the last
 //! of the text that streams.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -25,6 +25,8 @@ pub(crate) struct Progress {
     at_work: HashMap<String, ProgressBar>,
     /// How many items or rounds containers at work have, by the execution's id.
     lengths: HashMap<String, u64>,
+    /// Executions of nodes that run inside others.
+    inside: HashSet<String>,
     places: Places,
     text: Tail,
     text_line: Option<ProgressBar>,
@@ -36,6 +38,7 @@ impl Progress {
             lines: MultiProgress::new(),
             at_work: HashMap::new(),
             lengths: HashMap::new(),
+            inside: HashSet::new(),
             places: Places::default(),
             text: Tail::default(),
             text_line: None,
@@ -48,9 +51,12 @@ impl Progress {
         let id = event.text("id").to_string();
         match event.kind.as_str() {
             kind::NODE_RUN_STARTED => {
+                if event.data["is_virtual"] == true {
+                    self.inside.insert(id.clone());
+                }
                 let line = ProgressBar::new_spinner()
                     .with_style(style("{spinner:.cyan} {msg}  {elapsed:.dim}"))
-                    .with_message(indented(event));
+                    .with_message(self.indented(event));
                 let line = match &self.text_line {
                     Some(text) => self.lines.insert_before(text, line),
                     None => self.lines.add(line),
@@ -64,17 +70,18 @@ impl Progress {
                 let index = event.data["index"].as_u64().unwrap_or(0) + 1;
                 let of = self.lengths.get(&id).map(|length| format!(" of {length}")).unwrap_or_default();
                 if let Some(line) = self.at_work.get(&id) {
-                    line.set_message(format!("{}  {index}{of}", indented(event)));
+                    line.set_message(format!("{}  {index}{of}", self.indented(event)));
                 }
             }
             kind::NODE_RUN_STREAM_CHUNK => self.stream(event.text("chunk")),
-            kind::NODE_RUN_RETRY => self.note(&standing(event)),
+            kind::NODE_RUN_RETRY => self.note(&self.standing(event)),
             kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_FAILED | kind::NODE_RUN_EXCEPTION => {
                 self.lengths.remove(&id);
                 if let Some(line) = self.at_work.remove(&id) {
                     line.finish_and_clear();
                 }
-                self.note(&standing(event));
+                self.note(&self.standing(event));
+                self.inside.remove(&id);
             }
             _ => {
                 if let Some(line) = plain::pause_line(event) {
@@ -103,8 +110,31 @@ impl Progress {
     pub(super) fn clear(&mut self) {
         self.at_work.clear();
         self.lengths.clear();
+        self.inside.clear();
         self.text_line = None;
         let _ = self.lines.clear();
+    }
+
+    /// The line that stays of a node.
+    fn standing(&self, event: &Event) -> String {
+        let mark = match event.kind.as_str() {
+            kind::NODE_RUN_SUCCEEDED => "✓",
+            kind::NODE_RUN_RETRY => "↻",
+            kind::NODE_RUN_EXCEPTION => "!",
+            _ => "✗",
+        };
+        let name = plain::node_name(event);
+        format!("{}{mark} {name}  {}", self.margin(event), plain::detail(event)).trim_end().into()
+    }
+
+    /// A node's name, set in as deep as it lies in containers and in other nodes.
+    fn indented(&self, event: &Event) -> String {
+        format!("{}{}", self.margin(event), plain::node_name(event))
+    }
+
+    fn margin(&self, event: &Event) -> String {
+        let inside = if self.inside.contains(event.text("id")) { "  ↳ " } else { "" };
+        format!("{}{inside}", depth(event))
     }
 
     fn stream(&mut self, chunk: &str) {
@@ -119,22 +149,6 @@ impl Progress {
 fn style(template: &str) -> ProgressStyle {
     // A template that does not parse shows a bare spinner; ours are constants.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
-}
-
-/// The line that stays of a node.
-fn standing(event: &Event) -> String {
-    let mark = match event.kind.as_str() {
-        kind::NODE_RUN_SUCCEEDED => "✓",
-        kind::NODE_RUN_RETRY => "↻",
-        kind::NODE_RUN_EXCEPTION => "!",
-        _ => "✗",
-    };
-    format!("{}{mark} {}  {}", depth(event), plain::node_name(event), plain::detail(event)).trim_end().into()
-}
-
-/// A node's name, set in as deep as it lies in containers.
-fn indented(event: &Event) -> String {
-    format!("{}{}", depth(event), plain::node_name(event))
 }
 
 fn depth(event: &Event) -> String {
@@ -194,5 +208,24 @@ mod tests {
         assert_eq!(progress.at_work.keys().collect::<Vec<_>>(), ["y"]);
         progress.clear();
         assert!(progress.at_work.is_empty());
+    }
+
+    #[test]
+    fn a_node_inside_another_is_set_in_from_its_beginning_to_its_end() {
+        let mut progress = Progress::new();
+        let event = |name: &str, data: Json| {
+            let raw = json!({"type": name, "data": data, "seq": 1});
+            Event::read(&raw.to_string()).expect("an event")
+        };
+        let began =
+            |id: &str, inside: bool| json!({"id": id, "node_id": id, "node_title": id, "is_virtual": inside});
+        progress.event(&event("node_run_started", began("c", true)));
+        let ended = event("node_run_succeeded", json!({"id": "c", "node_id": "c", "node_title": "c"}));
+        assert!(progress.standing(&ended).starts_with("  ↳ ✓ c"), "{}", progress.standing(&ended));
+        progress.event(&ended);
+        progress.event(&event("node_run_started", began("p", false)));
+        let ended = event("node_run_succeeded", json!({"id": "p", "node_id": "p", "node_title": "p"}));
+        assert!(progress.standing(&ended).starts_with("✓ p"));
+        assert!(progress.inside.is_empty());
     }
 }

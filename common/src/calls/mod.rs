@@ -9,6 +9,7 @@ mod library;
 mod manifest;
 mod names;
 mod service;
+mod settings;
 mod standing;
 
 pub use datasource::{DatabaseType, DatasourceConfig, Tls};
@@ -16,6 +17,7 @@ pub use library::LibraryConfig;
 pub use manifest::{Manifest, Operation, Transport};
 pub use names::{BUILT_IN, Info, Named, built_in};
 pub use service::{Auth, Credential, Oidc, ServiceConfig};
+pub use settings::CallsConfig;
 pub(crate) use standing::{canonical, check};
 
 use serde::de::DeserializeOwned;

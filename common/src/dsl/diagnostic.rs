@@ -97,6 +97,8 @@ impl fmt::Display for Diagnostic {
 pub struct Problems {
     found: Vec<Diagnostic>,
     prefix: Vec<String>,
+    /// The node that is looked at.
+    node: Option<String>,
     errors: usize,
     unshown: usize,
 }
@@ -112,6 +114,17 @@ impl Problems {
         let value = check(self);
         self.prefix.pop();
         value
+    }
+    /// Runs `check` on a node of this id.
+    pub fn of_node<T>(&mut self, id: &str, check: impl FnOnce(&mut Self) -> T) -> T {
+        let around = self.node.replace(id.to_string());
+        let value = check(self);
+        self.node = around;
+        value
+    }
+    /// The id of the node that is looked at.
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
     }
     /// Reports an error at the present path.
     pub fn error(&mut self, code: &'static str, message: impl Into<String>) {

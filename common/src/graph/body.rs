@@ -68,6 +68,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::IterationStart
         | NodeData::LoopStart

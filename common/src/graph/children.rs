@@ -1,9 +1,14 @@
 //! Nodes that run inside others, out of `data.virtual_nodes`: each becomes a node of the document behind all others, so
 //! that whatever reads nodes reads it as well.
 
-use serde_json::Value as Json;
+use std::borrow::Cow;
 
+use serde_json::{Value as Json, json};
+
+use super::work::{Extraction, FedInput, INPUTS};
 use crate::dsl::{Document, DocumentNode};
+use crate::language::Language;
+use crate::nodes::{NodeKind, extraction, step};
 use crate::value::JsonMap;
 
 /// The field that lists them.
@@ -19,9 +24,16 @@ pub(super) struct ChildNode {
     pub(super) at: usize,
     /// Its id within the parent; empty when it has none.
     pub(super) local: String,
-    /// What an extraction is made of, for one.
+    /// The child as it is written.
     pub(super) entry: JsonMap,
+    /// Set for an extraction.
+    pub(super) extraction: Option<Extraction>,
+    /// It looks for what the parent's input lacks. No file lists it: it follows from the parent.
+    pub(super) is_slot: bool,
 }
+
+/// The local id of the node that looks for missing input.
+pub(super) const SLOT: &str = "slot";
 
 /// The id of a child within the whole graph: one that templates can name.
 pub fn global_id(parent: &str, local: &str) -> String {
@@ -32,18 +44,25 @@ pub fn global_id(parent: &str, local: &str) -> String {
 pub(super) fn of(document: &Document) -> Vec<ChildNode> {
     let mut children = Vec::new();
     for (of, parent) in document.nodes.iter().enumerate() {
+        children.extend(slot(parent, of));
         let Some(list) = parent.data.get(FIELD).and_then(Json::as_array) else { continue };
         let entries = list.iter().enumerate().filter_map(|(at, entry)| Some((at, entry.as_object()?)));
-        children.extend(entries.map(|(at, entry)| child(parent, of, at, entry)));
+        children.extend(entries.map(|(at, entry)| child(document, (of, parent), at, entry)));
     }
     children
 }
 
-fn child(parent: &DocumentNode, of: usize, at: usize, entry: &JsonMap) -> ChildNode {
+fn child(document: &Document, (of, parent): (usize, &DocumentNode), at: usize, entry: &JsonMap) -> ChildNode {
     let text = |key: &str| entry.get(key).and_then(Json::as_str).unwrap_or_default();
     let local = text("id").to_owned();
     let mut data = entry.get("data").and_then(Json::as_object).cloned().unwrap_or_default();
     data.insert("type".into(), text("type").into());
+    let extraction = extraction_of(document, entry);
+    if let Some((of_extraction, _)) = &extraction {
+        for (key, value) in of_extraction {
+            data.entry(key).or_insert_with(|| value.clone());
+        }
+    }
     data.entry("title").or_insert_with(|| format!("Virtual: {local}").into());
     let node = DocumentNode {
         id: global_id(&parent.id, &local),
@@ -51,5 +70,145 @@ fn child(parent: &DocumentNode, of: usize, at: usize, entry: &JsonMap) -> ChildN
         data,
         place: parent.place,
     };
-    ChildNode { node, of, at, local, entry: entry.clone() }
+    ChildNode {
+        node,
+        of,
+        at,
+        local,
+        entry: entry.clone(),
+        extraction: extraction.map(|(_, it)| it),
+        is_slot: false,
+    }
+}
+
+/// An extraction as an `llm` node, and what it is made of; none for a child of another kind, or one that lacks something.
+fn extraction_of(document: &Document, entry: &JsonMap) -> Option<(JsonMap, Extraction)> {
+    if entry.get("kind").and_then(Json::as_str) != Some("extraction") {
+        return None;
+    }
+    let [node, name] = &entry.get("source")?.as_array()?[..] else { return None };
+    let source = (node.as_str()?.to_owned(), name.as_str()?.to_owned());
+    let prompt = entry.get("prompt")?.as_str()?.to_owned();
+    let model = model(document, entry, &source.0);
+    let has_model = model.is_some();
+    let nobody = || json!({"provider": "none", "name": "none", "mode": "chat", "completion_params": {}});
+    let data = json!({
+        "title": extraction::title(&prompt),
+        "model": model.unwrap_or_else(nobody),
+        "prompt_template": [{"$context": [node, name]}, {"role": "user", "text": prompt}],
+        "context": {"enabled": false, "variable_selector": []},
+    });
+    let default_value = entry.get("default_value").cloned();
+    Some((data.as_object()?.clone(), Extraction { source, prompt, has_model, default_value }))
+}
+
+/// Its own model, or that of its source.
+fn model(document: &Document, entry: &JsonMap, source: &str) -> Option<Json> {
+    if let Some(id) = entry.get("profile_id").and_then(Json::as_str) {
+        let provider = format!("{}{id}", crate::providers::PROFILE_PREFIX);
+        return Some(json!({"provider": provider, "name": "", "mode": "chat", "completion_params": {}}));
+    }
+    if let Some(own) = entry.get("model").filter(|model| !model.is_null()) {
+        return Some(own.clone());
+    }
+    let inside = |node: &DocumentNode| -> Option<Json> {
+        let local = source.strip_prefix(node.id.as_str())?.strip_prefix('_')?;
+        let list = node.data.get(FIELD)?.as_array()?;
+        let child = list.iter().find(|child| child.get("id").and_then(Json::as_str) == Some(local))?;
+        let mut data = child.get("data")?.as_object()?.clone();
+        data.insert("type".into(), child.get("type")?.clone());
+        model_of(&data).cloned()
+    };
+    let own = document.nodes.iter().find(|node| node.id == source).and_then(|node| model_of(&node.data));
+    own.cloned().or_else(|| document.nodes.iter().find_map(inside))
+}
+
+/// The model that a node asks, as it stands in its `data`.
+pub(crate) fn model_of(data: &JsonMap) -> Option<&Json> {
+    let model = match NodeKind::from_wire(data.get("type")?.as_str()?)? {
+        NodeKind::Llm | NodeKind::QuestionClassifier | NodeKind::ParameterExtractor => data.get("model"),
+        NodeKind::Agent => {
+            let model = data.get("agent_parameters")?.get("model")?;
+            Some(model.get("value").unwrap_or(model))
+        }
+        _ => None,
+    };
+    model.filter(|model| model.is_object())
+}
+
+/// The inputs of a node that say what stands for nothing.
+pub(super) fn fed_inputs(data: &JsonMap) -> Vec<FedInput> {
+    let Some((_, parameters)) = parameters(data) else { return Vec::new() };
+    let fed = |(name, value): (&String, &Json)| {
+        let strategy = value.get("null_strategy")?.as_str()?;
+        let parts = value.get("value")?.as_array()?;
+        let selector = parts.iter().map(|part| part.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+        let default =
+            (strategy == "use_default").then(|| value.get("default_value").cloned().unwrap_or_default());
+        Some(FedInput { name: name.clone(), selector, default })
+    };
+    parameters.iter().filter_map(fed).collect()
+}
+
+/// `data` as the node's type reads it: inputs that say what stands for nothing are read under a name of their own.
+pub(super) fn as_read(data: &JsonMap) -> Cow<'_, JsonMap> {
+    let fed = fed_inputs(data);
+    let Some((field, _)) = parameters(data).filter(|_| !fed.is_empty()) else { return Cow::Borrowed(data) };
+    let mut read = data.clone();
+    for input in fed {
+        let place = read.get_mut(field).and_then(|parameters| parameters.get_mut(&input.name));
+        if let Some(place) = place {
+            *place = json!({"type": "variable", "value": [INPUTS, input.name]});
+        }
+    }
+    Cow::Owned(read)
+}
+
+/// The parameters of a node that may be fed, and the field that has them.
+pub(super) fn parameters(data: &JsonMap) -> Option<(&'static str, &JsonMap)> {
+    ["tool_parameters", "agent_parameters", "params"]
+        .into_iter()
+        .find_map(|field| Some((field, data.get(field)?.as_object()?)))
+}
+
+/// What of the parent the node that looks for missing input is told.
+const OF_PARENT: [&str; 4] = ["profile_id", "question", "input_schema", "language"];
+
+/// The node that looks for missing input, where the parent may lack some.
+fn slot(parent: &DocumentNode, of: usize) -> Option<ChildNode> {
+    let kind = NodeKind::from_wire(parent.type_name())?;
+    if !step::may_fill(kind, &parent.data) {
+        return None;
+    }
+    let language = parent.data.get("language").and_then(Json::as_str).and_then(Language::from_name);
+    let title = step::texts::FILLING.of(language.unwrap_or_default());
+    let mut data = JsonMap::from_iter([
+        ("type".to_owned(), NodeKind::Slot.wire().into()),
+        ("title".to_owned(), title.into()),
+        ("target_node".to_owned(), parent.id.as_str().into()),
+    ]);
+    // A step's parameters are its own; those of any other type are made for this.
+    let has_own =
+        parent.data.get("params").is_some_and(Json::is_object) && !step::is_step(kind, &parent.data);
+    let own = ["params"].into_iter().filter(|_| has_own);
+    for key in OF_PARENT.into_iter().chain(own) {
+        if let Some(value) = parent.data.get(key) {
+            data.insert(key.to_owned(), value.clone());
+        }
+    }
+    let node = DocumentNode {
+        id: global_id(&parent.id, SLOT),
+        parent: parent.parent.clone(),
+        data,
+        place: parent.place,
+    };
+    Some(ChildNode {
+        node,
+        of,
+        at: 0,
+        local: SLOT.into(),
+        entry: JsonMap::new(),
+        extraction: None,
+        is_slot: true,
+    })
 }

@@ -98,6 +98,7 @@ impl<'d> Draft<'d> {
 fn node_path(node: &DocumentNode, child: Option<&ChildNode>) -> String {
     match child {
         None => format!("nodes[{}]", node.place),
+        Some(child) if child.is_slot => format!("nodes[{}]", node.place),
         Some(child) => format!("nodes[{}].data.{}[{}]", node.place, children::FIELD, child.at),
     }
 }
@@ -114,7 +115,11 @@ fn read_node<'d>(
             kind,
             child,
             wrapper: wrapper::read(&source.data, kind, problems),
-            data: kind.and_then(|kind| parse_data(kind, &source.data, problems)),
+            data: kind.and_then(|kind| {
+                problems.of_node(&source.id, |problems| {
+                    parse_data(kind, &children::as_read(&source.data), problems)
+                })
+            }),
         })
     })
 }

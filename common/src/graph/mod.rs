@@ -26,8 +26,9 @@ use crate::value::{JsonMap, Segment};
 pub use body::Body;
 pub use build::{Imported, build, import, import_within};
 pub use children::global_id;
+pub(crate) use children::model_of;
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
-pub use work::{Child, ChildKind, Extraction, Work};
+pub use work::{Child, ChildKind, Confirm, Extraction, FedInput, INPUTS, Work};
 
 /// The place of a node in [`Graph::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,6 +186,8 @@ pub struct Node {
     pub loop_id: Option<NodeIx>,
     /// The variables its configuration mentions, as `(node, name)`, each once: what a job must carry.
     pub mentions: Vec<(String, String)>,
+    /// Whether anybody reads what was said to its model and by it: only then is it an output.
+    pub gives_context: bool,
     /// What its job does besides its own call; none for nearly all nodes.
     pub work: Option<Box<Work>>,
     /// The nodes that run inside its job, in order.

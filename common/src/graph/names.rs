@@ -2,15 +2,11 @@
 //! the graph is: loops and iterations around it from the inside out, variables of the frame, of the run and of the
 //! conversation, what the run began with, and `sys`. Whatever a name may mean is mentioned, so that a job carries it.
 
-use std::collections::HashSet;
-
 use super::{Node, NodeIx};
 use crate::dsl::Document;
 use crate::nodes::{ExecutionType, NodeData};
 use crate::value::names::Names;
 
-/// The output that is there when somebody reads it.
-const CONTEXT: &str = "context";
 /// Variables that every iteration has.
 const OF_ITERATIONS: [&str; 2] = ["item", "index"];
 /// System variables, as far as there are any.
@@ -26,20 +22,8 @@ const OF_SYS: [&str; 9] = [
     "timestamp",
 ];
 
-/// Tells each node with names what they may mean; answers which nodes those are. A model whose `context` somebody reads
-/// is told that as well.
+/// Tells each node with names what they may mean; answers which nodes those are.
 pub(super) fn give(nodes: &mut [Node], document: &Document) -> Vec<usize> {
-    let read: HashSet<String> = nodes
-        .iter()
-        .flat_map(|node| &node.mentions)
-        .filter(|(_, name)| name == CONTEXT)
-        .map(|(node, _)| node.clone())
-        .collect();
-    for node in nodes.iter_mut() {
-        if let NodeData::ProfileLlm(data) = &mut node.data {
-            data.emits_context |= read.contains(node.id.as_str());
-        }
-    }
     let named: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at].data.has_names()).collect();
     for at in &named {
         let (scopes, declared) = known(nodes, *at, document);

@@ -74,6 +74,7 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -169,6 +170,7 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
         | NodeData::Tool(_)
         | NodeData::Agent(_)
         | NodeData::ListOperator(_)
+        | NodeData::ContextProcessor(_)
         | NodeData::DocumentExtractor(_)
         | NodeData::Iteration(_)
         | NodeData::IterationStart
@@ -238,6 +240,7 @@ mod tests {
             parent: None,
             loop_id: None,
             mentions: Vec::new(),
+            gives_context: false,
             work: None,
             children: Vec::new(),
             child: None,

@@ -12,7 +12,7 @@ use crate::objects::Effects;
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::body::Price;
-use super::fact::{NamedValues, Timer};
+use super::fact::{NamedValues, ParentAnswered, ParentAsked, Timer};
 use super::pause::Pause;
 use super::run::RunStatus;
 
@@ -432,6 +432,17 @@ pub struct Calls {
     pub ordered: Vec<CallOrder>,
     /// Runs that nobody waits for any more: they are stopped, or never made.
     pub dropped: Vec<RunId>,
+    /// What is said to the run that has called this one, or to one that this has called.
+    pub told: Vec<Told>,
+}
+
+/// A fact for another run on the same shard.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// It is asked to change a list of messages of its own.
+    Asked(RunId, Box<ParentAsked>),
+    /// What came of that.
+    Answered(RunId, Box<ParentAnswered>),
 }
 
 /// A job that nobody is to run, or go on running.
@@ -610,6 +621,7 @@ impl Changes {
             let calls = self.calls.get_or_insert_default();
             calls.ordered.extend(later.ordered);
             calls.dropped.extend(later.dropped);
+            calls.told.extend(later.told);
         }
         if let Some(later) = later.objects {
             self.objects.get_or_insert_default().append(*later);

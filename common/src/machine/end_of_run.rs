@@ -120,6 +120,7 @@ pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
         cx.run.started_at = Some(cx.at.now);
         cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
+    cancel_steps(cx);
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
     let outputs = outputs(cx.run);
@@ -149,6 +150,33 @@ fn cut_off(cx: &mut Step<'_>, reason: &str) {
         let data =
             JsonMap::from_iter([("node_id".to_owned(), id.into()), ("reason".to_owned(), reason.into())]);
         cx.tell(EventKind::NodeStep { about, what: StepEvent::LlmStreamAborted, data });
+    }
+}
+
+/// Steps that are under way are called off, and whoever watches them is told.
+fn cancel_steps(cx: &mut Step<'_>) {
+    let graph = cx.run.graph.clone();
+    let is_step =
+        |at: usize| matches!(graph.nodes[at].data, NodeData::Step(_)) && graph.nodes[at].child.is_none();
+    let frames = cx.run.frames.iter();
+    let open = frames
+        .flat_map(|(path, frame)| frame.nodes.iter().enumerate().map(move |(at, node)| (path, at, node)));
+    let open =
+        open.filter(|(_, at, node)| node.started_at.is_some() && node.status.is_open() && is_step(*at));
+    let open: Vec<(FramePath, NodeIx)> =
+        open.map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
+    for (frame, node) in open {
+        let spec = graph.node(node);
+        let NodeData::Step(data) = &spec.data else { continue };
+        let fields = [
+            ("step_id", spec.id.as_str()),
+            ("step_name", spec.title.as_str()),
+            ("step_type", data.id()),
+            ("step_status", "cancelled"),
+        ];
+        let data = fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        let about = cx.about(&frame, node);
+        cx.tell(EventKind::NodeStep { about, what: StepEvent::StepCancel, data });
     }
 }
 

@@ -6,7 +6,8 @@ use serde_json::Value as Json;
 
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
-use crate::ids::{Delivery, EntryId, FramePath, RunId};
+use crate::ids::{Delivery, EntryId, ExecutionId, FramePath, NodeId, RunId};
+use crate::objects::MessageChange;
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::changes::{Record, StepEvent};
@@ -54,6 +55,10 @@ pub enum Fact {
     OverBudget(Arc<str>),
     /// A run that this one has called is over, or will never be.
     CallEnded(CallEnded),
+    /// A run that this one has called wants to change a list of messages of this one.
+    ParentAsked(Box<ParentAsked>),
+    /// The run that has called this one has dealt with what was asked of it.
+    ParentAnswered(Box<ParentAnswered>),
     /// The run goes on where another one stood when it was exported.
     Import(Box<RunState>),
 }
@@ -252,6 +257,36 @@ pub struct CallEnded {
     pub node: NodeIx,
     /// The run that was called.
     pub run: RunId,
+}
+
+/// See [`Fact::ParentAsked`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParentAsked {
+    /// The frame of the node that has called the run that asks.
+    pub frame: FramePath,
+    /// That node.
+    pub node: NodeId,
+    /// The run that asks.
+    pub child: RunId,
+    /// The execution that does.
+    pub execution: ExecutionId,
+    /// Its frame.
+    pub child_frame: FramePath,
+    /// Its node.
+    pub child_node: NodeId,
+    /// What is to change.
+    pub change: MessageChange,
+}
+
+/// See [`Fact::ParentAnswered`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParentAnswered {
+    /// The frame of the node that has asked.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeId,
+    /// The outputs that it makes of it; or the type and the text of the error.
+    pub answer: Result<NamedValues, (String, String)>,
 }
 
 /// See [`Fact::JobSucceeded`] and [`Fact::JobFailed`].

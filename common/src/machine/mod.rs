@@ -44,6 +44,7 @@ mod on_start;
 mod on_stop;
 mod on_timer_fired;
 mod on_update;
+mod parent;
 mod pool;
 mod records;
 mod retry;
@@ -104,6 +105,8 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
         Fact::Answer(it) => on_answer::step(&mut cx, &it),
         Fact::OverBudget(reason) => budget::exceeded(&mut cx, &reason),
         Fact::CallEnded(it) => calls::ended(&mut cx, &it),
+        Fact::ParentAsked(it) => parent::asked(&mut cx, &it),
+        Fact::ParentAnswered(it) => parent::answered(&mut cx, *it),
         Fact::Import(it) => on_import::step(&mut cx, *it),
     }
     cx.close_entry();

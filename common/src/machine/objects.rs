@@ -3,17 +3,37 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Step;
 use super::changes::{EventKind, NodeEnd, StepEvent};
+use super::{Step, records};
 use crate::graph::NodeIx;
-use crate::ids::FramePath;
+use crate::ids::{ExecutionId, FramePath};
 use crate::limits;
-use crate::nodes::{NodeKind, Usage};
+use crate::nodes::{NodeKind, Usage, context_processor};
 use crate::objects::{
     Effects, HISTORY_HELD, Index, MessageChange, MessageList, ObjectError, ObjectLimits, Outcome,
-    TOKENS_WARNING_PERCENT, Target, history_status, merge,
+    TOKENS_WARNING_PERCENT, Target, history_status, merge, of_steps,
 };
 use crate::value::{JsonMap, Stored, json_size};
+
+/// The run begins with the lists that it was given. One that it goes on with stays as it is.
+pub(super) fn begin(cx: &mut Step<'_>) {
+    let Some(given) = cx.run.head.options.messages.clone() else { return };
+    for (name, messages) in *given {
+        let lists = &mut cx.run.objects.get_or_insert_default().lists;
+        if !lists.contains_key(&name) {
+            lists.insert(name.clone(), MessageList::beginning(messages));
+            cx.out.objects.get_or_insert_default().lists.insert(name, 0);
+        }
+    }
+}
+
+/// Who changes something: the node by which it is told, and the execution that does.
+#[derive(Clone, Copy)]
+pub(super) struct Author<'a> {
+    pub(super) frame: &'a FramePath,
+    pub(super) node: NodeIx,
+    pub(super) execution: ExecutionId,
+}
 
 /// Applies what a node's success changes, or nothing: the last change says what it has made.
 ///
@@ -26,13 +46,28 @@ pub(super) fn apply(
     effects: &Effects,
     usage: Option<&Usage>,
 ) -> Result<Option<Outcome>, ObjectError> {
+    let execution = cx.execution(frame, node);
+    apply_by(cx, Author { frame, node, execution }, effects, usage)
+}
+
+/// The same in the name of another execution.
+///
+/// # Errors
+/// As [`apply`].
+pub(super) fn apply_by(
+    cx: &mut Step<'_>,
+    author: Author<'_>,
+    effects: &Effects,
+    usage: Option<&Usage>,
+) -> Result<Option<Outcome>, ObjectError> {
+    let Author { frame, node, execution } = author;
     let limits = cx.run.head.options.object_limits();
     check_runtime(cx, effects, &limits)?;
     check_history(cx, effects, &limits)?;
     let mut before: Vec<(String, Option<Index>)> = Vec::new();
     let mut done = Vec::with_capacity(effects.messages.len());
     for change in &effects.messages {
-        match one(cx, frame, node, change, &limits, &mut before) {
+        match one(cx, author, change, &limits, &mut before) {
             Ok(None) => {}
             Ok(Some(outcome)) => done.push((change, outcome)),
             Err(error) => {
@@ -41,7 +76,6 @@ pub(super) fn apply(
             }
         }
     }
-    let execution = cx.execution(frame, node);
     let changed = cx.run.objects.as_mut().map(|objects| &mut objects.lists);
     let mut usage = usage.filter(|usage| usage.total_tokens > 0);
     let mut tokens_before = std::collections::HashMap::new();
@@ -77,8 +111,7 @@ fn tokens_of(list: &MessageList, index: &Index) -> u64 {
 /// One change; nothing when this execution has made it before.
 fn one(
     cx: &mut Step<'_>,
-    frame: &FramePath,
-    node: NodeIx,
+    Author { frame, node, execution }: Author<'_>,
     change: &MessageChange,
     limits: &ObjectLimits,
     before: &mut Vec<(String, Option<Index>)>,
@@ -89,7 +122,6 @@ fn one(
     if change.target == Target::Parent && frame.is_root() {
         return Err(ObjectError::ParentConversationNotFound);
     }
-    let execution = cx.execution(frame, node);
     let by = format!("{frame}/{}", cx.run.graph.node(node).id);
     let lists = &mut cx.run.objects.get_or_insert_default().lists;
     let is_first = !before.iter().any(|(name, _)| *name == change.list);
@@ -176,6 +208,26 @@ fn tell_tokens(
     }
 }
 
+/// The outputs of a node whose one doing is a change of a list.
+pub(super) fn outputs(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    effects: &Effects,
+    outcome: &Outcome,
+) -> Vec<(String, Stored)> {
+    let Some(change) = effects.messages.last() else { return Vec::new() };
+    let list = cx.run.objects.as_ref().and_then(|objects| objects.lists.get(&change.list));
+    let visible = list.into_iter().flat_map(|list| list.visible().map(|(_, kept)| &kept.message));
+    let made = context_processor::outputs(&change.list, outcome, visible);
+    made.into_iter()
+        .map(|(name, value)| {
+            let stored = records::stored(cx, frame, node, &name, value);
+            (name, stored)
+        })
+        .collect()
+}
+
 // ---- rt
 
 fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Result<(), ObjectError> {
@@ -184,6 +236,7 @@ fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
     }
     let mut runtime = cx.run.objects.as_ref().map(|objects| objects.runtime.clone()).unwrap_or_default();
     merge(&mut runtime, &effects.runtime);
+    of_steps(&mut runtime, &effects.runtime);
     let bytes = runtime.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum();
     let max = limits.runtime_bytes_max;
     if bytes as u64 > max { Err(ObjectError::RuntimeTooLarge { bytes, max }) } else { Ok(()) }
@@ -193,9 +246,13 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
     if effects.runtime.is_empty() {
         return;
     }
-    merge(&mut cx.run.objects.get_or_insert_default().runtime, &effects.runtime);
+    let runtime = &mut cx.run.objects.get_or_insert_default().runtime;
+    merge(runtime, &effects.runtime);
+    let derived = of_steps(runtime, &effects.runtime);
+    // As it is loaded: a hash has no order.
+    runtime.sort_keys();
     let written = cx.out.objects.get_or_insert_default();
-    written.runtime.extend(effects.runtime.keys().cloned());
+    written.runtime.extend(effects.runtime.keys().cloned().chain(derived));
 }
 
 // ---- history
@@ -216,8 +273,8 @@ fn check_history(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
 }
 
 /// Whether a node of this kind leaves a record, even when it says nothing about itself.
-const fn is_recorded(_kind: NodeKind) -> bool {
-    false
+const fn is_recorded(kind: NodeKind) -> bool {
+    matches!(kind, NodeKind::ContextProcessor)
 }
 
 /// Adds to the history what a node's end leaves: its own records, or one that follows from its inputs and outputs. Beyond

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::changes::{EventKind, TimerChange};
 use super::fact::Timer;
 use super::run::{RunHead, RunStatus};
-use super::{Step, drive, edges, response};
+use super::{Step, drive, edges, objects, response};
 use crate::ids::FramePath;
 
 pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
@@ -18,6 +18,7 @@ pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
     cx.run.started_at = Some(cx.at.now);
     let deadline = cx.at.now.plus(Duration::from_secs(cx.run.head.options.seconds_max));
     cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
+    objects::begin(cx);
     let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);
     cx.tell(EventKind::GraphRunStarted { resumed: false, caller });
     // Fixed text that nothing stands before is shown before the first node runs, as on Dify.

@@ -10,7 +10,7 @@ use crate::ids::{EntryId, ExecutionId, FramePath, NodeId, RunId};
 use crate::limits;
 use crate::nodes::Phase;
 use crate::nodes::evaluate::UndefinedNames;
-use crate::objects::{ObjectLimits, Objects};
+use crate::objects::{GivenMessages, ObjectLimits, Objects};
 use crate::value::Stored;
 
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
@@ -365,6 +365,8 @@ pub struct RunOptions {
     pub choices: Option<Box<Choices>>,
     /// Bounds of what it keeps beside its variables; none for the defaults.
     pub objects: Option<Box<ObjectLimits>>,
+    /// Lists of messages that it begins with, by their names.
+    pub messages: Option<Box<GivenMessages>>,
 }
 
 impl RunOptions {
@@ -395,6 +397,7 @@ impl Default for RunOptions {
             budget: None,
             choices: None,
             objects: None,
+            messages: None,
         }
     }
 }

@@ -7,8 +7,8 @@ use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record};
 use super::run::{NodeStatus, Responder};
 use super::{
-    Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, response,
-    retry, timeouts, variables,
+    Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, parent,
+    response, retry, timeouts, variables,
 };
 use crate::clock::Timestamp;
 use crate::graph::{ErrorStrategy, Node, NodeIx};
@@ -28,7 +28,16 @@ pub(super) fn succeeded(
 ) {
     let effects = record.effects.take();
     if let Some(effects) = &effects {
+        if parent::is_asked(cx, frame, effects) {
+            return match parent::ask(cx, frame, node, effects) {
+                Ok(()) => {}
+                Err(error) => failed(cx, frame, node, finished_at, refused(record, &error)),
+            };
+        }
         match objects::apply(cx, frame, node, effects, record.usage.as_ref()) {
+            Ok(Some(outcome)) if cx.run.graph.node(node).kind == NodeKind::ContextProcessor => {
+                record.outputs = objects::outputs(cx, frame, node, effects, &outcome);
+            }
             Ok(_) => {}
             Err(error) => return failed(cx, frame, node, finished_at, refused(record, &error)),
         }

@@ -53,6 +53,7 @@ pub fn evaluate(
         NodeData::HumanInput(data) => Ok(data.evaluate(node, variables)),
         NodeData::UserInteraction(data) => Ok(data.evaluate(variables)),
         NodeData::Datasource(data) => Ok(data.evaluate(variables)),
+        NodeData::ContextProcessor(data) => Ok(data.evaluate(variables)),
         NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
@@ -124,6 +125,7 @@ pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> N
             | NodeData::TriggerPlugin(_)
             | NodeData::Choice(_)
             | NodeData::Step(_)
+            | NodeData::ContextProcessor(_)
             | NodeData::KnowledgeRetrieval(_),
             Phase::Open | Phase::Check | Phase::Collect,
         ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),

@@ -9,12 +9,15 @@ pub mod assigner;
 pub mod choice;
 pub mod code;
 pub mod condition;
+pub mod context_processor;
 pub mod datasource;
 pub mod default_value;
 pub mod document_extractor;
 pub mod end;
 pub mod evaluate;
+pub mod extraction;
 pub mod fields;
+pub mod hooks;
 pub mod http_request;
 pub mod human_input;
 pub mod if_else;
@@ -159,10 +162,16 @@ node_types! {
     Facts "facts" Executable                               false true  true;
     /// fields of a schema from what was said
     Slot "slot" Executable                                 false true  true;
+    /// an interface over HTTP
+    Api "api" Executable                                   false true  true;
+    /// a database
+    Sql "sql" Executable                                   false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
     /// a question to the user
     UserInteraction "user-interaction" Executable          true  false true;
+    /// what is visible of a list of messages
+    ContextProcessor "context-processor" Executable        true  false true;
 }
 
 impl NodeKind {
@@ -187,7 +196,17 @@ impl NodeKind {
 /// Whether a node has a type or a form that no file of Dify has. Such a node is tried again unless it says that it is not,
 /// and only after a failure that may pass.
 pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
-    kind == NodeKind::Llm && llm::profile::is_form_of(data)
+    match kind {
+        NodeKind::Llm => llm::profile::is_form_of(data) || step::is_llm_step(data),
+        NodeKind::ContextProcessor
+        | NodeKind::UserInteraction
+        | NodeKind::Empty
+        | NodeKind::Summary
+        | NodeKind::Facts
+        | NodeKind::Slot
+        | NodeKind::Choice => true,
+        _ => false,
+    }
 }
 
 /// A node's configuration, parsed. One variant a type.
@@ -251,6 +270,8 @@ pub enum NodeData {
     TriggerPlugin(Box<trigger_plugin::TriggerPluginData>),
     /// See [`user_interaction`].
     UserInteraction(Box<user_interaction::UserInteractionData>),
+    /// See [`context_processor`].
+    ContextProcessor(Box<context_processor::ContextProcessorData>),
     /// See [`knowledge_retrieval`].
     KnowledgeRetrieval(Box<knowledge_retrieval::KnowledgeRetrievalData>),
     /// See [`choice`].

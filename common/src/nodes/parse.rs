@@ -4,8 +4,8 @@ use super::trigger_plugin::TriggerPluginData;
 use super::trigger_schedule::TriggerScheduleData;
 use super::trigger_webhook::TriggerWebhookData;
 use super::{
-    NodeData, NodeKind, agent, code, datasource, http_request, human_input, iteration, knowledge_index,
-    knowledge_retrieval, loop_,
+    NodeData, NodeKind, agent, code, context_processor, datasource, http_request, human_input, iteration,
+    knowledge_index, knowledge_retrieval, loop_,
 };
 use super::{
     answer, assigner, choice, document_extractor, end, if_else, list_operator, llm, parameter_extractor,
@@ -27,10 +27,10 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::VariableAggregator => variable_aggregator::VariableAggregatorData::parse(data, problems)
             .map(NodeData::VariableAggregator),
         NodeKind::Assigner => assigner::AssignerData::parse(data, problems).map(NodeData::Assigner),
+        NodeKind::Llm if step::is_llm_step(data) => step_of(kind, data, problems),
         NodeKind::Llm if llm::profile::is_form_of(data) => {
             llm::profile::ProfileData::parse(data, problems).map(|data| NodeData::ProfileLlm(Box::new(data)))
         }
-        NodeKind::Llm if step::is_llm_step(data) => step_of(kind, data, problems),
         NodeKind::Llm => llm::LlmData::parse(data, problems).map(|data| NodeData::Llm(Box::new(data))),
         NodeKind::QuestionClassifier => question_classifier::QuestionClassifierData::parse(data, problems)
             .map(|data| NodeData::QuestionClassifier(Box::new(data))),
@@ -70,14 +70,19 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         NodeKind::Agent => {
             agent::AgentData::parse(data, problems).map(|data| NodeData::Agent(Box::new(data)))
         }
+        NodeKind::ContextProcessor => context_processor::ContextProcessorData::parse(data, problems)
+            .map(|data| NodeData::ContextProcessor(Box::new(data))),
         NodeKind::KnowledgeRetrieval => knowledge_retrieval::KnowledgeRetrievalData::parse(data, problems)
             .map(|data| NodeData::KnowledgeRetrieval(Box::new(data))),
         NodeKind::Choice => {
             choice::ChoiceData::parse(data, problems).map(|data| NodeData::Choice(Box::new(data)))
         }
-        NodeKind::Empty | NodeKind::Summary | NodeKind::Facts | NodeKind::Slot => {
-            step_of(kind, data, problems)
-        }
+        NodeKind::Empty
+        | NodeKind::Summary
+        | NodeKind::Facts
+        | NodeKind::Slot
+        | NodeKind::Api
+        | NodeKind::Sql => step_of(kind, data, problems),
     }
 }
 
@@ -117,6 +122,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
         NodeData::KnowledgeIndex(data) => data.mentions(&mut mentions),
         NodeData::Choice(data) => data.mentions(&mut mentions),
         NodeData::Step(data) => data.mentions(&mut mentions),
+        NodeData::ContextProcessor(data) => data.mentions(&mut mentions),
         NodeData::IterationStart
         | NodeData::LoopStart
         | NodeData::LoopEnd

@@ -394,6 +394,18 @@ impl Index {
         }
     }
 
+    /// The batches as they are shown.
+    pub fn shown_batches(&self) -> Json {
+        let last = self.batches.len().saturating_sub(1);
+        let shown = |(number, batch): (usize, &Batch)| {
+            json!({
+                "batch": number, "operation": batch.operation, "opened_by": batch.opened_by, "boundary": batch.boundary,
+                "visible": if number == last { &self.visible } else { &batch.visible },
+            })
+        };
+        self.batches.iter().enumerate().map(shown).collect()
+    }
+
     fn open_batch(
         &mut self,
         operation: &str,

@@ -93,7 +93,7 @@ impl Message {
     }
 
     /// About how many bytes it takes.
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         let calls = self.tool_calls.as_ref().map_or(0, crate::value::json_size);
         crate::value::json_size(&self.content)
             + calls

@@ -32,7 +32,7 @@ pub use limits::{ObjectLimits, TOKENS_WARNING_PERCENT};
 pub use list::{Batch, Index, MarkMap, MessageList, Outcome, Stats, TokenSum};
 pub use message::{Kept, Message};
 pub use ranges::{read_ranges, write_ranges};
-pub use runtime::merge;
+pub use runtime::{merge, of_steps};
 pub use safety::sendable;
 
 /// The pool's node of message lists; the name is the list's.
@@ -101,6 +101,18 @@ impl Objects {
         let lists: usize = self.lists.values().map(MessageList::size_estimate).sum();
         lists + of(&self.runtime) + self.history.iter().map(of).sum::<usize>() + 256
     }
+}
+
+/// Lists of messages that a run is given.
+pub type GivenMessages = BTreeMap<String, Vec<Message>>;
+
+/// Reads `{list: [message, …]}`; none when it is something else.
+pub fn given_messages(value: &serde_json::Value) -> Option<GivenMessages> {
+    let list = |(name, items): (&String, &serde_json::Value)| {
+        let messages = items.as_array()?.iter().map(Message::from_json).collect::<Option<Vec<_>>>()?;
+        is_list_name(name).then(|| (name.clone(), messages))
+    };
+    value.as_object()?.iter().map(list).collect()
 }
 
 /// Whether a text can name a list: letters, digits, `-` and `_`.

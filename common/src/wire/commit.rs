@@ -19,7 +19,7 @@ use super::value::{OutputsJson, StoredJson};
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange};
+use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange, Told};
 use crate::machine::fact::Timer;
 use crate::machine::run::{Caller, RunState, RunStatus};
 use crate::objects::{MAIN, MessageList};
@@ -75,6 +75,8 @@ pub struct CallsWrite {
     pub dropped: Vec<RunId>,
     /// It is over, and this run has called it: the body of the fact that says so.
     pub ended: Option<(RunId, String)>,
+    /// Facts for other runs of the shard: run, kind, body.
+    pub told: Vec<(RunId, &'static str, String)>,
 }
 
 /// What a run's commit counts of model calls.
@@ -291,7 +293,8 @@ impl RunWrite {
         let pauses: usize =
             self.pauses.iter().chain(&self.ledger).chain(kept).map(|(k, v)| k.len() + v.len()).sum();
         let orders = self.calls.iter().flat_map(|calls| &calls.ordered);
-        let orders: usize = orders.map(|(_, order)| order.len() + 128).sum();
+        let told = self.calls.iter().flat_map(|calls| &calls.told).map(|(_, _, body)| body.len() + 128);
+        let orders = orders.map(|(_, order)| order.len() + 128).sum::<usize>() + told.sum::<usize>();
         let objects = self.objects.as_ref().map_or(0, |objects| objects.size());
         objects + state + collected + pauses + events + jobs + blobs + orders + 128
     }
@@ -332,8 +335,18 @@ fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>> {
         let ordered = calls.ordered.iter().filter(|order| !never_was(&order.run));
         write.ordered = ordered.map(|order| (order.run, order_json(run, order))).collect();
         write.dropped = calls.dropped.iter().filter(|of| !never_was(of)).copied().collect();
+        write.told = calls.told.iter().map(told).collect();
     }
     Some(write)
+}
+
+fn told(told: &Told) -> (RunId, &'static str, String) {
+    match told {
+        Told::Asked(run, asked) => (*run, fact::kind::PARENT_ASKED, fact::parent_asked_body(asked)),
+        Told::Answered(run, answered) => {
+            (*run, fact::kind::PARENT_ANSWERED, fact::parent_answered_body(answered))
+        }
+    }
 }
 
 /// An order: what whoever makes the run has to know, and what is shown of it afterwards.

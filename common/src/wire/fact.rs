@@ -14,6 +14,8 @@
 //! | `answer` | API | `pause`; of a form `action`, `inputs`, of all else `input`; `cancel` when it is called off |
 //! | `over_budget` | the owner, for the key that pays | the reason |
 //! | `call_ended` | the owner, or whoever makes called runs | `node`, `frame`, and the `called` run that is over |
+//! | `parent_asked` | the owner, for a called run | the caller's `node`, `frame`; `child`, `execution`, `child_node`, `child_frame`; `change` |
+//! | `parent_answered` | the owner, for the caller | the child's `node`, `frame`; `outputs`, or `error` and `error_type` |
 //! | `import` | API | a run to go on with, see [`super::snapshot`] |
 //!
 //! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
@@ -25,10 +27,11 @@ use serde_json::{Value as Json, json};
 
 use super::breakpoint::updates_from_json;
 use super::fields::Fields;
+use super::objects::{change_json, read_change};
 use super::record::{read_record, write_record};
 use super::state::{head_from_json, head_to_json};
 use super::text::ObjectText;
-use super::value::{StoredJson, stored_from_json};
+use super::value::{StoredJson, named_from_field, stored_from_json};
 use super::{WireError, child, read};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, NodeIx};
@@ -37,7 +40,7 @@ use crate::machine::Fact;
 use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::{
     Answer, Asked, Call, CallEnded, Charge, ChildEvent, JobChunk, JobDone, JobParked, JobRef, JobStarted,
-    JobStepped, PauseCommand, Said, Stop, UpdateVariables,
+    JobStepped, ParentAnswered, ParentAsked, PauseCommand, Said, Stop, UpdateVariables,
 };
 use crate::machine::run::{Caller, RunHead};
 use crate::nodes::{PauseRequest, Usage};
@@ -87,10 +90,14 @@ pub mod kind {
     pub const OVER_BUDGET: &str = "over_budget";
     /// A called run is over.
     pub const CALL_ENDED: &str = "call_ended";
+    /// A called run wants to change a list of messages of its caller.
+    pub const PARENT_ASKED: &str = "parent_asked";
+    /// The caller has dealt with that.
+    pub const PARENT_ANSWERED: &str = "parent_answered";
     /// A run goes on where another one stood.
     pub const IMPORT: &str = "import";
     /// All of them.
-    pub const ALL: [&str; 21] = [
+    pub const ALL: [&str; 23] = [
         START,
         STARTED,
         CHUNK,
@@ -111,6 +118,8 @@ pub mod kind {
         ANSWER,
         CALL_ENDED,
         OVER_BUDGET,
+        PARENT_ASKED,
+        PARENT_ANSWERED,
         IMPORT,
     ];
 }
@@ -321,6 +330,12 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     if kind == kind::CALL_ENDED {
         return call_ended(&map, graph);
     }
+    if kind == kind::PARENT_ASKED {
+        return parent_asked(&mut map);
+    }
+    if kind == kind::PARENT_ANSWERED {
+        return parent_answered(&mut map);
+    }
     if let Some(fact) = command(kind, &mut map)? {
         return Ok(fact);
     }
@@ -378,6 +393,69 @@ fn call_ended(map: &Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
         node: read_node(map, graph)?,
         run: run.parse().map_err(|e| WireError::malformed(WHAT, e))?,
     }))
+}
+
+/// The body of a `parent_asked` fact.
+pub fn parent_asked_body(asked: &ParentAsked) -> String {
+    let mut body = json!({
+        "node": asked.node, "child": asked.child, "execution": asked.execution, "child_node": asked.child_node,
+        "change": change_json(&asked.change),
+    });
+    for (key, frame) in [("frame", &asked.frame), ("child_frame", &asked.child_frame)] {
+        if !frame.is_root() {
+            body[key] = json!(frame);
+        }
+    }
+    body.to_string()
+}
+
+fn parent_asked(map: &mut Fields<'_>) -> Result<Fact, WireError> {
+    let change = map.take_json("change").unwrap_or_default();
+    let text = |key: &str| map.text(key);
+    let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
+    let child = text("child").ok_or_else(|| missing("child"))?;
+    let execution = text("execution").ok_or_else(|| missing("execution"))?;
+    let frame = |key: &str| text(key).map(FramePath::from).unwrap_or_default();
+    let node = |key: &str| text(key).map(NodeId::from).ok_or_else(|| missing(key));
+    Ok(Fact::ParentAsked(Box::new(ParentAsked {
+        frame: frame("frame"),
+        node: node("node")?,
+        child: child.parse().map_err(|e| WireError::malformed(WHAT, e))?,
+        execution: execution.parse().map_err(|e| WireError::malformed(WHAT, e))?,
+        child_frame: frame("child_frame"),
+        child_node: node("child_node")?,
+        change: read_change(&change)?,
+    })))
+}
+
+/// The body of a `parent_answered` fact.
+pub fn parent_answered_body(answered: &ParentAnswered) -> String {
+    let mut object = ObjectText::with_capacity(256);
+    object.text("node", answered.node.as_str());
+    if !answered.frame.is_root() {
+        object.text("frame", answered.frame.as_str());
+    }
+    match &answered.answer {
+        Ok(outputs) => object.named("outputs", outputs),
+        Err((error_type, error)) => {
+            object.text("error_type", error_type);
+            object.text("error", error);
+        }
+    }
+    object.end()
+}
+
+fn parent_answered(map: &mut Fields<'_>) -> Result<Fact, WireError> {
+    let missing = || WireError::malformed(WHAT, "node is missing");
+    let (node, frame) = (map.text("node").map(NodeId::from), map.text("frame").map(FramePath::from));
+    let error = map.take_text("error");
+    let error_type = map.take_text("error_type").unwrap_or_default();
+    let answer = match error {
+        Some(error) => Err((error_type, error)),
+        None => Ok(named_from_field(map.take("outputs"))?),
+    };
+    let (node, frame) = (node.ok_or_else(missing)?, frame.unwrap_or_default());
+    Ok(Fact::ParentAnswered(Box::new(ParentAnswered { frame, node, answer })))
 }
 
 fn call_json(call: &Call) -> Json {

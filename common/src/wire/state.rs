@@ -45,7 +45,7 @@ use crate::machine::run::{
     Caller, Frame, NodeState, NodeStatus, OpenCall, Responder, RunHead, RunOptions, RunState, RunStatus,
 };
 use crate::nodes::evaluate::UndefinedNames;
-use crate::objects::ObjectLimits;
+use crate::objects::{Message, ObjectLimits, given_messages};
 use crate::value::JsonMap;
 
 const WHAT: &str = "the state of a run";
@@ -101,6 +101,11 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     }
     if let Some(budget) = &options.budget {
         write_budget(&mut map, budget);
+    }
+    if let Some(given) = &options.messages {
+        let list = |messages: &Vec<Message>| messages.iter().map(Message::to_map).map(Json::Object).collect();
+        let lists = given.iter().map(|(name, messages)| (name.clone(), list(messages)));
+        map.insert("messages".into(), Json::Object(lists.collect()));
     }
     if let Some(limits) = &options.objects {
         let (mut limits, mut default) = (**limits, ObjectLimits::default());
@@ -183,6 +188,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         budget: read_budget(map),
         choices: read_choices(map),
         objects: read_limits(map),
+        messages: map.get("messages").and_then(given_messages).map(Box::new),
     }
 }
 

@@ -2,19 +2,22 @@
 
 use serde_json::Value as Json;
 use tidemill_common::config::{self, Config, Undefined};
+use tidemill_common::limits::LISTS_MAX;
 use tidemill_common::machine::budget::{self, Budget, SetBy};
 use tidemill_common::machine::choices::{Choices, WrongChoice};
 use tidemill_common::machine::compat::{ConversationWrites, NestedAnswers};
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::evaluate::UndefinedNames;
-use tidemill_common::objects::ObjectLimits;
+use tidemill_common::objects::{Message, ObjectLimits, given_messages};
 use tidemill_common::value::JsonMap;
 
 use super::{SubmitError, unknown_option};
 
 /// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
-const KEYS: [&str; 25] = [
+/// Most bytes of a list of messages that a run is given: it travels with the fact that begins the run.
+const GIVEN_BYTES_MAX: u64 = 1024 * 1024;
+const KEYS: [&str; 26] = [
     "max_steps",
     "max_execution_time_s",
     "template_undefined",
@@ -33,6 +36,7 @@ const KEYS: [&str; 25] = [
     "step_executor",
     "tool_approval",
     "language",
+    "messages",
     "messages_max",
     "messages_bytes_max",
     "runtime_bytes_max",
@@ -73,6 +77,7 @@ pub(super) fn resolve(
         budget: None,
         choices: None,
         objects: of_settings(config),
+        messages: None,
     };
     let settings = JsonMap::from_iter([
         ("budget_tokens".to_string(), config.run.budget_tokens.into()),
@@ -194,6 +199,25 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
         }
     }
     options.objects = (limits != ObjectLimits::default()).then(|| Box::new(limits));
+    if let Some(given) = given.get("messages").filter(|given| !given.is_null()) {
+        let expected =
+            "lists of messages by their names, {\"main\": [{\"role\": \"user\", \"content\": \"…\"}]}";
+        let given = given_messages(given).ok_or_else(|| wrong("messages", expected.to_string()))?;
+        let is_too_long = |messages: &Vec<Message>| messages.len() as u64 > limits.messages_max;
+        let bytes = |messages: &Vec<Message>| messages.iter().map(Message::size).sum::<usize>() as u64;
+        if given.len() > LISTS_MAX
+            || given
+                .values()
+                .any(|list| is_too_long(list) || bytes(list) > limits.messages_bytes_max.min(GIVEN_BYTES_MAX))
+        {
+            let most = limits.messages_max;
+            let expected = format!(
+                "at most {LISTS_MAX} lists of at most {most} messages, of {GIVEN_BYTES_MAX} bytes each"
+            );
+            return Err(wrong("messages", expected));
+        }
+        options.messages.get_or_insert_default().extend(given);
+    }
     Ok(())
 }
 

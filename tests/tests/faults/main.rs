@@ -6,12 +6,14 @@
 mod agents;
 mod called;
 mod chats;
+mod children;
 mod crash_points;
 mod dead;
 mod demoted;
 mod files;
 mod full;
 mod lost_job;
+mod messages;
 mod older;
 mod pressure;
 mod profile_llm;

@@ -1,19 +1,26 @@
 //! Library nodes, Calls, services and datasources in Redis, as this worker knows them: read when a node first asks, and again
 //! when their version has changed.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_common::calls::{
     DatasourceConfig, ServiceConfig, built_in, datasource_of, library_of, manifest_of, service_of,
 };
+use tidemill_common::config::{CallsConfig, HttpConfig};
 use tidemill_common::dsl::SealingKey;
+use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::api::Token;
 use super::{Call, LibraryNode, Shelf};
+use crate::http::HttpSettingError;
+use crate::tools::door::Door;
 
 /// The class of an error that says that something is not there or cannot be used.
 pub(super) const VALUE_ERROR: &str = "ValueError";
@@ -30,6 +37,14 @@ pub struct Calls {
     known: Mutex<Option<Known>>,
     /// Held by who looks whether something changed, so that one does for all.
     looking: tokio::sync::Mutex<()>,
+    /// Bounds.
+    pub(super) config: CallsConfig,
+    /// The way to servers that are kept by the operator.
+    door: Option<Door>,
+    /// Room for connections, by datasource.
+    rooms: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// Tokens that services were given for a time, by service.
+    tokens: Mutex<HashMap<String, Token>>,
 }
 
 #[derive(Clone)]
@@ -60,16 +75,64 @@ impl Calls {
         Self { jobs: Some(jobs), key, environment: Arc::new(set), refresh, ..Self::empty() }
     }
 
+    /// The same, with these bounds, and a way to servers that the operator has named.
+    ///
+    /// # Errors
+    /// A setting of `[http]` that cannot be used.
+    pub fn reaching(self, config: &CallsConfig, http: &HttpConfig) -> Result<Self, HttpSettingError> {
+        Ok(Self { config: config.clone(), door: Some(Door::new(http)?), ..self })
+    }
+
     /// One with nothing in it.
     pub fn empty() -> Self {
         let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
         let (environment, refresh) = (Arc::new(|_: &str| None), Duration::ZERO);
-        Self { jobs: None, key: None, environment, refresh, known, looking }
+        let (config, rooms, tokens) = (CallsConfig::default(), Mutex::default(), Mutex::default());
+        Self {
+            jobs: None,
+            key: None,
+            environment,
+            refresh,
+            known,
+            looking,
+            config,
+            door: None,
+            rooms,
+            tokens,
+        }
     }
 
-    /// A variable of the process's environment that is set and not empty.
-    pub fn environment(&self, name: &str) -> Option<String> {
-        (self.environment)(name)
+    /// A variable of the worker's environment that `whose` names.
+    ///
+    /// # Errors
+    /// It is not set, or empty.
+    pub(super) fn variable(&self, name: &str, whose: &str) -> Result<String, CallError> {
+        (self.environment)(name).ok_or_else(|| {
+            let message =
+                format!("{whose} names the environment variable {name}, which this worker does not have");
+            CallError::of(VALUE_ERROR, message)
+        })
+    }
+
+    /// The way to servers that the operator has named.
+    pub(super) fn door(&self) -> Result<&Door, CallError> {
+        self.door.as_ref().ok_or_else(|| CallError::of(VALUE_ERROR, "this worker reaches no services"))
+    }
+
+    /// Tokens that services were given for a time. Nothing else happens while this is held.
+    pub(super) fn tokens(&self) -> MutexGuard<'_, HashMap<String, Token>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for connections to a datasource.
+    pub(super) fn room(&self, datasource: &str) -> Arc<Semaphore> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if rooms.len() > CATALOG_ENTRIES_MAX {
+            // Of those that were removed meanwhile.
+            rooms.retain(|_, room| Arc::strong_count(room) > 1);
+        }
+        let room = || Arc::new(Semaphore::new(self.config.sql_connections_max.max(1)));
+        rooms.entry(datasource.to_owned()).or_insert_with(room).clone()
     }
 
     /// The service of an id.

@@ -3,8 +3,10 @@
 //! [`BUILT_IN`] lists those that are part of this program; [`Shelf`] is where library nodes and further calls are kept.
 //! What is around a call (parameters, missing ones, events, outputs) is the runner's, not the call's.
 
+mod api;
 pub(crate) mod ask;
 mod empty;
+pub(crate) mod explain;
 mod facts;
 mod kept;
 mod llm;
@@ -14,6 +16,7 @@ mod resolve;
 pub(crate) mod run;
 pub(crate) mod search;
 mod slot;
+mod sql;
 mod summary;
 pub(crate) mod tell;
 #[cfg(test)]
@@ -25,7 +28,7 @@ use serde_json::Value as Json;
 use tidemill_common::calls::Named;
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::usage;
@@ -252,4 +255,6 @@ pub static BUILT_IN: &[(&str, &dyn Call)] = &[
     ("FACTS", &facts::Facts),
     ("SLOT", &slot::Slot),
     ("LLM", &llm::Llm),
+    ("API", &api::Api),
+    ("SQL", &sql::Sql),
 ];

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::step::background::{self, Background};
 use tidemill_common::nodes::step::{CallError, Secrets, StepData, merged, params};
@@ -53,7 +53,18 @@ pub(crate) struct Prepared<'a> {
 /// # Errors
 /// There is no such call, or it cannot begin with this.
 pub(crate) async fn prepare<'a>(data: &'a StepData, around: Around<'a>) -> Result<Prepared<'a>, CallError> {
-    let found = resolve(data.id(), around.calls).await?;
+    with(resolve(data.id(), around.calls).await?, data, around).await
+}
+
+/// As [`prepare`], with a call that was found.
+///
+/// # Errors
+/// It cannot begin with this.
+pub(crate) async fn with<'a>(
+    found: Resolved,
+    data: &'a StepData,
+    around: Around<'a>,
+) -> Result<Prepared<'a>, CallError> {
     let language = data.language.unwrap_or_else(|| around.options.choices().language);
     let mut secrets = Secrets::default();
     let question = data.filling.question.as_deref();

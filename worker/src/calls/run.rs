@@ -1,6 +1,9 @@
 //! A step: its input is told, its call is made, its pieces are handed on as they come, and of what they come to the outputs,
 //! the record and the history are made. An error is told as well, and is the node's.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
@@ -12,6 +15,7 @@ use tidemill_common::objects::Effects;
 use tidemill_common::slots::Schema;
 use tidemill_common::value::{JsonMap, Segment};
 
+use super::explain::Explaining;
 use super::prepare::{Around, Prepared, prepare};
 use super::tell::{Status, Teller, Took, seconds, tell};
 use crate::core::now;
@@ -27,10 +31,23 @@ const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
 
 /// Runs the node. A failure is part of the result. Dropping the future ends the call.
 pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink<'_>) -> NodeResult {
-    let mut prepared = match prepare(data, around).await {
-        Ok(prepared) => prepared,
-        Err(error) => return refused(data, around, &error),
+    let mut result = match prepare(data, around).await {
+        Ok(prepared) => step(prepared, data, around, on_delta).await,
+        Err(error) => refused(data, around, &error),
     };
+    let Around { node, options, providers, steps, name, .. } = around;
+    let profile = data.filling.profile_id.as_deref();
+    Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
+    result
+}
+
+/// Runs a step that was prepared.
+async fn step(
+    mut prepared: Prepared<'_>,
+    data: &StepData,
+    around: Around<'_>,
+    on_delta: DeltaSink<'_>,
+) -> NodeResult {
     let filled = around.variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()]);
     if let Some(Json::Object(filled)) = filled.map(|segment| segment.value.clone()) {
         prepared.input = filled;

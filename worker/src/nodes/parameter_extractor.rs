@@ -8,6 +8,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::llm::message::ToolSpec;
+use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::{prompt::Prompt, record, usage};
 use tidemill_common::nodes::parameter_extractor::result::extract;
 use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt};
@@ -36,9 +37,16 @@ pub async fn run(
     let process_data = process_data(data, &prompt, tool.as_ref());
     let result = NodeResult { inputs, process_data, ..NodeResult::default() };
     let tools = tool.into_iter().collect();
-    let question = Question { tools, stream: false, ..Question::from(&prompt) };
+    let question = Question { tools, mode: data.model.mode, stream: false, ..Question::from(&prompt) };
     match model.within(pace, "llm").ask(question, &mut |_| {}).await {
-        Ok(reply) => succeeded(result, data, &model, reply),
+        Ok(reply) => {
+            let said = node
+                .gives_context
+                .then(|| turns::build_context(&prompt.messages, &reply.text, &prompt.secrets));
+            let mut result = succeeded(result, data, &model, reply);
+            result.outputs.extend(said.map(|said| (data.context_name().to_owned(), said)));
+            result
+        }
         Err(error) => failed(result, masked(error.into(), &prompt)),
     }
 }

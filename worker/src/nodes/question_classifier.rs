@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
+use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::{prompt::Prompt, usage};
 use tidemill_common::nodes::question_classifier::answer::{Unread, choose};
 use tidemill_common::nodes::question_classifier::{QuestionClassifierData, prompt};
@@ -31,15 +32,26 @@ pub async fn run(
     };
     note_asking(node, &data.model, &prompt);
     let result = NodeResult { inputs, ..NodeResult::default() };
-    let reply = match model.within(pace, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
+    let question = Question { mode: data.model.mode, ..Question::from(&prompt) };
+    let reply = match model.within(pace, "llm").ask(question, &mut |_| {}).await {
         Ok(reply) => reply,
         Err(error) => return failed(result, masked(error.into(), &prompt), no_bill()),
     };
     let usage = bill(&model, &reply);
     match choose(&reply.text, &data.classes) {
-        Ok(at) => succeeded(result, data, variables, &prompt, &reply, usage, at),
+        Ok(at) => {
+            let said = node
+                .gives_context
+                .then(|| turns::build_context(&prompt.messages, &reply.text, &prompt.secrets));
+            let mut result = succeeded(result, data, variables, &prompt, &reply, usage, at);
+            result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
+            result
+        }
         Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
-        Err(Unread::Escaped(failure)) => NodeResult::failed(failure),
+        // Nothing is shown of it (Dify), and it is paid for.
+        Err(Unread::Escaped(failure)) => {
+            NodeResult { usage: Some(usage), ..NodeResult::failed(masked(failure, &prompt)) }
+        }
     }
 }
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::NodeFailure;
-use tidemill_common::graph::{ChildKind, NodeIx, NodeSettings};
+use tidemill_common::graph::{ChildKind, ErrorStrategy, Extraction, INPUTS, NodeIx, NodeSettings};
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::machine::backoff::wait_ms;
+use tidemill_common::machine::choices::Choices;
 use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
-use tidemill_common::nodes::NodeResult;
-use tidemill_common::value::{Segment, Stored};
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::{NodeResult, extraction};
+use tidemill_common::value::{Segment, Stored, Variables};
 use tidemill_common::wire::value::{NamedJson, named_from_json};
 
 use super::{Flow, Stage, WorkContext};
@@ -30,6 +32,7 @@ pub(super) struct Children;
 impl Stage for Children {
     async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
         let children = cx.node().children.clone();
+        note_extractions(cx, &children);
         for child in children {
             let is_other = matches!(kind_of(cx, child), Some(ChildKind::Slot) | None);
             if is_other {
@@ -39,8 +42,43 @@ impl Stage for Children {
                 return Flow::End(Box::new(NodeResult::failed(failure)));
             }
         }
-        Flow::On
+        match feed(cx) {
+            Ok(()) => Flow::On,
+            Err(failure) => Flow::End(Box::new(NodeResult::failed(failure))),
+        }
     }
+}
+
+/// Shows in the node's record which of its children are extractions.
+fn note_extractions(cx: &mut WorkContext<'_>, children: &[NodeIx]) {
+    let is_extraction = |ix: &&NodeIx| matches!(kind_of(cx, **ix), Some(ChildKind::Extraction(_)));
+    let ids = children.iter().filter(is_extraction).map(|ix| json!(cx.graph.node(*ix).id.as_str()));
+    let ids: Vec<Json> = ids.collect();
+    if !ids.is_empty() {
+        cx.process_data.insert("extraction_nodes".into(), ids.into());
+    }
+}
+
+/// Gives the node the inputs that say what stands for nothing.
+fn feed(cx: &mut WorkContext<'_>) -> Result<(), NodeFailure> {
+    let inputs = cx.node().work.as_ref().map(|work| work.inputs.clone()).unwrap_or_default();
+    for input in inputs {
+        let found = cx.variables.found(&input.selector).map(|value| value.into_owned());
+        let value = match (found.filter(|value| !value.value.is_null()), input.default) {
+            (Some(value), _) => value,
+            (None, Some(default)) => Segment::infer(default),
+            (None, None) => {
+                let message = format!(
+                    "Variable {} is null, and input {} needs a value",
+                    input.selector.join("."),
+                    input.name
+                );
+                return Err(NodeFailure::new("ExtractionError", message));
+            }
+        };
+        cx.variables.put(INPUTS, &input.name, Stored::Inline(value), None);
+    }
+    Ok(())
 }
 
 fn kind_of<'a>(cx: &'a WorkContext<'_>, child: NodeIx) -> Option<&'a ChildKind> {
@@ -95,6 +133,9 @@ async fn known(cx: &mut WorkContext<'_>, child: NodeIx, mut kept: Json) -> Resul
     if text("end") == ChildEnd::Failed.name() {
         return Err(NodeFailure::new(text("error_type"), text("error")));
     }
+    if text("end") == ChildEnd::Replaced.name() {
+        note_error(cx, id, &text("error_type"), &text("error"));
+    }
     let unreadable = |error| NodeFailure::escaped(format!("what node {id} has left cannot be read: {error}"));
     let outputs = named_from_json(kept.get_mut("outputs").map(Json::take)).map_err(unreadable)?;
     let (jobs, shard) = (cx.hand.core.jobs.clone(), cx.hand.place.shard);
@@ -121,19 +162,32 @@ async fn one_try(
     let steps = cx.steps.inside(execution, number, inside.clone());
     let name = AttemptName { run: cx.name.run, execution, number };
     let variables = cx.variables.take(&graph);
+    let options = unattended(cx.options);
     let doing = Doing {
         hand: cx.hand,
         ix: child,
         executor,
         phase: None,
-        options: cx.options,
+        options: &options,
         name,
         steps: Some(&steps),
         progress: &progress,
     };
-    let (mut result, variables) = telling(&progress, execute(doing, variables)).await;
+    let of = node.child.as_ref().and_then(|child| match &child.kind {
+        ChildKind::Extraction(extraction) => Some(&**extraction),
+        ChildKind::Virtual | ChildKind::Slot => None,
+    });
+    let refused =
+        of.and_then(|of| extraction::check(of, graph.find(&of.source.0).is_some(), &variables).err());
+    let (mut result, variables) = match refused {
+        Some(failure) => (NodeResult::failed(failure), Some(variables)),
+        None => telling(&progress, execute(doing, variables)).await,
+    };
     if let Some(variables) = variables {
         cx.variables = variables;
+    }
+    if let Some(of) = of {
+        result = extraction::shown(of, result);
     }
     if result.pause.take().is_some() {
         let message = format!("node {} runs inside another and cannot wait for an answer", node.id);
@@ -155,8 +209,20 @@ async fn one_try(
         cx.steps.keep(&failure_key(key, the_try.number), &kept, report, &blobs).await;
         return Ok(Some(wait));
     }
-    let end = if failed { ChildEnd::Failed } else { ChildEnd::Succeeded };
-    let of_parent = failed.then(|| failure_of_parent(node.id.as_str(), &record.error));
+    let mut record = record;
+    let default = of.filter(|_| failed && is_replaced(cx)).map(default_of);
+    if let Some(default) = &default {
+        record.outputs = vec![("text".to_owned(), Stored::Inline(default.clone()))];
+    }
+    let end = match (failed, &default) {
+        (false, _) => ChildEnd::Succeeded,
+        (true, Some(_)) => ChildEnd::Replaced,
+        (true, None) => ChildEnd::Failed,
+    };
+    let of_parent = failure.map(|failure| match of {
+        Some(_) => NodeFailure { message: record.error.clone(), retryable: false, ..failure },
+        None => failure_of_parent(node.id.as_str(), &record.error),
+    });
     let outputs = record.outputs.clone();
     let mut kept = json!({"end": end.name(), "outputs": NamedJson(&outputs)});
     if let Some(failure) = &of_parent {
@@ -166,7 +232,10 @@ async fn one_try(
     let report = inside.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
     cx.steps.keep(key, &kept, report, &blobs).await;
     if let Some(failure) = of_parent {
-        return Err(failure);
+        if end == ChildEnd::Failed {
+            return Err(failure);
+        }
+        note_error(cx, node.id.as_str(), &failure.error_type, &failure.message);
     }
     for (name, stored) in outputs {
         let loaded = made.iter().find(|(known, _)| *known == name).map(|(_, segment)| segment.clone());
@@ -174,6 +243,30 @@ async fn one_try(
         cx.variables.put(node.id.as_str(), &name, stored, loaded);
     }
     Ok(None)
+}
+
+/// Whether the node goes on with default values where an extraction has failed.
+fn is_replaced(cx: &WorkContext<'_>) -> bool {
+    matches!(cx.node().error_strategy, Some(ErrorStrategy::DefaultValue(_)))
+}
+
+fn default_of(of: &Extraction) -> Segment {
+    of.default_value.clone().map_or_else(|| Segment::string(""), Segment::infer)
+}
+
+/// Shows in the node's record which extraction failed.
+fn note_error(cx: &mut WorkContext<'_>, id: &str, error_type: &str, message: &str) {
+    let error = json!({"child_id": id, "error_type": error_type, "message": message});
+    match cx.process_data.entry("extraction_errors").or_insert_with(|| json!([])) {
+        Json::Array(errors) => errors.push(error),
+        other => *other = json!([error]),
+    }
+}
+
+/// The run's options, of a run that nobody answers: inside another a node waits for nobody.
+fn unattended(options: &RunOptions) -> RunOptions {
+    let choices = Choices { interactive: false, ..options.choices().into_owned() };
+    RunOptions { choices: Some(Box::new(choices)), ..options.clone() }
 }
 
 /// What the failure of a child is to its parent.

@@ -5,11 +5,18 @@
 
 mod assigner_version;
 mod child_references;
+mod context_processor;
 mod default_value_object;
 mod edge_handle;
+mod extractions;
+mod extractors;
+mod foreign_node;
+mod hooks;
 mod llm_profile;
+mod node_type;
 mod node_version;
 mod null_lists;
+mod retry_seconds;
 mod user_interaction;
 
 use serde_json::Value as Json;
@@ -34,16 +41,28 @@ enum Part {
 const FORMS: &[Form] = &[
     // `nodes` or `edges` absent or null is an empty list
     Form { rewrite: null_lists::rewrite, part: Part::Graph },
+    // `{id, type, name, config}` for a node
+    Form { rewrite: foreign_node::rewrite, part: Part::Graph },
+    // types as other programs spell them
+    Form { rewrite: node_type::rewrite, part: Part::NodeData },
     // an edge without `sourceHandle` leaves by `source`
     Form { rewrite: edge_handle::rewrite, part: Part::Edge },
     // `version` of a node as a number
     Form { rewrite: node_version::rewrite, part: Part::NodeData },
     // an assigner with `items` is of version 2
     Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
+    // keys in camel case and operations in upper case
+    Form { rewrite: context_processor::rewrite, part: Part::NodeData },
     // `profileId` of an llm node
     Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
+    // hooks in camel case
+    Form { rewrite: hooks::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+    // `retry_interval_seconds`
+    Form { rewrite: retry_seconds::rewrite, part: Part::NodeData },
+    // inputs that are extracted out of a conversation
+    Form { rewrite: extractions::rewrite, part: Part::Graph },
     // a node inside another named by its local or dotted id
     Form { rewrite: child_references::rewrite, part: Part::Graph },
     // a question to the user in the words of other engines
@@ -96,18 +115,6 @@ mod tests {
                 json!({"nodes": [{"data": {"type": "assigner", "items": [], "version": "2"}}, {"data": {"type": "code", "items": []}}], "edges": []}),
             ),
             (
-                json!({"nodes": [
-                    {"data": {"type": "llm", "profileId": "p", "prompt": "x", "maxToolCallsPerRequest": 4, "onToolError": "fail"}},
-                    {"data": {"type": "LLM", "profileId": "theirs", "profile_id": "ours"}},
-                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
-                ], "edges": []}),
-                json!({"nodes": [
-                    {"data": {"type": "llm", "profile_id": "p", "prompt": "x", "max_tool_calls_per_request": 4, "on_tool_error": "fail"}},
-                    {"data": {"type": "LLM", "profile_id": "ours"}},
-                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
-                ], "edges": []}),
-            ),
-            (
                 json!({"nodes": [{"data": {"type": "USER_INTERACTION", "userInteractionType": "ask_for_approval", "showMessage": "Go?", "timeout": 5}}], "edges": []}),
                 json!({"nodes": [{"data": {"type": "user-interaction", "interaction_type": "ask_for_approval", "show_message": "Go?", "timeout_ms": 5}}], "edges": []}),
             ),
@@ -129,6 +136,18 @@ mod tests {
                     "type": "user-interaction", "interaction_type": "ask_for_input",
                     "on_answer": {"add_message": {"role": "user", "content": "Q: {{input}}"}},
                 }}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profileId": "p", "prompt": "x", "maxToolCallsPerRequest": 4, "onToolError": "fail"}},
+                    {"data": {"type": "LLM", "profileId": "theirs", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profile_id": "p", "prompt": "x", "max_tool_calls_per_request": 4, "on_tool_error": "fail"}},
+                    {"data": {"type": "LLM", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
             ),
             (
                 json!({"nodes": [{"data": {"default_value": {"text": "x", "n": 1, "l": ["a"], "o": {}}}}], "edges": []}),

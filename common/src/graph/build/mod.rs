@@ -4,14 +4,17 @@ use std::collections::HashSet;
 
 use super::containers::Parent;
 use super::draft::Draft;
-use super::work::{Child, ChildKind, Work};
+use super::work::{Child, ChildKind, FedInput, INPUTS, Work};
 use super::{
     Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, names, response, validate,
 };
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
+use crate::nodes::hooks::Hooks;
+use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
 use crate::nodes::{NodeData, NodeKind, mentions_of};
 use crate::value::JsonMap;
+use crate::value::template::mention;
 
 /// Builds the graph of a document and says everything that is wrong with it. There is a graph exactly when no problem
 /// is an error. Paths are those of the file; lines are not known here.
@@ -107,7 +110,8 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let root = NodeIx(u32::try_from(*draft.roots().first()?).ok()?);
     let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_around(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
-    let mut child_retry = Vec::with_capacity(draft.nodes.len());
+    let mut inside = Vec::with_capacity(draft.nodes.len());
+    let mut hooks = Vec::with_capacity(draft.nodes.len());
     let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(&node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
@@ -122,9 +126,24 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             Some(child) => Some(Box::new(Child {
                 of: NodeIx(u32::try_from(child.of).ok()?),
                 local: child.local.clone(),
-                kind: ChildKind::Virtual,
+                kind: match &child.extraction {
+                    Some(extraction) => ChildKind::Extraction(Box::new(extraction.clone())),
+                    None if child.is_slot => ChildKind::Slot,
+                    None => ChildKind::Virtual,
+                },
             })),
         };
+        let (mut settings, mut work) = (node.wrapper.settings, None);
+        // Within the job of another node nobody can be asked.
+        if let Some(confirm) = node.wrapper.confirm.filter(|_| child.is_none()) {
+            settings.on_worker = true;
+            work = Some(Box::new(Work { confirm: Some(confirm), ..Work::default() }));
+        }
+        if matches!(&data, NodeData::UserInteraction(asks) if asks.by_model.is_some()) {
+            // A model is asked within the job.
+            settings.on_worker = true;
+            work.get_or_insert_with(Box::default);
+        }
         nodes.push(Node {
             id: node.source.id.as_str().into(),
             kind: node.kind?,
@@ -133,23 +152,27 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             data,
             error_strategy: node.wrapper.error_strategy,
             retry: node.wrapper.retry,
-            settings: node.wrapper.settings,
+            settings,
             chooses: false,
             ins: Vec::new(),
             outs: Vec::new(),
             parent,
             loop_id,
             mentions,
-            work: None,
+            work,
+            gives_context: node.source.data.get("emit_context") == Some(&true.into()),
             children: Vec::new(),
             child,
         });
-        child_retry.push(node.wrapper.child_retry);
+        inside.push((node.wrapper.child_retry, children::fed_inputs(&node.source.data)));
+        hooks.push(node.wrapper.hooks);
     }
     for at in names::give(&mut nodes, document) {
         nodes[at].mentions = each_once(mentions_of(nodes[at].id.as_str(), &nodes[at].data));
     }
-    put_inside(&mut nodes, &child_retry);
+    ask_for_contexts(&mut nodes);
+    put_around(&mut nodes, hooks);
+    put_inside(&mut nodes, inside);
     let mut edges = Vec::with_capacity(draft.edges.len());
     for edge in draft.edges {
         let (from, to) = (edge.from?, edge.to?);
@@ -184,6 +207,26 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     })
 }
 
+/// Marks the nodes whose conversation anybody reads.
+fn ask_for_contexts(nodes: &mut [Node]) {
+    let mut asked: HashSet<(String, String)> = HashSet::new();
+    for node in &*nodes {
+        asked.extend(node.mentions.iter().filter(|(_, name)| name.ends_with(CONTEXT)).cloned());
+        if let NodeData::Iteration(data) = &node.data {
+            let mut output = Vec::new();
+            mention(&data.output, &mut output);
+            asked.extend(output);
+        }
+    }
+    for node in nodes {
+        let name = match &node.data {
+            NodeData::ParameterExtractor(data) => data.context_name(),
+            _ => CONTEXT,
+        };
+        node.gives_context |= asked.contains(&(node.id.to_string(), name.to_string()));
+    }
+}
+
 /// Whether a node that is no branch by its type may leave by this handle instead of `source`.
 fn is_chosen(node: &Node, may_be_called_off: bool, handle: &str) -> bool {
     match &node.data {
@@ -199,8 +242,33 @@ fn may_be_called_off(data: &JsonMap) -> bool {
         .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
+/// Gives nodes their hooks, and what these ask for. They are told by a worker: so the node runs there.
+fn put_around(nodes: &mut [Node], hooks: Vec<Hooks>) {
+    for (node, hooks) in nodes.iter_mut().zip(hooks).filter(|(_, hooks)| !hooks.is_empty()) {
+        let mut mentions = std::mem::take(&mut node.mentions);
+        hooks.mentions(&mut mentions);
+        node.mentions = each_once(mentions);
+        node.settings.on_worker = true;
+        node.work.get_or_insert_with(|| Box::new(Work::default())).hooks = hooks;
+    }
+}
+
 /// Tells every parent of its children, and gives it what they will ask for: their values travel in its job.
-fn put_inside(nodes: &mut [Node], child_retry: &[RetryConfig]) {
+fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
+    let parents: HashSet<usize> =
+        nodes.iter().filter_map(|node| Some(node.child.as_ref()?.of.at())).collect();
+    for (at, (child_retry, inputs)) in inside.into_iter().enumerate() {
+        if inputs.is_empty() && !parents.contains(&at) {
+            continue;
+        }
+        for input in &inputs {
+            mention(&input.selector, &mut nodes[at].mentions);
+        }
+        let work = nodes[at].work.get_or_insert_with(Box::default);
+        (work.child_retry, work.inputs) = (child_retry, inputs);
+        // Its children run on a worker, and so does the node.
+        nodes[at].settings.on_worker = true;
+    }
     let inner: Vec<(NodeIx, NodeIx)> = nodes
         .iter()
         .enumerate()
@@ -211,21 +279,18 @@ fn put_inside(nodes: &mut [Node], child_retry: &[RetryConfig]) {
         let parent = &mut nodes[of.at()];
         parent.children.push(*child);
         parent.mentions.extend(asked);
-        let work = parent.work.get_or_insert_with(|| Box::new(Work::default()));
-        work.child_retry = child_retry[of.at()];
     }
     for at in 0..nodes.len() {
-        let Node { children, .. } = &nodes[at];
-        if children.is_empty() {
+        let Node { children, work, .. } = &nodes[at];
+        if work.is_none() {
             continue;
         }
         // What a child makes is known in the job alone, while the job runs.
         let made: HashSet<String> = children.iter().map(|ix| nodes[ix.at()].id.to_string()).collect();
         let parent = &mut nodes[at];
         let mentions = std::mem::take(&mut parent.mentions);
-        parent.mentions = each_once(mentions).into_iter().filter(|(of, _)| !made.contains(of)).collect();
-        // Its children run on a worker, and so does a node with children.
-        parent.settings.on_worker = true;
+        parent.mentions =
+            each_once(mentions).into_iter().filter(|(of, _)| of != INPUTS && !made.contains(of)).collect();
     }
 }
 
@@ -252,5 +317,7 @@ fn each_once(mentions: Vec<(String, String)>) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod children_tests;
+#[cfg(test)]
+mod extraction_tests;
 #[cfg(test)]
 mod tests;

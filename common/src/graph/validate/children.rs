@@ -3,11 +3,14 @@
 use serde_json::Value as Json;
 
 use super::{Draft, Report};
-use crate::graph::children::FIELD;
-use crate::nodes::{ExecutionType, NodeKind};
+use crate::graph::children::{FIELD, parameters};
+use crate::nodes::{ExecutionType, NodeKind, step};
 
 /// The code of what is wrong with the children of a node.
 pub(super) const INVALID: &str = "children.invalid";
+
+/// The code of what is said in vain.
+pub(super) const NO_EFFECT: &str = "children.no_effect";
 
 /// What may run inside another node: it ends by itself, asks nobody, and has one way out.
 const ALLOWED: [&str; 15] = [
@@ -89,7 +92,7 @@ pub(super) fn parents_may_have_children(draft: &Draft<'_>, report: &mut Report<'
 pub(super) fn types_may_run_inside(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let (Some(child), Some(kind)) = (node.child, node.kind) else { continue };
-        if !ALLOWED.contains(&kind.wire()) {
+        if !child.is_slot && !ALLOWED.contains(&kind.wire()) {
             let parent = &draft.document.nodes[child.of].id;
             let message = format!(
                 "{:?} inside node {parent:?}: a node of type {} cannot run inside another",
@@ -98,6 +101,28 @@ pub(super) fn types_may_run_inside(draft: &Draft<'_>, report: &mut Report<'_>) {
             );
             report.node(draft, at, "type", message, Some(format!("possible are {}", ALLOWED.join(", "))));
         }
+    }
+}
+
+/// Missing input can be looked for where a schema says what there should be.
+pub(super) fn filling_has_a_schema(draft: &Draft<'_>, report: &mut Report<'_>) {
+    for node in draft.nodes.iter() {
+        let Some(child) = node.child.filter(|child| child.is_slot) else { continue };
+        let parent = &draft.nodes[child.of];
+        let Some(kind) = parent.kind else { continue };
+        let has_one = step::is_step(kind, &parent.source.data)
+            || kind == NodeKind::Tool
+            || parent.source.data.get("input_schema").is_some_and(Json::is_object);
+        let may = matches!(kind.spec().execution, ExecutionType::Executable | ExecutionType::Branch);
+        let (id, wire) = (&parent.source.id, kind.wire());
+        let problem = if !may {
+            format!("node {id:?} of type {wire} has no input that could be filled")
+        } else if !has_one {
+            format!("node {id:?} of type {wire} needs `input_schema` for `enable_filling`")
+        } else {
+            continue;
+        };
+        report.node(draft, child.of, "data.enable_filling", problem, None);
     }
 }
 
@@ -111,6 +136,24 @@ pub(super) fn there_is_one_level(draft: &Draft<'_>, report: &mut Report<'_>) {
                 child.local, draft.document.nodes[child.of].id
             );
             report.node(draft, at, &part(None), message, None);
+        }
+    }
+}
+
+/// Tries, strategies and whatever surrounds a node's call are those of the parent.
+pub(super) fn what_is_the_parents_matter(draft: &Draft<'_>, report: &mut Report<'_>) {
+    const KEYS: [&str; 5] = ["retry_config", "error_strategy", "hooks", "require_confirm", "enable_filling"];
+    for (at, node) in draft.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some()) {
+        let is_said = |key: &&str| {
+            let value = node.source.data.get(*key);
+            value
+                .is_some_and(|value| !value.is_null() && *value != false && *value != Json::Array(Vec::new()))
+        };
+        for key in KEYS.into_iter().filter(is_said) {
+            let message =
+                format!("`{key}` has no effect on {:?}, which runs inside another node", node.source.id);
+            let code = report.code;
+            draft.at_node(at, report.problems, |problems| problems.warning(code, message));
         }
     }
 }
@@ -134,6 +177,71 @@ pub(super) fn names_are_known(draft: &Draft<'_>, report: &mut Report<'_>) {
                 );
                 report.node(draft, at, "data", message, None);
             }
+        }
+    }
+}
+
+/// What a form has left as it was, because something is missing.
+pub(super) fn extractions_are_whole(draft: &Draft<'_>, report: &mut Report<'_>) {
+    for (at, node) in draft.nodes.iter().enumerate() {
+        let parameters = parameters(&node.source.data).into_iter().flat_map(|(_, parameters)| parameters);
+        let inputs = node.source.data.get("inputs").and_then(Json::as_array).into_iter().flatten();
+        let named = inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input)));
+        let all = parameters.map(|(name, value)| (name.as_str(), value)).chain(named);
+        for (name, value) in
+            all.filter(|(_, value)| value.get("type").and_then(Json::as_str) == Some("extraction"))
+        {
+            let given = |key: &str| value.get("value").and_then(|value| value.get(key)?.as_str()).is_some();
+            let keys = ["source_node_id", "source_variable", "extraction_prompt"];
+            let missing: Vec<&str> = keys.into_iter().filter(|key| !given(key)).collect();
+            let message = format!(
+                "ConfigurationValidationError: the extraction of input {name:?} of node {:?} needs {}",
+                node.source.id,
+                if missing.is_empty() { "texts that are not empty".to_owned() } else { missing.join(", ") }
+            );
+            report.node(draft, at, "data", message, None);
+        }
+        let is_extraction = |child: &crate::graph::children::ChildNode| {
+            child.entry.get("kind").and_then(Json::as_str) == Some("extraction") && child.extraction.is_none()
+        };
+        if node.child.is_some_and(is_extraction) {
+            let message = format!(
+                "ConfigurationValidationError: the extraction {:?} needs `source` (node and variable) and `prompt`",
+                node.source.id
+            );
+            report.node(draft, at, "", message, None);
+        }
+    }
+}
+
+pub(super) fn sources_exist(draft: &Draft<'_>, report: &mut Report<'_>) {
+    for (at, node) in draft.nodes.iter().enumerate() {
+        let Some(extraction) = node.child.and_then(|child| child.extraction.as_ref()) else { continue };
+        let source = &extraction.source.0;
+        let is_namespace =
+            ["sys", "env", "conversation"].contains(&source.as_str()) || source.starts_with('#');
+        if !draft.index.contains_key(source.as_str()) && !is_namespace {
+            let message = format!("SourceNodeNotFoundError: Source node {source} not found in graph config");
+            report.node(draft, at, "source", message, None);
+        }
+    }
+}
+
+pub(super) fn inputs_are_given_once(draft: &Draft<'_>, report: &mut Report<'_>) {
+    for at in 0..draft.document.nodes.len() {
+        let data = &draft.nodes[at].source.data;
+        let (Some((_, parameters)), Some(inputs)) =
+            (parameters(data), data.get("inputs").and_then(Json::as_array))
+        else {
+            continue;
+        };
+        let names = inputs.iter().filter_map(|input| input.get("name")?.as_str());
+        for name in names.filter(|name| parameters.contains_key(*name)) {
+            let message = format!(
+                "DuplicateInput: input {name:?} of node {:?} is given twice, with different content",
+                draft.nodes[at].source.id
+            );
+            report.node(draft, at, "data.inputs", message, None);
         }
     }
 }

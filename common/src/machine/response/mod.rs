@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::Step;
 use super::changes::{About, ChunkText, EventKind};
 use super::run::{NodeStatus, taken};
-use crate::graph::{EdgeIx, Graph, Node, NodeIx, TemplatePart, stream_prefix};
+use crate::graph::{EdgeIx, Graph, Node, NodeIx, TemplatePart};
 use crate::ids::FramePath;
 use crate::nodes::NodeKind;
 use crate::value::{SegmentType, Selector};
@@ -48,8 +48,7 @@ impl ResponseState {
 
 /// Whether any response template waits for text that this node streams.
 pub(super) fn is_awaited(graph: &Graph, node: &Node) -> bool {
-    let prefix = stream_prefix(node.id.as_str());
-    graph.streamed.iter().any(|key| key.starts_with(&prefix))
+    graph.is_streamed(node)
 }
 
 /// Whether a template that is being told, or waits for its turn, shows what this node streams: only then is told what its

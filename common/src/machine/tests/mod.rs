@@ -30,6 +30,7 @@ mod invariants;
 mod iterations;
 mod keeping;
 mod loops;
+mod messages;
 mod nested_answers;
 mod pauses;
 mod profiles;

@@ -3,11 +3,13 @@
 //! Every node that asks a model goes through here, so that a text of a classifier is filled in as one of an `llm` node.
 
 use super::message::{Message, ModelFacts, Part};
-use super::{JinjaVariable, Memory, MessageTemplate, PromptTemplate, Role, TextTemplate, files, memory};
+use super::{
+    JinjaVariable, Memory, MessageTemplate, PromptTemplate, Role, TextTemplate, files, memory, turns,
+};
 use crate::failure::NodeFailure;
 use crate::nodes::evaluate::UndefinedNames;
 use crate::value::jinja::JinjaTemplate;
-use crate::value::template::Template;
+use crate::value::template::{Part as TemplatePart, Template};
 use crate::value::{JsonMap, Segment, Variables};
 
 /// Dify's words for an empty prompt.
@@ -33,6 +35,8 @@ pub struct Fill<'a> {
     pub detail: &'a str,
     /// What is known of the model.
     pub facts: &'a ModelFacts,
+    /// Whether the model is given one text: a conversation in a prompt makes one of the whole prompt then.
+    pub one_text: bool,
 }
 
 /// Messages, and how many files the model could not be sent.
@@ -56,6 +60,7 @@ impl<'a> Fill<'a> {
             memory: None,
             vision: &[],
             detail: files::DETAIL_DEFAULT,
+            one_text: false,
         }
     }
 }
@@ -82,11 +87,18 @@ impl Fill<'_> {
 
     fn chat(&self, templates: &[MessageTemplate]) -> Result<Vec<Message>, NodeFailure> {
         let mut messages = Vec::with_capacity(templates.len() + 1);
+        let mut has_conversation = false;
         for template in templates {
             if template.role == Role::Tool {
                 return Err(NodeFailure::new("NotImplementedError", "Role tool is not supported"));
             }
+            if let Some(said) = self.conversation(&template.text)? {
+                has_conversation = true;
+                messages.extend(said);
+                continue;
+            }
             match &template.text {
+                TextTemplate::Messages(_) => {}
                 TextTemplate::Basic(text) => self.basic(template.role, text, self.context, &mut messages)?,
                 TextTemplate::Jinja(text) => messages.push(Message::text(template.role, self.jinja(text)?)),
             }
@@ -95,7 +107,35 @@ impl Fill<'_> {
             messages.extend(memory::messages(self.variables, memory.window(), tokens_max)?);
             self.basic(Role::User, &self.query(memory), "", &mut messages)?;
         }
+        if has_conversation && self.one_text {
+            messages = vec![turns::as_lines(&messages)];
+        }
         Ok(messages)
+    }
+
+    /// The messages that stand in place of a text which is a reference to them and nothing else.
+    fn conversation(&self, text: &TextTemplate) -> Result<Option<Vec<Message>>, NodeFailure> {
+        let selector = match text {
+            TextTemplate::Messages(selector) => selector.clone(),
+            TextTemplate::Basic(text) if text.starts_with("{{#") && text.ends_with("#}}") => {
+                match Template::parse(text).parts() {
+                    [TemplatePart::Variable(selector)] => selector.clone(),
+                    _ => return Ok(None),
+                }
+            }
+            TextTemplate::Basic(_) | TextTemplate::Jinja(_) => return Ok(None),
+        };
+        let is_named = matches!(text, TextTemplate::Messages(_));
+        match self.variables.found(&selector) {
+            Some(value) if is_named || turns::is_conversation(&value.value) => {
+                turns::messages(&value.value, self.detail).map(Some)
+            }
+            None if is_named => {
+                let message = format!("Variable {} not found", selector.join("."));
+                Err(NodeFailure::new("VariableNotFoundError", message))
+            }
+            Some(_) | None => Ok(None),
+        }
     }
 
     /// A text and, in a message behind it, the files that it refers to, whatever the vision switch says (Dify).
@@ -121,9 +161,13 @@ impl Fill<'_> {
     /// One user message. Without a place for it Dify puts the history, also an empty one, and a line break before the
     /// text, and a `{{#histories#}}` leaves its outer braces; the query template goes in front as it is written.
     fn completion(&self, template: &TextTemplate) -> Result<Message, NodeFailure> {
+        if let Some(said) = self.conversation(template)? {
+            return Ok(turns::as_lines(&said));
+        }
         let text = match template {
             TextTemplate::Basic(text) => self.render(&text.replace("{{#context#}}", self.context)),
             TextTemplate::Jinja(text) => self.jinja(text)?,
+            TextTemplate::Messages(_) => String::new(),
         };
         let history = self.memory.map(|(memory, most)| self.history(memory, most)).transpose()?;
         let history = history.unwrap_or_default();

@@ -7,6 +7,7 @@
 
 pub(in crate::nodes) mod blocks;
 pub mod context;
+pub mod conversation;
 pub mod decimal;
 pub mod files;
 pub mod fill;
@@ -21,6 +22,7 @@ pub mod reasoning;
 pub mod record;
 pub mod structured;
 pub mod tokens;
+pub mod turns;
 pub mod usage;
 
 use crate::dsl::Problems;
@@ -48,6 +50,8 @@ pub struct LlmData {
     pub structured_output: Option<JsonMap>,
     /// What becomes of `<think>` blocks.
     pub reasoning: ReasoningFormat,
+    /// The list of messages that the prompt goes on with; none without the key.
+    pub conversation: Option<conversation::Conversation>,
 }
 
 /// A model as a workflow names it.
@@ -107,6 +111,8 @@ pub enum TextTemplate {
     Basic(String),
     /// Jinja over the declared variables.
     Jinja(String),
+    /// Not a text: the messages of a list stand in its place.
+    Messages(Selector),
 }
 
 impl TextTemplate {
@@ -114,6 +120,7 @@ impl TextTemplate {
     pub fn source(&self) -> &str {
         match self {
             Self::Basic(text) | Self::Jinja(text) => text,
+            Self::Messages(_) => "",
         }
     }
 }
@@ -225,6 +232,9 @@ impl LlmData {
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         for text in self.texts() {
             Template::parse(text.source()).mentions(into);
+            if let TextTemplate::Messages(selector) = text {
+                mention(selector, into);
+            }
         }
         self.model.mentions(into);
         let jinja = self.jinja_variables.iter().map(|variable| &variable.selector);
@@ -233,6 +243,9 @@ impl LlmData {
         }
         if let Some(memory) = &self.memory {
             memory.mentions(into);
+        }
+        if let Some(conversation) = &self.conversation {
+            conversation.mentions(into);
         }
     }
 

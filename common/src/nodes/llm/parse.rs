@@ -3,7 +3,10 @@
 use serde_json::Value as Json;
 
 use super::blocks::{INVALID, memory, model, optional_text, present, selector, vision};
-use super::{JinjaVariable, LlmData, MessageTemplate, PromptTemplate, ReasoningFormat, Role, TextTemplate};
+use super::{
+    JinjaVariable, LlmData, MessageTemplate, PromptTemplate, ReasoningFormat, Role, TextTemplate,
+    conversation,
+};
 use crate::dsl::Problems;
 use crate::value::{JsonMap, Selector};
 
@@ -18,6 +21,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> 
     let vision = problems.within("vision", |p| vision(present(data, "vision"), p));
     let structured_output = problems.within("structured_output", |p| structured_output(data, p));
     let reasoning = problems.within("reasoning_format", |p| reasoning(present(data, "reasoning_format"), p));
+    let joined = problems.within("conversation", |p| conversation::parse(present(data, "conversation"), p));
     let (vision, detail) = vision?;
     Some(LlmData {
         model: model?,
@@ -29,6 +33,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> 
         detail,
         structured_output: structured_output?,
         reasoning: reasoning?,
+        conversation: joined?,
     })
 }
 
@@ -58,6 +63,13 @@ fn message(value: &Json, problems: &mut Problems) -> Option<MessageTemplate> {
         problems.error(INVALID, "a message must be a mapping with role and text");
         return None;
     };
+    if let Some(list) = map.get("$context").or_else(|| map.get("value_selector")) {
+        let selector = selector(Some(list)).filter(|selector| selector.len() >= 2);
+        if selector.is_none() {
+            problems.error(INVALID, "the messages of a prompt are named by a selector: node and variable");
+        }
+        return Some(MessageTemplate { role: Role::User, text: TextTemplate::Messages(selector?) });
+    }
     let role = problems.within("role", |p| match map.get("role").and_then(Json::as_str) {
         Some("system") => Some(Role::System),
         Some("user") => Some(Role::User),

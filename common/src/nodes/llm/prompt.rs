@@ -90,6 +90,7 @@ fn assemble_openly(
         vision: &vision,
         detail: &data.detail,
         facts,
+        one_text: data.model.mode == ModelMode::Completion,
     };
     let Filled { messages, files_left_out } = fill.messages(&data.prompt)?;
     Ok(Prompt { messages, params, secrets: Secrets::default(), context, files_left_out })

@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::dsl::Problems;
 use crate::nodes::llm::message::{ModelFacts, ToolSpec};
+use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::llm::{Memory, ModelConfig, Vision};
 use crate::value::template::{Template, mention};
 use crate::value::{JsonMap, SegmentType, Selector};
@@ -137,6 +138,12 @@ impl ParameterType {
 }
 
 impl ParameterExtractorData {
+    /// The output that holds the conversation: a parameter of that name wins.
+    pub fn context_name(&self) -> &'static str {
+        let is_taken = self.parameters.iter().any(|parameter| parameter.name == CONTEXT);
+        if is_taken { "__context" } else { CONTEXT }
+    }
+
     /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)

@@ -36,6 +36,7 @@ fn run(variables: Json, pool: &Pool) -> NodeResult {
         parent: None,
         loop_id: None,
         mentions: Vec::new(),
+        gives_context: false,
         work: None,
         children: Vec::new(),
         child: None,

@@ -2,6 +2,7 @@
 //! its output. What the calls do is in the worker; here is what needs no outside world: the configuration ([`parse`]), the
 //! parameters ([`params`]), the pieces ([`chunk`]) and errors ([`error`]).
 
+pub mod api;
 pub mod background;
 pub mod chunk;
 pub mod error;
@@ -15,7 +16,8 @@ use serde_json::Value as Json;
 
 use super::NodeKind;
 use crate::dsl::Problems;
-use crate::machine::choices::Language;
+use crate::dsl::fields::lax_bool;
+use crate::language::Language;
 use crate::value::JsonMap;
 
 pub use chunk::{Chunk, Gathered};
@@ -108,7 +110,7 @@ pub struct StepForm {
     pub keys: &'static [&'static str],
     /// Whether it reads what the run keeps for its steps, its history and its messages.
     pub has_background: bool,
-    /// Whether missing input may be looked for.
+    /// Whether its call looks for missing input unless the node says otherwise.
     pub fills: bool,
 }
 
@@ -132,13 +134,41 @@ pub const STEP_FORMS: &[StepForm] = &[
     StepForm {
         kind: NodeKind::Slot,
         call: "SLOT",
-        keys: &["schema", "data", "on_missing"],
+        keys: &["schema", "data", "on_missing", "target_node", "profile_id"],
         has_background: true,
         fills: false,
     },
-    StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: true },
+    StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: false },
+    StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: true, fills: true },
+    StepForm { kind: NodeKind::Sql, call: "SQL", keys: SQL_KEYS, has_background: true, fills: false },
 ];
 
+/// What `api` takes.
+const API_KEYS: &[&str] = &[
+    "url",
+    "method",
+    "content_type",
+    "timeout",
+    "query",
+    "body",
+    "headers",
+    "accept_text",
+    "idempotent",
+    "service_id",
+];
+/// What `sql` takes.
+const SQL_KEYS: &[&str] = &[
+    "mode",
+    "datasource",
+    "sql",
+    "bind",
+    "question",
+    "table_name_list",
+    "read_only",
+    "rows_max",
+    "timeout",
+    "profile_id",
+];
 /// What the step form of `llm` takes.
 const LLM_KEYS: &[&str] =
     &["system_prompt", "user_prompt", "enable_context", "step_history_size", "temperature", "profile_id"];
@@ -149,6 +179,25 @@ const LLM_MARKS: [&str; 4] = ["system_prompt", "user_prompt", "enable_context", 
 pub fn is_llm_step(data: &JsonMap) -> bool {
     let params = data.get("params").and_then(Json::as_object);
     LLM_MARKS.iter().any(|key| data.contains_key(*key) || params.is_some_and(|map| map.contains_key(*key)))
+}
+
+/// Whether a node of this type and with this `data` runs a call.
+pub fn is_step(kind: NodeKind, data: &JsonMap) -> bool {
+    match kind {
+        NodeKind::Llm => is_llm_step(data),
+        kind => STEP_FORMS.iter().any(|form| form.kind == kind),
+    }
+}
+
+/// Whether missing input of such a node may be looked for: it says so, or leaves it to a call that may want it.
+pub fn may_fill(kind: NodeKind, data: &JsonMap) -> bool {
+    let given = data.get("enable_filling").filter(|value| !value.is_null());
+    let form = || STEP_FORMS.iter().find(|form| form.kind == kind).filter(|_| is_step(kind, data));
+    let has_library = || data.get("node").and_then(Json::as_str).is_some_and(|id| !id.is_empty());
+    match given {
+        Some(value) => lax_bool(value) == Some(true),
+        None => form().is_some_and(|form| form.fills || has_library()),
+    }
 }
 
 impl StepData {

@@ -2,9 +2,10 @@
 
 use serde_json::Value as Json;
 
+use super::api::is_timeout;
 use super::{Filling, Param, STEP_FORMS, StepData};
 use crate::dsl::Problems;
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::nodes::NodeKind;
 use crate::nodes::fields::{INVALID_NODE_DATA, flag, mapping, text};
 use crate::slots::Schema;
@@ -35,6 +36,9 @@ pub(super) fn parse(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> 
     }
     if kind == NodeKind::Slot {
         check_slot(&params, data, problems);
+    }
+    if kind == NodeKind::Api {
+        check_api(&params, problems);
     }
     (problems.error_count() == before).then(|| StepData {
         node: node.filter(|id| !id.is_empty()),
@@ -122,6 +126,14 @@ fn check_llm(params: &[(String, Param)], problems: &mut Problems) {
     if temperature.is_some_and(|value| !value.as_f64().is_some_and(|value| (0.0..=2.0).contains(&value))) {
         problems.within("temperature", |problems| {
             problems.error(INVALID_NODE_DATA, "temperature must be a number from 0 to 2");
+        });
+    }
+}
+
+fn check_api(params: &[(String, Param)], problems: &mut Problems) {
+    if constant(params, "timeout").is_some_and(|timeout| !is_timeout(timeout)) {
+        problems.within("timeout", |problems| {
+            problems.error(INVALID_NODE_DATA, "timeout must be a number of seconds, more than 30");
         });
     }
 }

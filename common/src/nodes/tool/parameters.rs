@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::cast::cast;
-use super::{Form, Input, Known, Parameter, ParameterType, ToolData};
+use super::{Declaration, Form, Input, Known, Parameter, ParameterType, ToolData};
 use crate::failure::NodeFailure;
 use crate::nodes::fields::set;
 use crate::value::pyrepr::{repr_texts, str_of};
@@ -53,6 +53,34 @@ pub fn filled(
         set(&mut filled.shown, name, shown);
     }
     Ok(filled)
+}
+
+/// What is known of the parameters before the missing ones are looked for: under the declared types where that is possible;
+/// what is absent, null or an empty text is left out.
+pub fn known(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) -> JsonMap {
+    let value = |input: &Input| match input {
+        Input::Variable(selector) => variables.found(selector).map(|segment| segment.value.clone()),
+        Input::Mixed(template) | Input::Constant(_, template) => {
+            Some(Json::String(template.render_text(variables)))
+        }
+    };
+    let mut known = JsonMap::new();
+    for (name, input) in &data.parameters {
+        let Some(value) = value(input) else { continue };
+        if value.is_null() || value.as_str().is_some_and(str::is_empty) {
+            continue;
+        }
+        let ty = declared.find(name).map(|parameter| parameter.ty);
+        let value = ty.and_then(|ty| cast(ty, &value).ok()).unwrap_or(value);
+        known.insert(name.clone(), value);
+    }
+    known
+}
+
+/// The JSON schema of what a tool is known to take.
+pub fn schema(declared: Known<'_>) -> Json {
+    let parameters = declared.parameters.to_vec();
+    Declaration { parameters, ..Declaration::default() }.schema()
 }
 
 fn missing(selector: &[String]) -> String {

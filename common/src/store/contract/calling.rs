@@ -13,7 +13,7 @@ const ORDER: &str = r#"{"app":"a"}"#;
 fn calls(ordered: &[u8], dropped: &[u8]) -> RunWrite {
     let ordered = ordered.iter().map(|n| (run_id(*n), ORDER.to_string())).collect();
     let dropped = dropped.iter().map(|n| run_id(*n)).collect();
-    RunWrite { calls: Some(Box::new(CallsWrite { ordered, dropped, ended: None })), ..write(1) }
+    RunWrite { calls: Some(Box::new(CallsWrite { ordered, dropped, ..CallsWrite::default() })), ..write(1) }
 }
 
 fn made(n: u8, call: &WaitingCall) -> NewRun {

@@ -2,7 +2,7 @@
 
 use super::fixtures::{QUEUE, SHARD, execution, run_id};
 use super::{Outcome, Subject, same};
-use crate::ids::EntryId;
+use crate::ids::{BlobId, EntryId};
 use crate::store::{JournalOf, StepBegin, StepKept};
 use crate::wire::fact::kind;
 
@@ -38,6 +38,23 @@ pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome
     let known = store.begin_step(&of, "llm:1", false).await?;
     same("the first result stands", known, StepBegin::Known("\"a\"".into()))?;
     same("another step is another", store.begin_step(&of, "llm:2", false).await?, begins(1, false))
+}
+
+pub(super) async fn a_step_keeps_the_large_values_that_it_refers_to(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w", 1).await?;
+    let (of, store) = (of(entries[0], "w", 1), s.store());
+    let before = s.facts().await?.len();
+    let gone = [(BlobId::generate(), 6)];
+    let told = (kind::CHILD_ENDED, "{}");
+    let kept = store.record_step(&of, "child:c", "1", told, &gone).await?;
+    same("not without them", kept, StepKept::BlobGone)?;
+    same("and nothing is told", s.facts().await?.len(), before)?;
+    let blob = s.blob("\"here\"").await?;
+    let blobs = [(blob.clone(), 6)];
+    let kept = store.record_step(&of, "child:c", "1", told, &blobs).await?;
+    same("with them it is kept", kept, StepKept::Kept)?;
+    same("and so are they", store.load_blob(SHARD, &blob).await?, Some("\"here\"".into()))
 }
 
 pub(super) async fn tries_of_a_step_are_counted_where_the_job_goes_on(s: Subject) -> Outcome {

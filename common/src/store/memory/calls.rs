@@ -20,6 +20,9 @@ pub(super) fn write(shard: &mut Shard, caller: RunId, calls: &CallsWrite, number
     if let Some((caller, body)) = &calls.ended {
         shard.add_fact(now, caller.to_string(), kind::CALL_ENDED, body);
     }
+    for (run, kind, body) in &calls.told {
+        shard.add_fact(now, run.to_string(), kind, body);
+    }
 }
 
 fn place(call: &WaitingCall) -> (u64, RunId, RunId) {

@@ -40,6 +40,9 @@ pub(super) fn write(request: &mut Request, keys: &Keys, caller: RunId, calls: &C
     if let Some((caller, body)) = &calls.ended {
         tell(kind::CALL_ENDED, *caller, body);
     }
+    for (run, kind, body) in &calls.told {
+        tell(kind, *run, body);
+    }
     for run in &calls.dropped {
         request.command("ZREM", 2).word(keys.calling(shard)).word(WaitingCall::member(*run, caller));
     }

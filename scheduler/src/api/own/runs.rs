@@ -12,7 +12,7 @@ use tidemill_common::store::ListRuns;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 
-use super::pauses;
+use super::{kept, pauses};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::record::{RunRecord, seconds};
@@ -65,7 +65,7 @@ fn query(params: &Params) -> Result<ListRuns, ApiError> {
             Some(Timestamp::from_micros(micros))
         }
     };
-    Ok(ListRuns { status, before, limit })
+    Ok(ListRuns { status, before, limit, ..ListRuns::default() })
 }
 
 /// Shows a run with its nodes.
@@ -98,6 +98,9 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
     shown.insert("pauses".into(), pauses::shown(&state, id).await?.into());
     shown.insert("nodes".into(), nodes(&run).into());
+    if let Some(lists) = kept::lists(&run) {
+        shown.insert("lists".into(), lists);
+    }
     let (calls, count) = calls(&state, id).await?;
     shown.insert("calls".into(), calls.into());
     shown.insert("calls_count".into(), count.into());
@@ -177,7 +180,11 @@ fn nodes(run: &RunState) -> Vec<Json> {
         for (node, state) in run.graph.nodes.iter().zip(&frame.nodes) {
             let is_root = path.is_root() && node.parent.is_none();
             if is_root || state.status != NodeStatus::Unknown {
-                shown.push(shown_node(path, node, state));
+                let mut one = shown_node(path, node, state);
+                if let Some(child) = &node.child {
+                    one["parent_node_id"] = json!(run.graph.node(child.of).id);
+                }
+                shown.push(one);
             }
         }
     }

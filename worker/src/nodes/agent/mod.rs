@@ -15,8 +15,10 @@ use tidemill_common::ids::{ExecutionId, RunId};
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::agent::parameters::{self, Given};
-use tidemill_common::nodes::agent::{AgentData, Strategy};
+use tidemill_common::nodes::agent::{AgentData, Strategy, prompt};
 use tidemill_common::nodes::llm::memory;
+use tidemill_common::nodes::llm::record::Secrets;
+use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
@@ -74,6 +76,7 @@ pub async fn run(
         Err(message) => return failed(result, "Failed to get agent strategy", &message),
     };
     tell_context(&given, means, node);
+    let said = node.gives_context.then(|| prompt::opening(&given.instruction, history.clone(), &given.query));
     let outcome = match data.strategy {
         Strategy::FunctionCalling => function_calling::run(&mut rounds, &given, history).await,
         Strategy::ReAct => react::run(&mut rounds, &given, history).await,
@@ -84,7 +87,16 @@ pub async fn run(
         Ok(()) => {
             let outputs = rounds.outputs(data.reasoning).await;
             match outputs {
-                Ok(outputs) => NodeResult { outputs, metadata, usage: Some(usage), ..result },
+                Ok(mut outputs) => {
+                    if let Some(said) = said {
+                        let text = outputs.iter().find(|(name, _)| name == "text");
+                        let text = text.map(|(_, text)| text.text().into_owned()).unwrap_or_default();
+                        let secrets = Secrets::among(node.mentions.clone(), variables);
+                        outputs
+                            .push((turns::CONTEXT.to_owned(), turns::build_context(&said, &text, &secrets)));
+                    }
+                    NodeResult { outputs, metadata, usage: Some(usage), ..result }
+                }
                 Err(failure) => NodeResult { failure: Some(failure), metadata, usage: Some(usage), ..result },
             }
         }
@@ -125,6 +137,6 @@ fn tell_context(given: &Given, means: Means<'_>, node: &Node) {
 fn metadata(data: &AgentData, rounds: &Rounds<'_>, node: &Node) -> JsonMap {
     let mut metadata = usage::metadata(&rounds.usage());
     metadata.insert("tool_info".into(), json!({"icon": null, "agent_strategy": data.strategy.name()}));
-    metadata.insert("agent_log".into(), Json::Array(rounds.logs.outputs(node.id.as_str())));
+    metadata.insert("agent_log".into(), Json::Array(rounds.logs.shown(node.id.as_str())));
     metadata
 }

@@ -5,7 +5,7 @@ mod address;
 pub(crate) mod files;
 mod headers;
 pub(crate) mod send;
-mod text;
+pub(crate) mod text;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;

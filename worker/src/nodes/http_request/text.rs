@@ -5,7 +5,7 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 /// The text: by its declared charset, else UTF-8 if it is that, else what it most likely is. Bytes that mean nothing
 /// become replacement characters.
-pub(super) fn decoded(bytes: Vec<u8>, charset: Option<&str>) -> String {
+pub(crate) fn decoded(bytes: Vec<u8>, charset: Option<&str>) -> String {
     let declared = charset.map(|label| Encoding::for_label(label.as_bytes()).unwrap_or(UTF_8));
     let bytes = match (declared, String::from_utf8(bytes)) {
         (None, Ok(text)) => return text,

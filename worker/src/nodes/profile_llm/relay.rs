@@ -130,7 +130,8 @@ impl Person<'_> {
         };
         let said = [Message::text(Role::User, prompt), reply.message()];
         let said = conversation::said(&said, &self.secrets, self.data.conversation.as_ref());
-        let context = self.data.emits_context.then(|| objects::context_of(self.before.iter().chain(&said)));
+        let context = (self.data.emits_context || self.node.gives_context)
+            .then(|| objects::context_of(self.before.iter().chain(&said)));
         let mut outputs = vec![
             ("content".to_owned(), Segment::string(content.clone())),
             ("text".to_owned(), Segment::string(content)),

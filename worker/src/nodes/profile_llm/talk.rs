@@ -336,7 +336,7 @@ impl<'a> Talk<'a> {
         };
         let history = outcome::history(&asked, &ended);
         let said = conversation::said(&self.said, &self.secrets, self.data.conversation.as_ref());
-        let context = (self.data.emits_context && ended.is_ok())
+        let context = ((self.data.emits_context || self.node.gives_context) && ended.is_ok())
             .then(|| objects::context_of(self.before.iter().chain(&said)));
         let mut effects = match &self.data.conversation {
             Some(conversation) if ended.is_ok() => Effects::appending(conversation.id.clone(), said),

@@ -6,18 +6,19 @@
 pub(in crate::nodes) mod files;
 mod record;
 
-use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::step::Secrets;
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, parameters};
 use tidemill_common::nodes::{NodeResult, Usage};
-use tidemill_common::value::{JsonMap, Lookup, SegmentType, Variables};
+use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
+use crate::calls::run::{INPUT, STEP_NODE};
 use crate::executor::PieceSink;
 use crate::http::Http;
 use crate::steps::{Begun, Spender, Steps, Told, Try};
@@ -66,12 +67,18 @@ pub async fn run(
         Err(error) => return failed(result, error),
     };
     let noted = data.declared.as_deref().map(Known::just);
-    let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+    let declared = match data.provider_type {
+        // The form of the run that is made looks at its values itself.
+        ProviderKind::Workflow => noted,
+        _ => tool.known().or(noted),
+    };
+    let declared = declared.unwrap_or(Known::NOTHING);
     let configured = match parameters::configured(data, declared, variables) {
         Ok(configured) => configured,
         Err(message) => return failed(result, ToolError::unavailable(message)),
     };
-    let filled = match parameters::filled(data, declared, variables) {
+    let found = node.work.is_some().then(|| looked_for(data, variables)).flatten();
+    let filled = match found.map_or_else(|| parameters::filled(data, declared, variables), Ok) {
         Ok(filled) => filled,
         // What escapes a node on Dify takes nothing along.
         Err(failure) => return NodeResult::failed(failure),
@@ -82,11 +89,6 @@ pub async fn run(
         Err(message) => return failed(result, ToolError::new(Stage::Invoke, message)),
     };
     tracing::debug!(node = %node.id, provider = %data.provider_id, tool = %data.tool_name, "calling a tool");
-    if data.provider_type == ProviderKind::Workflow && holds_secret(data, variables, &arguments) {
-        let message =
-            "a secret cannot be handed to another workflow; give that one an environment variable of its own";
-        return failed(result, ToolError::new(Stage::Invoke, message));
-    }
     match call(&tool, &arguments, declared, node, means).await {
         (Ok(recorded), _) => {
             let result = charged(result, recorded.usage);
@@ -99,6 +101,22 @@ pub async fn run(
     }
 }
 
+/// The parameters with those that were looked for because they were missing, where that was done.
+fn looked_for(data: &ToolData, variables: &dyn Variables) -> Option<parameters::Filled> {
+    let found = variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()])?;
+    let values = found.value.as_object()?.clone();
+    let (mut mentioned, mut secrets) = (Vec::new(), Secrets::default());
+    data.mentions(&mut mentioned);
+    for (node, name) in &mentioned {
+        if let Lookup::Found(segment) = variables.variable(node, name) {
+            secrets.note(&segment);
+        }
+    }
+    let shown =
+        values.iter().map(|(name, value)| (name.clone(), Segment::infer(secrets.masked_value(value))));
+    Some(parameters::Filled { shown: shown.collect(), values })
+}
+
 /// The result with what the call cost; calls without tokens are not spoken of, as on Dify.
 fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
     if let Some(usage) = usage.filter(|usage| usage.total_tokens > 0) {
@@ -106,29 +124,6 @@ fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
         result.usage = Some(usage);
     }
     result
-}
-
-/// Whether a secret's text is among the arguments: they would lie in the open as another run's inputs.
-fn holds_secret(data: &ToolData, variables: &dyn Variables, arguments: &JsonMap) -> bool {
-    let mut mentioned = Vec::new();
-    data.mentions(&mut mentioned);
-    let secrets = mentioned.iter().filter_map(|(node, name)| match variables.variable(node, name) {
-        Lookup::Found(segment) if segment.ty == SegmentType::Secret => {
-            segment.value.as_str().map(str::to_owned)
-        }
-        _ => None,
-    });
-    let secrets: Vec<String> = secrets.filter(|text| !text.is_empty()).collect();
-    !secrets.is_empty() && arguments.values().any(|value| holds(value, &secrets))
-}
-
-fn holds(value: &Json, texts: &[String]) -> bool {
-    match value {
-        Json::String(text) => texts.iter().any(|secret| text.contains(secret.as_str())),
-        Json::Array(items) => items.iter().any(|item| holds(item, texts)),
-        Json::Object(map) => map.values().any(|item| holds(item, texts)),
-        Json::Null | Json::Bool(_) | Json::Number(_) => false,
-    }
 }
 
 /// Why there are no outputs.

@@ -1,0 +1,34 @@
+//! A node as other programs write one: `{id, type, name, config}` without `data`.
+
+use serde_json::Value as Json;
+
+use crate::value::JsonMap;
+
+pub(super) fn rewrite(graph: &mut JsonMap) {
+    for node in graph.get_mut("nodes").and_then(Json::as_array_mut).into_iter().flatten() {
+        if let Some(node) = node.as_object_mut() {
+            one(node);
+        }
+    }
+}
+
+fn one(node: &mut JsonMap) {
+    let is_foreign = !node.contains_key("data")
+        && node.get("type").is_some_and(Json::is_string)
+        && node.get("config").is_none_or(|config| config.is_object() || config.is_null())
+        && (node.contains_key("config") || node.contains_key("name"));
+    if !is_foreign {
+        return;
+    }
+    let mut data = JsonMap::new();
+    data.insert("type".into(), node.shift_remove("type").unwrap_or_default());
+    if let Some(name) = node.shift_remove("name") {
+        data.insert("title".into(), name);
+    }
+    if let Some(Json::Object(config)) = node.shift_remove("config") {
+        for (key, value) in config {
+            data.entry(key).or_insert(value);
+        }
+    }
+    node.insert("data".into(), Json::Object(data));
+}

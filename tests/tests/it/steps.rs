@@ -1,0 +1,446 @@
+//! Steps on real processes: what is missing is looked for and asked for, what steps say is told and kept once, whoever dies.
+
+use serde_json::{Value as Json, json};
+use tidemill::mock_llm::Running as Model;
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::llm;
+use tidemill_tests::outside::Outside;
+use tidemill_tests::wait::{LONG, until};
+
+use super::called::file;
+use super::{System, system};
+
+/// What the model is told that looks for missing input.
+const LOOKS: &str = "提取工具调用缺少的参数";
+const LOOKS_AGAIN: &str = "JSON Schema 输出";
+const FILLING: &str = "自动参数填充";
+
+/// A model that looks for fields, and says something else to all else.
+async fn finder(answer: &str) -> Model {
+    llm::rules(json!([
+        {"match": {"system_contains": LOOKS}, "reply": answer, "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
+        {"match": {"system_contains": LOOKS_AGAIN}, "reply": answer, "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
+        {"match": {}, "reply": "well"},
+    ]))
+    .await
+}
+
+/// Keeps the default profile.
+async fn keep_profile(client: &Client, model: &Model) {
+    let provider = json!({"id": "acme", "base_url": model.base_url()});
+    let answer = client.post("/api/v1/providers", &provider).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    let profile = json!({"id": "p", "provider": "acme", "model": "m", "default": true});
+    let answer = client.post("/api/v1/profiles", &profile).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+}
+
+async fn fleet(model: &Model) -> System {
+    let system = system(&[("http.allow", "127.0.0.1")], model).await;
+    keep_profile(&system.client, model).await;
+    system
+}
+
+/// A node that sends a city to a server, and lacks it.
+fn sends(outside: &Outside) -> Json {
+    json!({
+        "type": "http-request", "title": "W", "method": "post", "url": format!("{}/weather", outside.base_url),
+        "headers": "", "params": "", "authorization": {"type": "no-auth", "config": null},
+        "body": {"type": "raw-text", "data": [{"type": "text", "value": "{{#w_slot.query.city#}}/{{#w_slot.query.unit#}}"}]},
+        "question": "{{#start.q#}}", "enable_filling": true,
+        "input_schema": {"type": "object", "properties": {"query": {"type": "object", "properties": {
+            "city": {"type": "string"}, "unit": {"type": "string", "default": "C"}}, "required": ["city", "unit"]}},
+            "required": ["query"]},
+    })
+}
+
+fn weather(outside: &Outside) -> String {
+    file("Weather", &["q"], &[("w", sends(outside))], &[("body", ["w", "body"])])
+}
+
+async fn submit(client: &Client, text: &str, options: Json) -> String {
+    let inputs = json!({"q": "weather in Paris tomorrow"});
+    client.submit(&json!({"workflow": text, "inputs": inputs, "user": "u", "options": options})).await
+}
+
+async fn paused(client: &Client, run: &str) -> Json {
+    until("the run to pause", LONG, async || {
+        let shown = client.run(run).await;
+        let waits =
+            shown["pauses"].as_array().into_iter().flatten().any(|pause| pause["status"] == "pending");
+        if shown["status"] == "paused" && waits { Ok(shown) } else { Err(shown.to_string()) }
+    })
+    .await
+}
+
+fn pending(shown: &Json) -> Json {
+    let pauses = shown["pauses"].as_array().into_iter().flatten();
+    pauses.filter(|pause| pause["status"] == "pending").next_back().expect("one is open").clone()
+}
+
+async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
+    let id = pause["pause_id"].as_str().expect("a pause has an id");
+    let answer =
+        client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &json!({"input": input})).await;
+    assert!(answer.status < 300, "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a02_what_a_model_finds_is_filled_in_and_told_as_a_step_of_its_own() {
+    let (model, outside) =
+        (finder(r#"{"query": {"city": "Paris", "unit": "C"}}"#).await, Outside::start().await);
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let run = submit(client, &weather(&outside), json!({})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let calls = outside.take();
+    assert_eq!(calls.iter().map(|call| call.body.as_str()).collect::<Vec<_>>(), ["Paris/C"]);
+    let told = client.follow(&run, None).await.to_the_end().await;
+    told.is_whole();
+    let inputs: Vec<_> = told.of_kind("step_input").collect();
+    assert_eq!((inputs[0].data["step_name"].as_str(), inputs[0].node()), (Some(FILLING), Some("w_slot")));
+    let outputs: Vec<_> = told.of_kind("step_output").collect();
+    let content = &outputs[0].data["content"];
+    assert_eq!(content["slot_data"], json!({"query": {"city": "Paris", "unit": "C"}}), "{content}");
+    assert_eq!((&content["remaining_schema"], &content["filled_fields"]), (&Json::Null, &json!(["query"])));
+    let began =
+        told.of_kind("node_run_started").find(|event| event.node() == Some("w_slot")).expect("it is told");
+    assert_eq!((&began.data["is_virtual"], &began.data["parent_node_id"]), (&json!(true), &json!("w")));
+    assert_eq!((&ended["total_tokens"], model.take_requests().len()), (&json!(10), 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a03_se_a04_what_nobody_finds_a_person_is_asked_for() {
+    let (model, outside) = (finder("{}").await, Outside::start().await);
+    let system = fleet(&model).await;
+    let client = &system.client;
+    for given in [
+        json!({"content": {"/query": {"city": "Lyon", "unit": "F"}}}),
+        json!({"query": {"city": "Lyon", "unit": "F"}}),
+    ] {
+        let run = submit(client, &weather(&outside), json!({})).await;
+        let shown = paused(client, &run).await;
+        let pause = pending(&shown);
+        assert_eq!((&pause["kind"], &pause["node_id"]), (&json!("params"), &json!("w")), "{pause:#}");
+        assert_eq!(pause["schema"]["required"], json!(["/query"]), "{pause:#}");
+        assert_eq!(outside.take(), []);
+        answer(client, &run, &pause, given).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["status"], "succeeded", "{ended:#}");
+        assert_eq!(outside.take().iter().map(|call| call.body.as_str()).collect::<Vec<_>>(), ["Lyon/F"]);
+        let told = client.follow(&run, None).await.to_the_end().await;
+        let asked: Vec<_> = told.of_kind("step_waiting_for_param").collect();
+        assert_eq!((asked.len(), &asked[0].data["step_status"]), (1, &json!("param")));
+        assert_eq!(asked[0].data["content"]["params"]["required"], json!(["/query"]));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a05_an_answer_that_does_not_fit_opens_another_round_and_none_calls_the_step_off() {
+    let (model, outside) = (finder("{}").await, Outside::start().await);
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let run = submit(client, &weather(&outside), json!({})).await;
+    let first = pending(&paused(client, &run).await);
+    answer(client, &run, &first, json!({"query": {"city": 5, "unit": "C"}})).await;
+    let second = until("another round", LONG, async || {
+        let shown = client.run(&run).await;
+        let open = shown["pauses"].as_array().into_iter().flatten();
+        let mut open =
+            open.filter(|pause| pause["status"] == "pending" && pause["pause_id"] != first["pause_id"]);
+        open.next().cloned().ok_or_else(|| shown.to_string())
+    })
+    .await;
+    assert_eq!(second["details"]["round"], 2, "{second:#}");
+    assert_eq!(second["schema"]["required"], json!(["/query/city"]));
+    paused(client, &run).await;
+    answer(client, &run, &second, json!(false)).await;
+    let ended = client.ended(&run).await;
+    assert_eq!((&ended["status"], outside.take().len()), (&json!("stopped"), 0), "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let cancelled = told.of_kind("step_cancel").next().expect("it is told");
+    assert_eq!(cancelled.data["step_status"], "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a06_a_run_that_nobody_answers_fails_and_says_what_is_missing() {
+    let (model, outside) = (finder("{}").await, Outside::start().await);
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let run = submit(client, &weather(&outside), json!({"interactive": false})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!((&ended["status"], outside.take().len()), (&json!("failed"), 0), "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let error = &told.of_kind("step_error").next().expect("it is told").data["content"];
+    assert_eq!(
+        (&error["data"]["error_type"], &error["data"]["missing_fields"]),
+        (&json!("parameter_missing"), &json!(["query"]))
+    );
+
+    let mut branches: Json = serde_json::from_str(&weather(&outside)).unwrap();
+    let graph = &mut branches["workflow"]["graph"];
+    graph["nodes"][1]["data"]["error_strategy"] = "fail-branch".into();
+    graph["edges"][1]["sourceHandle"] = "fail-branch".into();
+    graph["nodes"][2]["data"]["outputs"] =
+        json!([{"variable": "why", "value_selector": ["w", "error_message"]}]);
+    let run = submit(client, &branches.to_string(), json!({"interactive": false})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "partial-succeeded", "{ended:#}");
+    assert_eq!(ended["outputs"]["why"]["data"]["missing_fields"], json!(["query"]), "{ended:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a07_a_model_that_is_down_leaves_the_question_to_a_person() {
+    let model = llm::rules(json!([{"match": {}, "reply": "x", "status": 500}])).await;
+    let outside = Outside::start().await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let run = submit(client, &weather(&outside), json!({})).await;
+    let shown = paused(client, &run).await;
+    let pause = pending(&shown);
+    assert_eq!(pause["kind"], "params");
+    assert!(pause["details"]["slot_error"].as_str().is_some_and(|error| !error.is_empty()), "{pause:#}");
+    assert_eq!(shown["total_tokens"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a25_a_question_outlives_the_whole_fleet() {
+    let (model, outside) = (finder("{}").await, Outside::start().await);
+    let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], Some(&model)).await;
+    let (mut scheduler, mut worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    keep_profile(&client, &model).await;
+    let run = submit(&client, &weather(&outside), json!({})).await;
+    let pause = pending(&paused(&client, &run).await);
+    let asked = model.take_requests().len();
+    scheduler.process.kill();
+    worker.process.kill();
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    answer(&client, &run, &pause, json!({"query": {"city": "Lyon", "unit": "C"}})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    assert_eq!(outside.take().len(), 1);
+    assert_eq!(model.take_requests().len(), 0, "no model is asked again");
+    assert_eq!(ended["total_tokens"], json!(10 * asked), "what it cost is counted once");
+}
+
+/// A step in the form of `llm`.
+fn says(prompt: &str, more: Json) -> Json {
+    let mut node = json!({"type": "llm", "title": "L", "system_prompt": "be brief", "user_prompt": prompt});
+    node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    node
+}
+
+fn prompts(model: &Model) -> Vec<String> {
+    model.take_requests().iter().map(|request| request.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a19_a_summary_and_facts_are_kept_and_seen_by_later_steps() {
+    let model = llm::rules(json!([
+        {"match": {"system_contains": "总结对话"}, "reply": "They spoke of tea."},
+        {"match": {"system_contains": "提取关于用户的事实"}, "reply": "{\"facts\": [\"user likes tea\"]}"},
+        {"match": {"system_contains": "关键词"}, "reply": "```json\n{\"keywords\": [\"tea\"]}\n```"},
+        {"match": {}, "reply": "fine"},
+    ]))
+    .await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let asks = json!({"question": "{{#start.q#}}"});
+    let summary = json!({"type": "summary", "title": "S", "question": "{{#start.q#}}"});
+    let facts = json!({"type": "facts", "title": "F", "message": [
+        {"role": "user", "content": "I like tea"}, {"role": "assistant", "content": "ok"}]});
+    let text = file(
+        "Tea",
+        &["q"],
+        &[("s", summary), ("f", facts), ("l", says("{{ context }} | {{ question }}", asks))],
+        &[
+            ("summary", ["s", "summary"]),
+            ("facts", ["f", "facts"]),
+            ("domain", ["f", "domain"]),
+            ("said", ["l", "text"]),
+        ],
+    );
+    let run = submit(client, &text, json!({})).await;
+    let ended = client.ended(&run).await;
+    let expected = json!({"summary": "They spoke of tea.", "facts": ["user likes tea"], "domain": ["tea"], "said": "fine"});
+    assert_eq!(ended["outputs"], expected, "{ended:#}");
+    let asked = prompts(&model);
+    assert_eq!(asked.len(), 4);
+    for part in ["They spoke of tea.", "user likes tea", "| weather in Paris tomorrow"] {
+        assert!(asked[3].contains(part), "{part} in {}", asked[3]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a20_a_step_sees_as_many_steps_as_it_wants() {
+    let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let steps: Vec<(String, Json)> =
+        (1..=4).map(|n| (format!("s{n}"), json!({"type": "empty", "title": format!("step-{n}")}))).collect();
+    let mut nodes: Vec<(&str, Json)> = steps.iter().map(|(id, node)| (id.as_str(), node.clone())).collect();
+    nodes.push(("l", says("{{ context }}", json!({"step_history_size": 2}))));
+    let run = submit(client, &file("Steps", &["q"], &nodes, &[]), json!({})).await;
+    assert_eq!(client.ended(&run).await["status"], "succeeded");
+    let asked = prompts(&model).remove(0);
+    for (part, is_there) in [("step-1", false), ("step-2", false), ("step-3", true), ("step-4", true)] {
+        assert_eq!(asked.contains(part), is_there, "{part} in {asked}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a24_text_of_a_worker_that_died_is_withdrawn_and_stands_in_the_answer_once() {
+    let pieces = ["one ", "two ", "three ", "four ", "five ", "six"];
+    let model = llm::slow(&pieces, 300).await;
+    let cluster = Cluster::start(&[("worker.job_lease_ms", "1500")], Some(&model)).await;
+    let (scheduler, mut worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    keep_profile(&client, &model).await;
+    let text = file("Says", &["q"], &[("l", says("x", json!({})))], &[("said", ["l", "text"])]);
+    let run = submit(&client, &text, json!({})).await;
+    client.follow(&run, None).await.until_text("three").await;
+    worker.process.kill();
+    let _other = cluster.worker().await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["outputs"]["said"], pieces.concat(), "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert!(told.of_kind("node_run_stream_replaced").next().is_some());
+    assert_eq!(told.text(), pieces.concat());
+    let rt = client.get(&format!("/api/v1/runs/{run}/rt")).await;
+    assert_eq!(rt.body["answer"], pieces.concat(), "{}", rt.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a26_a_stop_ends_a_stream_and_leaves_no_record() {
+    let model = llm::slow(&["a "; 200], 50).await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let text = file("Says", &["q"], &[("l", says("x", json!({})))], &[("said", ["l", "text"])]);
+    let run = submit(client, &text, json!({})).await;
+    client.follow(&run, None).await.until_text("a a").await;
+    let stop = json!({"command": "stop", "reason": "enough"});
+    assert_eq!(client.post(&format!("/api/v1/runs/{run}/commands"), &stop).await.status, 202);
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "stopped", "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let cancelled = told.of_kind("step_cancel").next().expect("it is told");
+    assert_eq!((cancelled.node(), &cancelled.data["step_status"]), (Some("l"), &json!("cancelled")));
+    let history = client.get(&format!("/api/v1/runs/{run}/history?view=se")).await;
+    assert_eq!(history.body["data"], json!([]), "{}", history.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a27_a_tool_gets_what_a_child_has_made_and_what_a_model_has_found() {
+    let model = llm::rules(json!([
+        {"match": {"contains": "Extract the zone"}, "reply": "Europe/Oslo", "usage": {"prompt_tokens": 3, "completion_tokens": 1}},
+        {"match": {"system_contains": LOOKS}, "reply": "{\"target_timezone\": \"Asia/Tokyo\", \"current_time\": \"1999-01-01 00:00:00\"}",
+         "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
+        {"match": {}, "reply": "It is ten in Oslo.", "usage": {"prompt_tokens": 2, "completion_tokens": 2}},
+    ]))
+    .await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let asks = json!({"type": "llm", "title": "A", "model": {"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}},
+        "prompt_template": [{"role": "user", "text": "{{#start.q#}}"}], "context": {"enabled": false}});
+    let tool = json!({
+        "type": "tool", "title": "T", "provider_id": "time", "provider_name": "time", "provider_type": "builtin",
+        "tool_name": "timezone_conversion", "tool_label": "T", "tool_configurations": {}, "enable_filling": true,
+        "question": "{{#start.q#}}",
+        "tool_parameters": {
+            "current_time": {"type": "constant", "value": "2026-01-31 10:00:00"},
+            "current_timezone": {"type": "extraction", "value": {
+                "source_node_id": "a", "source_variable": "context", "extraction_prompt": "Extract the zone"}},
+        },
+    });
+    let text = file("Zones", &["q"], &[("a", asks), ("t", tool)], &[("text", ["t", "text"])]);
+    let ended = client.ended(&submit(client, &text, json!({})).await).await;
+    assert_eq!(ended["outputs"]["text"], "2026-01-31 18:00:00", "{ended:#}");
+    assert_eq!((&ended["total_tokens"], model.take_requests().len()), (&json!(4 + 4 + 10), 3), "{ended:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_may_have_a_summary_before_it_and_facts_behind_it() {
+    let model = llm::rules(json!([
+        {"match": {"system_contains": "总结对话"}, "reply": "They spoke of tea."},
+        {"match": {"system_contains": "提取关于用户的事实"}, "reply": "{\"facts\": [\"user likes tea\"]}"},
+        {"match": {"system_contains": "关键词"}, "reply": "{\"keywords\": []}"},
+        {"match": {}, "reply": "fine"},
+    ]))
+    .await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let text = file("Tea", &["q"], &[("l", says("{{ context }}", json!({})))], &[("said", ["l", "text"])]);
+    let plain = submit(client, &text, json!({})).await;
+    assert_eq!(client.ended(&plain).await["status"], "succeeded");
+    model.take_requests();
+    let around = json!({"step_executor": {"summary_before": true, "facts_after": true}});
+    let run = submit(client, &text, around).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(
+        (&ended["status"], &ended["outputs"]),
+        (&json!("succeeded"), &json!({"said": "fine"})),
+        "{ended:#}"
+    );
+    let rt = client.get(&format!("/api/v1/runs/{run}/rt")).await.body;
+    assert_eq!(
+        (&rt["summary"], &rt["facts"]),
+        (&json!("They spoke of tea."), &json!(["user likes tea"])),
+        "{rt:#}"
+    );
+    assert_eq!(rt["answer"], "fine", "the steps around it say nothing to the user");
+    let asked = prompts(&model);
+    assert_eq!(asked.len(), 4);
+    assert!(asked[0].contains("总结对话") && asked[1].contains("They spoke of tea."), "{asked:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_is_explained_where_a_run_wants_it_and_the_run_fails() {
+    let model = llm::rules(json!([{"match": {"contains": "nope"}, "reply": "There is no such step."}])).await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let text = file("Fails", &["q"], &[("s", json!({"type": "empty", "title": "S", "node": "nope"}))], &[]);
+    let run = submit(client, &text, json!({"on_error": {"use_llm": true}, "language": "en"})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "failed", "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let said: String = told.of_kind("text_add").filter_map(|event| event.data["text"].as_str()).collect();
+    assert_eq!(said, "There is no such step.");
+    let silent = submit(client, &text, json!({})).await;
+    assert_eq!(client.ended(&silent).await["status"], "failed");
+    assert_eq!(model.take_requests().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_them() {
+    let model = llm::rules(json!([{"match": {}, "chunks": ["He", "llo"]}])).await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let text =
+        file("Hello", &["q"], &[("l", says("x", json!({"title": "Say"})))], &[("said", ["l", "text"])]);
+    let run = submit(client, &text, json!({})).await;
+    client.ended(&run).await;
+    let told = client.get(&format!("/api/v1/runs/{run}/events?dialect=step")).await.text;
+    let payloads: Vec<Json> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: Vec<&str> = payloads.iter().filter_map(|payload| payload["event"].as_str()).collect();
+    let expected =
+        ["flow.start", "step.input", "text.add", "text.add", "step.output", "flow.success", "done"];
+    assert_eq!(names, expected, "{told}");
+    let output = &payloads[4];
+    assert_eq!((&output["taskId"], &output["content"]), (&json!(run), &json!({"text": "Hello"})));
+    let flow = &output["flow"];
+    assert_eq!(
+        (&flow["stepId"], &flow["stepName"], &flow["stepStatus"]),
+        (&json!("l"), &json!("Say"), &json!("success"))
+    );
+    assert_eq!((&flow["flowName"], &payloads[5]["flow"]["flowStatus"]), (&json!("Hello"), &json!("success")));
+    assert!(output["metadata"]["outputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{output}");
+    assert_eq!(client.get(&format!("/api/v1/runs/{run}/events?dialect=other")).await.status, 400);
+}

@@ -1,0 +1,208 @@
+//! What a service wants its calls to carry, and where that must not be seen.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::Value as Json;
+use tidemill_common::calls::{Credential, Oidc, ServiceConfig};
+use tidemill_common::nodes::step::CallError;
+use url::form_urlencoded::Serializer;
+
+use super::SERVICE_METADATA;
+use crate::calls::Calls;
+use crate::tools::door::{Request, secret, whole};
+
+/// The header that carries a token.
+const ACCESS_TOKEN: HeaderName = HeaderName::from_static("access-token");
+/// Longest wait for a token.
+const TOKEN_WAIT: Duration = Duration::from_secs(30);
+/// A token is used no longer than until so long before its end.
+const TOKEN_MARGIN: Duration = Duration::from_secs(30);
+/// How long a token lasts that does not say.
+const TOKEN_LASTS: Duration = Duration::from_secs(300);
+/// Shortest secret that is looked for in texts: a shorter one stands in many words.
+const SECRET_CHARS_MIN: usize = 4;
+
+/// All that a call carries, at hand.
+#[derive(Default)]
+pub(super) struct Credentials {
+    headers: Vec<(String, String)>,
+    cookies: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+    token: Option<String>,
+    /// The service whose token it is, if it was given one for a time.
+    given_to: Option<String>,
+}
+
+/// A token that a server has given.
+#[derive(Clone)]
+pub(in crate::calls) struct Token {
+    text: String,
+    until: Instant,
+    /// What it was asked with; another one when the service was changed.
+    asked_with: Oidc,
+}
+
+impl Credentials {
+    /// Those of a service.
+    ///
+    /// # Errors
+    /// A variable that is not set, a token that is not given.
+    pub(super) async fn of(calls: &Calls, id: &str, service: &ServiceConfig) -> Result<Self, CallError> {
+        let whose = format!("the service {id}");
+        let value = |credential: &Credential| {
+            let value = match (&credential.value, &credential.value_env) {
+                (Some(value), _) => value.0.clone(),
+                (None, Some(name)) => variable(calls, name, &whose)?,
+                (None, None) => String::new(),
+            };
+            Ok((credential.name.clone(), value))
+        };
+        let all = |list: &[Credential]| list.iter().map(value).collect::<Result<Vec<_>, CallError>>();
+        let auth = &service.auth;
+        let (token, given_to) = match &auth.oidc {
+            None => (None, None),
+            Some(oidc) => match (&oidc.token, &oidc.token_env) {
+                (Some(token), _) => (Some(token.0.clone()), None),
+                (None, Some(name)) => (Some(variable(calls, name, &whose)?), None),
+                (None, None) => (Some(given(calls, id, oidc).await?), Some(id.to_owned())),
+            },
+        };
+        let (headers, cookies, query) = (all(&auth.header)?, all(&auth.cookie)?, all(&auth.query)?);
+        Ok(Self { headers, cookies, query, token, given_to })
+    }
+
+    /// Puts them into a request; answers with the headers that are for its host alone.
+    ///
+    /// # Errors
+    /// One that cannot be sent.
+    pub(super) fn put(&self, url: &mut Url, headers: &mut HeaderMap) -> Result<Vec<HeaderName>, CallError> {
+        let unsendable = |name: &str| {
+            CallError::of(
+                SERVICE_METADATA,
+                format!("the credential {name} has characters that cannot be sent"),
+            )
+        };
+        let mut private = Vec::new();
+        for (name, value) in &self.headers {
+            let parsed: HeaderName = name.parse().map_err(|_| unsendable(name))?;
+            headers.insert(parsed.clone(), secret(value).ok_or_else(|| unsendable(name))?);
+            private.push(parsed);
+        }
+        if !self.cookies.is_empty() {
+            let own = headers.get(COOKIE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            let pairs = self.cookies.iter().map(|(name, value)| format!("{name}={value}"));
+            let all: Vec<String> = own.into_iter().chain(pairs).collect();
+            headers.insert(COOKIE, secret(&all.join("; ")).ok_or_else(|| unsendable("cookie"))?);
+        }
+        if let Some(token) = &self.token {
+            headers.insert(ACCESS_TOKEN, secret(token).ok_or_else(|| unsendable("access-token"))?);
+            private.push(ACCESS_TOKEN);
+        }
+        if !self.query.is_empty() {
+            let mut pairs = url.query_pairs_mut();
+            for (name, value) in &self.query {
+                pairs.append_pair(name, value);
+            }
+        }
+        Ok(private)
+    }
+
+    /// Forgets a token that is not taken any more.
+    pub(super) fn forget(&self, calls: &Calls) {
+        if let Some(id) = &self.given_to {
+            calls.tokens().remove(id);
+        }
+    }
+
+    /// A text without them: a server may repeat what it was sent.
+    pub(super) fn hidden(&self, text: &str) -> String {
+        let values = self.headers.iter().chain(&self.cookies).chain(&self.query).map(|(_, value)| value);
+        // The key is the last word of `Bearer …` and its like.
+        let words = values
+            .chain(&self.token)
+            .flat_map(|value| [value.as_str(), value.rsplit(' ').next().unwrap_or(value)]);
+        words.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text.to_owned(), |text, word| {
+            let encoded: String = Serializer::new(String::new()).append_key_only(word).finish();
+            text.replace(word, "***").replace(&encoded, "***")
+        })
+    }
+
+    /// A value, the same way.
+    pub(super) fn hidden_in(&self, value: &Json) -> Json {
+        match value {
+            Json::String(text) => self.hidden(text).into(),
+            Json::Array(items) => items.iter().map(|item| self.hidden_in(item)).collect(),
+            Json::Object(map) => {
+                map.iter().map(|(key, value)| (self.hidden(key), self.hidden_in(value))).collect()
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
+        }
+    }
+}
+
+fn variable(calls: &Calls, name: &str, whose: &str) -> Result<String, CallError> {
+    let found = calls.variable(name, whose);
+    found.map_err(|error| CallError { error_type: SERVICE_METADATA.into(), ..error })
+}
+
+/// What asks for a token.
+fn form(oidc: &Oidc, client_secret: &str) -> String {
+    let mut form = Serializer::new(String::new());
+    form.append_pair("grant_type", "client_credentials");
+    form.append_pair("client_id", oidc.client_id.as_deref().unwrap_or_default());
+    form.append_pair("client_secret", client_secret);
+    if let Some(scope) = &oidc.scope {
+        form.append_pair("scope", scope);
+    }
+    form.finish()
+}
+
+/// A token that lasts, or a new one.
+async fn given(calls: &Calls, id: &str, oidc: &Oidc) -> Result<String, CallError> {
+    let known = calls.tokens().get(id).cloned();
+    if let Some(token) = known.filter(|token| token.asked_with == *oidc && token.until > Instant::now()) {
+        return Ok(token.text);
+    }
+    let wrong = |reason: String| {
+        CallError::of(
+            SERVICE_METADATA,
+            format!("there is no token for the service {id} (auth.oidc): {reason}"),
+        )
+    };
+    let client_secret = match (&oidc.client_secret, &oidc.client_secret_env) {
+        (Some(secret), _) => secret.0.clone(),
+        (None, Some(name)) => variable(calls, name, &format!("the service {id}"))?,
+        (None, None) => String::new(),
+    };
+    let url = oidc.token_url.as_deref().unwrap_or_default();
+    let url = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+    let body = Bytes::from(form(oidc, &client_secret));
+    let request = Request { method: Method::POST, url: &url, headers, body, silence: TOKEN_WAIT };
+    let asking = async {
+        let answer = calls.door()?.send(request).await;
+        let mut answer = answer.map_err(|error| wrong(error.to_string()).passing())?;
+        let status = answer.response.status();
+        let bytes = whole(&mut answer, calls.config.answer_bytes_max)
+            .await
+            .map_err(|error| wrong(error).passing())?;
+        if !status.is_success() {
+            // What it says may repeat the secret.
+            let error = wrong(format!("the server answers with status {}", status.as_u16()));
+            return Err(if status.is_server_error() { error.passing() } else { error });
+        }
+        serde_json::from_slice::<Json>(&bytes).map_err(|_| wrong("the server answers with no JSON".into()))
+    };
+    let late = |_| wrong(format!("none within {} s", TOKEN_WAIT.as_secs())).passing();
+    let said = tokio::time::timeout(TOKEN_WAIT, asking).await.map_err(late)??;
+    let text = said["access_token"].as_str().filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| wrong("the answer has no access_token".into()))?.to_owned();
+    let lasts = said["expires_in"].as_u64().map_or(TOKEN_LASTS, Duration::from_secs);
+    let until = Instant::now() + lasts.saturating_sub(TOKEN_MARGIN).min(Duration::from_secs(86_400));
+    calls.tokens().insert(id.to_owned(), Token { text: text.clone(), until, asked_with: oidc.clone() });
+    Ok(text)
+}

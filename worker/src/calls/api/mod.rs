@@ -1,0 +1,196 @@
+//! `API`: an HTTP interface is called, and what it answers as JSON is the output.
+//!
+//! [`request`] makes the request of the input, [`credentials`] adds what the service wants, [`response`] says what an answer
+//! means. Credentials go to the server that they were kept for and nowhere else, and are looked for in all that it says.
+
+mod credentials;
+mod request;
+mod response;
+
+use std::time::Duration;
+
+use reqwest::Url;
+use serde_json::{Value as Json, json};
+use tidemill_common::calls::ServiceConfig;
+use tidemill_common::language::Language;
+use tidemill_common::nodes::http_request::response::Class;
+use tidemill_common::nodes::step::texts::Text;
+use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::value::JsonMap;
+
+use self::credentials::Credentials;
+pub(super) use self::credentials::Token;
+use self::request::Draft;
+use super::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
+use crate::http::read::{self, Largest};
+use crate::http::watch::Waits;
+use crate::http::{CallError as HttpError, Http};
+use crate::nodes::http_request::text::decoded;
+
+/// The class of a service that is not there or cannot be used.
+const SERVICE_METADATA: &str = "ServiceMetadataError";
+/// The class of a server that is not reached.
+const CONNECTION: &str = "ApiConnectionError";
+/// The class of a server that does not answer in time.
+const TIMEOUT: &str = "ApiTimeoutError";
+
+pub(super) struct Api;
+
+#[async_trait::async_trait]
+impl Call for Api {
+    fn info(&self, language: Language) -> CallInfo {
+        let name = Text { zh: "API 调用", en: "API" };
+        info(
+            language,
+            name,
+            Text {
+                zh: "调用一个 HTTP 接口，返回其 JSON", en: "Calls an HTTP interface and gives its JSON"
+            },
+        )
+    }
+    fn input_schema(&self) -> Json {
+        json!({"type": "object", "required": ["url"], "properties": {
+            "url": {"type": "string"},
+            "method": {"type": "string", "default": "get"},
+            "content_type": {"type": "string"},
+            "timeout": {"type": "number", "exclusiveMinimum": 30, "default": request::TIMEOUT_SECONDS},
+            "query": {"type": "object"},
+            "body": {},
+            "headers": {"type": "object"},
+            "accept_text": {"type": "boolean"},
+            "idempotent": {"type": "boolean"},
+            "service_id": {"type": "string"},
+        }})
+    }
+    fn output_schema(&self) -> Option<Json> {
+        Some(json!({"type": "object", "required": ["http_code", "result"], "properties": {
+            "http_code": {"type": "integer"}, "result": {},
+        }}))
+    }
+    fn enable_filling(&self) -> bool {
+        true
+    }
+    async fn init(&self, _: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
+        request::check(&params)?;
+        Ok(params)
+    }
+    async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
+        let service = cx.library.and_then(|library| library.service_id.as_deref());
+        let key = cx.node.settings.idempotency_key.then(|| cx.name.idempotency_key());
+        let means = Means { calls: cx.calls, http: cx.http, service, key };
+        out(Chunk::Data(perform(means, &input).await?));
+        Ok(())
+    }
+}
+
+/// What a call reaches.
+#[derive(Clone)]
+struct Means<'a> {
+    calls: &'a Calls,
+    http: &'a Http,
+    /// The service of the library node.
+    service: Option<&'a str>,
+    /// What it carries as `Idempotency-Key`, if anything.
+    key: Option<String>,
+}
+
+/// Calls, and gives the code and what was answered.
+async fn perform(means: Means<'_>, input: &JsonMap) -> Result<JsonMap, CallError> {
+    let draft = Draft::read(input)?;
+    let id = input.get("service_id").and_then(Json::as_str).or(means.service);
+    let service = match id {
+        Some(id) => Some((id, service(means.calls, id).await?)),
+        None => None,
+    };
+    let server = service.as_ref().map(|(id, service)| (*id, service.server.as_str()));
+    let url = request::address(&draft, server)?;
+    let mut credentials = Credentials::default();
+    if let Some((id, service)) = &service {
+        credentials = Credentials::of(means.calls, id, service).await?;
+    }
+    let sent = send(means, &draft, url, &credentials).await;
+    let hidden = |error: CallError| CallError {
+        message: credentials.hidden(&error.message),
+        data: error.data.iter().map(|(key, value)| (key.clone(), credentials.hidden_in(value))).collect(),
+        ..error
+    };
+    let (code, result) = sent.map_err(hidden)?;
+    let result = credentials.hidden_in(&result);
+    Ok(JsonMap::from_iter([("http_code".to_owned(), json!(code)), ("result".to_owned(), result)]))
+}
+
+async fn service(calls: &Calls, id: &str) -> Result<ServiceConfig, CallError> {
+    let found = calls.service(id).await;
+    let service = found.map_err(|error| match error.retryable {
+        true => error,
+        false => CallError { error_type: SERVICE_METADATA.into(), ..error },
+    })?;
+    Ok(service.of)
+}
+
+/// Sends, and takes the answer in.
+async fn send(
+    means: Means<'_>,
+    draft: &Draft,
+    url: Url,
+    credentials: &Credentials,
+) -> Result<(u16, Json), CallError> {
+    let Means { calls, http, key, .. } = means;
+    let bounds = &http.bounds;
+    let waits = Waits { connect: bounds.connect, write: bounds.write, read: draft.timeout };
+    let call = request::call(draft, url, credentials, key, waits, bounds.ssl_verify)?;
+    let may_repeat = draft.may_repeat();
+    let work = async {
+        let mut answer = http.send(call).await.map_err(|error| away(&error, may_repeat))?;
+        let code = answer.response.status().as_u16();
+        if code == 401 {
+            credentials.forget(calls);
+        }
+        let after = response::retry_after(answer.response.headers());
+        let charset = read::kind_of(answer.response.headers()).charset();
+        let largest = Largest { text: bounds.text_bytes_max, file: bounds.text_bytes_max };
+        let read = read::read(&mut answer, largest).await;
+        let (class, bytes) = read.map_err(|error| match error {
+            read::ReadError::Call(error) => away(&error, may_repeat),
+            too_large @ read::ReadError::TooLarge { .. } => {
+                CallError::of("ApiResponseTooLarge", format!("{too_large} (http.text_bytes_max)"))
+            }
+        })?;
+        let body = match class {
+            Class::Text => decoded(bytes, charset.as_deref()),
+            Class::File => String::from_utf8_lossy(&bytes).into_owned(),
+        };
+        response::read(code, &body, draft.accept_text).map_err(|error| match (code, may_repeat) {
+            (500.., true) => CallError { retry_after_ms: after, ..error.passing() },
+            _ => error,
+        })
+    };
+    let late = |_| {
+        let error = CallError::of(
+            TIMEOUT,
+            format!("the API has not answered within {} s (timeout)", seconds(draft.timeout)),
+        );
+        if may_repeat { error.passing() } else { error }
+    };
+    tokio::time::timeout(draft.timeout, work).await.map_err(late)?
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+/// No answer.
+fn away(error: &HttpError, may_repeat: bool) -> CallError {
+    let message = format!("the API does not answer: {error}");
+    let error = match error {
+        HttpError::Blocked(_) | HttpError::Redirects(_) | HttpError::Location(_) => {
+            return CallError::of(CONNECTION, message);
+        }
+        HttpError::TimedOut(..) => CallError::of(TIMEOUT, message),
+        HttpError::Transport(_) => CallError::of(CONNECTION, message),
+    };
+    if may_repeat { error.passing() } else { error }
+}
+
+#[cfg(test)]
+mod tests;

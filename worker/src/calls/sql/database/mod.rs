@@ -1,0 +1,142 @@
+//! Running one statement: a connection, a transaction that may only read, rows within their bounds. One file a database; a
+//! connection is made for each statement and ends with it, so that nothing of it is left to the next.
+
+mod mysql;
+mod postgres;
+mod sqlite;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tidemill_common::calls::{DatabaseType, DatasourceConfig};
+use tidemill_common::value::JsonMap;
+use tokio::sync::Semaphore;
+
+use super::statement::Prepared;
+
+/// Where to, with the password at hand.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) source: &'a DatasourceConfig,
+    pub(super) password: Option<&'a str>,
+    /// Bounds how many connections there are at the same time.
+    pub(super) room: &'a Arc<Semaphore>,
+}
+
+/// What of a result is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    pub(super) time: Duration,
+}
+
+/// What came of a statement.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// Rows, each an object by the names of its columns.
+    pub(super) rows: Vec<Json>,
+    /// How many rows a statement has changed that does not only read.
+    pub(super) changed: Option<u64>,
+}
+
+/// Why nothing came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The server was not reached, or went away: another try could help.
+    Connection(String),
+    /// The database refuses.
+    Refused(String),
+    /// A bound was met: which, with its setting.
+    Bound(String),
+}
+
+/// Runs a statement; `values` are those of its names, in order.
+pub(super) async fn run(
+    place: Place<'_>,
+    statement: &Prepared,
+    values: &[Json],
+    bounds: Bounds,
+) -> Result<Outcome, Trouble> {
+    let work = async {
+        // It is never closed.
+        let _room = place.room.acquire().await;
+        match place.source.database_type {
+            DatabaseType::Postgres => postgres::run(place, statement, values, bounds).await,
+            DatabaseType::Mysql => mysql::run(place, statement, values, bounds).await,
+            DatabaseType::Sqlite => sqlite::run(place, statement, values, bounds).await,
+            kind @ (DatabaseType::Opengauss | DatabaseType::Mongodb) => Err(Trouble::Refused(format!(
+                "{} is asked through a service only (mode: service)",
+                kind.name()
+            ))),
+        }
+    };
+    match tokio::time::timeout(bounds.time, work).await {
+        Ok(done) => done,
+        Err(_) => Err(out_of_time(bounds)),
+    }
+}
+
+fn out_of_time(bounds: Bounds) -> Trouble {
+    let seconds = bounds.time.as_secs_f64();
+    Trouble::Bound(format!("there was no result within {seconds} s (calls.sql_seconds_max, timeout)"))
+}
+
+/// Rows that have come so far.
+struct Intake {
+    rows: Vec<Json>,
+    bytes: u64,
+    bounds: Bounds,
+}
+
+impl Intake {
+    fn new(bounds: Bounds) -> Self {
+        Self { rows: Vec::new(), bytes: 0, bounds }
+    }
+    /// Takes a row that is `bytes` long as JSON, by what is known before it is made.
+    fn take(&mut self, bytes: usize, row: impl FnOnce() -> Result<JsonMap, String>) -> Result<(), Trouble> {
+        let Bounds { rows, bytes: most, .. } = self.bounds;
+        if self.rows.len() as u64 >= rows {
+            return Err(Trouble::Bound(format!(
+                "the result has more than {rows} rows (calls.sql_rows_max, rows_max): ask for fewer, with LIMIT"
+            )));
+        }
+        self.bytes += bytes as u64;
+        if self.bytes > most {
+            return Err(Trouble::Bound(format!(
+                "the result has more than {most} bytes (calls.sql_bytes_max): ask for fewer rows or columns"
+            )));
+        }
+        self.rows.push(Json::Object(row().map_err(Trouble::Refused)?));
+        Ok(())
+    }
+}
+
+/// What the library reports, in the words of the database where they are its own.
+fn trouble(error: &sqlx::Error) -> Trouble {
+    use sqlx::Error;
+    match error {
+        Error::Database(refused) => {
+            let code = refused.code().unwrap_or_default();
+            let text = refused.message().to_owned();
+            if is_passing(&code) { Trouble::Connection(text) } else { Trouble::Refused(text) }
+        }
+        Error::Io(error) => Trouble::Connection(error.to_string()),
+        Error::Tls(error) => Trouble::Connection(format!("TLS: {error}")),
+        Error::Protocol(text) => Trouble::Connection(text.clone()),
+        Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed => {
+            Trouble::Connection(error.to_string())
+        }
+        other => Trouble::Refused(other.to_string()),
+    }
+}
+
+/// Codes of servers that are starting, ending or full: SQLSTATE of PostgreSQL and MySQL, of SQLite busy and locked.
+fn is_passing(code: &str) -> bool {
+    code.len() == 5 && code.starts_with("08")
+        || ["57P01", "57P02", "57P03", "53300", "5", "6"].contains(&code)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! SQLite: a file on this machine. It is opened for reading unless the statement writes; what takes too long is stopped in
+//! the middle.
+
+use std::time::Instant;
+
+use futures_util::TryStreamExt;
+use serde_json::Value as Json;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
+use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, TypeInfo, ValueRef};
+use tidemill_common::value::JsonMap;
+
+use super::{Bounds, Intake, Outcome, Place, Trouble, out_of_time, trouble};
+use crate::calls::sql::statement::Prepared;
+use crate::calls::sql::values::{Plain, bytes_text};
+
+/// How many instructions of SQLite's machine pass between two looks at the clock.
+const LOOK_EVERY: i32 = 10_000;
+
+pub(super) async fn run(
+    place: Place<'_>,
+    statement: &Prepared,
+    values: &[Json],
+    bounds: Bounds,
+) -> Result<Outcome, Trouble> {
+    let began = Instant::now();
+    let options = SqliteConnectOptions::new()
+        .filename(&place.source.database)
+        .read_only(statement.reads)
+        .create_if_missing(false)
+        .busy_timeout(bounds.time)
+        .disable_statement_logging();
+    let mut connection = options.connect().await.map_err(|error| trouble(&error))?;
+    {
+        let mut handle = connection.lock_handle().await.map_err(|error| trouble(&error))?;
+        handle.set_progress_handler(LOOK_EVERY, move || began.elapsed() < bounds.time);
+    }
+    let done = within(&mut connection, statement, values, bounds).await;
+    // It is of no use any more, whatever comes of this.
+    let _ = connection.close().await;
+    match done {
+        Err(Trouble::Refused(_)) if began.elapsed() >= bounds.time => Err(out_of_time(bounds)),
+        done => done,
+    }
+}
+
+async fn within(
+    connection: &mut SqliteConnection,
+    statement: &Prepared,
+    values: &[Json],
+    bounds: Bounds,
+) -> Result<Outcome, Trouble> {
+    let mut query = sqlx::query(AssertSqlSafe(statement.text()));
+    for value in values {
+        query = match Plain::of(value) {
+            Plain::Null => query.bind(None::<String>),
+            Plain::Bool(value) => query.bind(value),
+            Plain::Integer(value) => query.bind(value),
+            Plain::Float(value) => query.bind(value),
+            Plain::Text(value) => query.bind(value),
+        };
+    }
+    let mut intake = Intake::new(bounds);
+    let mut changed = 0;
+    let mut rows = connection.fetch_many(query);
+    while let Some(next) = rows.try_next().await.map_err(|error| trouble(&error))? {
+        match next {
+            Either::Left(done) => changed += done.rows_affected(),
+            Either::Right(row) => {
+                let made = object(&row);
+                let bytes = made.as_ref().map_or(0, |row| Json::Object(row.clone()).to_string().len());
+                intake.take(bytes, || made)?;
+            }
+        }
+    }
+    Ok(Outcome { rows: intake.rows, changed: (!statement.reads).then_some(changed) })
+}
+
+fn object(row: &SqliteRow) -> Result<JsonMap, String> {
+    let columns = row.columns().iter().enumerate();
+    columns.map(|(at, column)| Ok((column.name().to_owned(), value(row, at)?))).collect()
+}
+
+/// A value under the type that it has, whatever its column says.
+fn value(row: &SqliteRow, at: usize) -> Result<Json, String> {
+    let wrong = |error: sqlx::Error| error.to_string();
+    let raw = row.try_get_raw(at).map_err(wrong)?;
+    if raw.is_null() {
+        return Ok(Json::Null);
+    }
+    match raw.type_info().name() {
+        "INTEGER" => row.try_get_unchecked::<i64, _>(at).map(Json::from).map_err(wrong),
+        "REAL" => row.try_get_unchecked::<f64, _>(at).map(Json::from).map_err(wrong),
+        "BLOB" => row.try_get_unchecked::<Vec<u8>, _>(at).map(bytes_text).map_err(wrong),
+        _ => row.try_get_unchecked::<String, _>(at).map(Json::from).map_err(wrong),
+    }
+}

@@ -1,0 +1,49 @@
+//! What a step is told: the output of a statement, or its error. Pure.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::step::CallError;
+use tidemill_common::value::JsonMap;
+
+use super::database::{Outcome, Trouble};
+use super::statement::Refused;
+use super::{EXECUTION_FAILED, INVALID, LIMIT_EXCEEDED, NOT_READ_ONLY};
+
+/// The output.
+pub(super) fn data(sql: &str, outcome: Outcome) -> JsonMap {
+    let mut data = JsonMap::new();
+    data.insert("result".into(), Json::Array(outcome.rows));
+    data.insert("sql".into(), sql.into());
+    if let Some(changed) = outcome.changed {
+        data.insert("rows_affected".into(), changed.into());
+    }
+    data
+}
+
+/// What is no statement.
+pub(super) fn invalid(message: impl Into<String>, sql: &str) -> CallError {
+    CallError::of(INVALID, message).with(json!({"sql": sql}))
+}
+
+/// A statement that is not run.
+pub(super) fn refused(reason: &Refused, sql: &str) -> CallError {
+    let class = match reason {
+        Refused::Invalid(_) => INVALID,
+        Refused::NotReadOnly(_) => NOT_READ_ONLY,
+    };
+    CallError::of(class, reason.to_string()).with(json!({"sql": sql}))
+}
+
+/// A statement that was run, or was to be. Another try may help when the connection failed and nothing can have been done.
+pub(super) fn failed(trouble: Trouble, sql: &str, reads: bool) -> CallError {
+    let of = |class: &str, message: String, said: &str| {
+        CallError::of(class, message).with(json!({"sql": sql, "db_error": said}))
+    };
+    match trouble {
+        Trouble::Connection(said) => {
+            let error = of(EXECUTION_FAILED, format!("the database does not answer: {said}"), &said);
+            if reads { error.passing() } else { error }
+        }
+        Trouble::Refused(said) => of(EXECUTION_FAILED, format!("the database refuses: {said}"), &said),
+        Trouble::Bound(said) => of(LIMIT_EXCEEDED, said.clone(), &said),
+    }
+}

@@ -1,0 +1,124 @@
+//! A text-to-SQL service: it is told the question, the connection and the tables, writes a statement and runs it.
+//!
+//! The service runs the statement before anybody here has seen it: that it only reads is for the rights of the datasource's
+//! user to say. A statement that does more is an error all the same.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::step::CallError;
+use tidemill_common::value::JsonMap;
+
+use super::outcome::{invalid, refused};
+use super::statement::{Prepared, Refused};
+use super::{Asked, EXECUTION_FAILED, LIMIT_EXCEEDED};
+use crate::calls::Calls;
+use crate::calls::kept::VALUE_ERROR;
+use crate::tools::door::{Request, excerpt, whole};
+
+pub(super) async fn ask(calls: &Calls, asked: &Asked) -> Result<JsonMap, CallError> {
+    let answer = async {
+        let reply = reply(calls, asked).await?;
+        read(&reply, asked)
+    };
+    let mut data = answer.await.map_err(|error| asked.without_password(error))?;
+    for value in data.values_mut() {
+        *value = asked.hidden_in(value);
+    }
+    Ok(data)
+}
+
+async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
+    let source = &asked.source;
+    let url = source.service_url.as_deref().ok_or_else(|| {
+        let message = format!("the datasource {} has no service_url, which mode: service asks", asked.id);
+        CallError::of(VALUE_ERROR, message)
+    })?;
+    let url = Url::parse(url).map_err(|error| CallError::of(VALUE_ERROR, format!("service_url: {error}")))?;
+    let body = json!({
+        "type": source.database_type.name(),
+        "host": source.host,
+        "port": source.port.unwrap_or(source.database_type.usual_port()),
+        "username": source.username,
+        "password": asked.password,
+        "database": source.database,
+        "goal": asked.question,
+        "table_list": asked.tables,
+    });
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let config = &calls.config;
+    let silence = Duration::from_secs(config.sql_service_seconds_max);
+    let body = Bytes::from(body.to_string());
+    let request = Request { method: Method::POST, url: &url, headers, body, silence };
+    let asking = async {
+        let away = |reason: String| {
+            let message = format!("the text-to-SQL service does not answer: {reason}");
+            CallError::of(EXECUTION_FAILED, message).with(json!({"sql": "", "db_error": reason})).passing()
+        };
+        let mut answer = calls.door()?.send(request).await.map_err(|error| away(error.to_string()))?;
+        let status = answer.response.status();
+        let bytes = whole(&mut answer, config.answer_bytes_max).await.map_err(away)?;
+        if !status.is_success() {
+            let said = format!("the text-to-SQL service answers {}: {}", status.as_u16(), excerpt(&bytes));
+            return Err(
+                CallError::of(EXECUTION_FAILED, said.clone()).with(json!({"sql": "", "db_error": said}))
+            );
+        }
+        serde_json::from_slice(&bytes)
+            .map_err(|_| invalid(format!("the text-to-SQL service answers no JSON: {}", excerpt(&bytes)), ""))
+    };
+    let late = || {
+        let message = format!(
+            "no answer of the text-to-SQL service within {silence:?} (calls.sql_service_seconds_max)"
+        );
+        CallError::of(LIMIT_EXCEEDED, message)
+    };
+    tokio::time::timeout(silence, asking).await.map_err(|_| late())?
+}
+
+/// What a reply says.
+fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
+    let result = &reply["result"];
+    let sql = result["sql"].as_str().unwrap_or_default();
+    let said =
+        ["message", "msg", "error"].into_iter().find_map(|key| reply[key].as_str()).unwrap_or_default();
+    if sql.trim().is_empty() {
+        return Err(invalid(format!("no valid statement was generated{}", behind(said)), ""));
+    }
+    if reply["code"].as_i64() != Some(200) {
+        let error =
+            CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", behind(said)));
+        return Err(error.with(json!({"sql": sql, "db_error": said})));
+    }
+    if asked.read_only
+        && let Err(reason @ Refused::NotReadOnly(_)) = Prepared::read(sql, asked.source.database_type, true)
+    {
+        return Err(refused(&reason, sql));
+    }
+    let rows = match &result["execute_result"] {
+        Json::Array(rows) => rows.clone(),
+        Json::Null => Vec::new(),
+        other => vec![other.clone()],
+    };
+    if rows.len() as u64 > asked.bounds.rows {
+        let most = asked.bounds.rows;
+        let message =
+            format!("the result has {} rows, more than {most} (calls.sql_rows_max, rows_max)", rows.len());
+        return Err(CallError::of(LIMIT_EXCEEDED, message).with(json!({"sql": sql})));
+    }
+    let mut data = JsonMap::new();
+    data.insert("result".into(), Json::Array(rows));
+    data.insert("sql".into(), sql.into());
+    if let Some(risk) = result["risk"].as_str() {
+        data.insert("risk".into(), risk.into());
+    }
+    Ok(data)
+}
+
+fn behind(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
+}

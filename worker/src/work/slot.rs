@@ -1,0 +1,340 @@
+//! Missing input of a node, looked for before its call: the schema's defaults first, then a model, then, where somebody is
+//! there, a person. The node itself does not begin before nothing is missing.
+//!
+//! It is told as a node of its own inside the job; what it cost is that node's. What was found is put where the call finds
+//! it: a step and a tool take it as their input, any other node reads it as variables of that inner node.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::{ChildKind, Graph, NodeIx};
+use tidemill_common::ids::ExecutionId;
+use tidemill_common::language::Language;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
+use tidemill_common::nodes::pause::CALLED_OFF;
+use tidemill_common::nodes::step::background::{self, Background};
+use tidemill_common::nodes::step::texts::{FILLING, FILLING_DESCRIPTION};
+use tidemill_common::nodes::step::{CallError, HISTORY_SIZE, Secrets, StepData, params};
+use tidemill_common::nodes::tool::{Known, ToolData, parameters};
+use tidemill_common::nodes::{NodeData, NodeResult};
+use tidemill_common::slots::{Filled, Schema, SlotOutput};
+use tidemill_common::value::{JsonMap, Segment, Stored};
+use uuid::Uuid;
+
+use super::{Flow, Stage, WorkContext};
+use crate::calls::explain::Explaining;
+use crate::calls::params::{Asking, sources};
+use crate::calls::prepare::{Around, prepare};
+use crate::calls::run::{INPUT, STEP_NODE, failed};
+use crate::calls::search::{Search, Searched};
+use crate::calls::tell::{Status, Teller, Took, tell};
+use crate::core::now;
+use crate::execute::sizes;
+use crate::spill::spill;
+use crate::steps::{Begun, Inside, Try};
+use crate::tools::ToolName;
+
+/// The stage.
+pub(super) struct Slot;
+
+#[async_trait::async_trait]
+impl Stage for Slot {
+    async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
+        let graph = cx.graph.clone();
+        let is_slot = |ix: &&NodeIx| {
+            graph.node(**ix).child.as_deref().is_some_and(|child| child.kind == ChildKind::Slot)
+        };
+        let Some(child) = graph.node(cx.ix).children.iter().find(is_slot).copied() else { return Flow::On };
+        match fill(cx, &graph, child).await {
+            Ok(()) => Flow::On,
+            Err(mut result) => {
+                let (providers, profile) = (&cx.hand.core.outside.providers, None);
+                let (node, options, steps, name) = (graph.node(cx.ix), cx.options, cx.steps, cx.name);
+                Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
+                Flow::End(result)
+            }
+        }
+    }
+}
+
+/// What is to be filled, and for whom.
+struct Wanted {
+    schema: Schema,
+    input: JsonMap,
+    background: Background,
+    secrets: Secrets,
+    language: Language,
+    profile: Option<String>,
+    /// The node whose input it is.
+    teller: Teller,
+}
+
+async fn fill(cx: &mut WorkContext<'_>, graph: &Arc<Graph>, child: NodeIx) -> Result<(), Box<NodeResult>> {
+    let NodeData::Step(own) = &graph.node(child).data else { return Ok(()) };
+    let wanted = match &graph.node(cx.ix).data {
+        NodeData::Step(data) => of_step(cx, graph, data).await,
+        NodeData::Tool(data) => of_tool(cx, graph, data, own).await,
+        _ => of_any(cx, graph, own),
+    };
+    let Some(wanted) = wanted? else { return Ok(()) };
+    let mut filled = Filled::begin(&wanted.schema, wanted.input.clone());
+    if !filled.is_complete() {
+        let error = search(cx, graph, child, &wanted, &mut filled).await;
+        ask(cx, &wanted, &mut filled, error.as_deref()).await?;
+    }
+    let Json::Object(input) = filled.data else { return Ok(()) };
+    match &graph.node(cx.ix).data {
+        NodeData::Step(_) | NodeData::Tool(_) => {
+            let whole = Stored::Inline(Segment::infer(Json::Object(input)));
+            cx.variables.put(STEP_NODE, INPUT, whole, None);
+        }
+        _ => {
+            for (name, value) in input {
+                cx.variables.put(
+                    graph.node(child).id.as_str(),
+                    &name,
+                    Stored::Inline(Segment::infer(value)),
+                    None,
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Of a step: its call's. A step that cannot be prepared says so itself when it runs.
+async fn of_step(
+    cx: &WorkContext<'_>,
+    graph: &Arc<Graph>,
+    data: &StepData,
+) -> Result<Option<Wanted>, Box<NodeResult>> {
+    let outside = &cx.hand.core.outside;
+    let around = Around {
+        node: graph.node(cx.ix),
+        graph,
+        variables: &cx.variables,
+        options: cx.options,
+        providers: &outside.providers,
+        http: &outside.http,
+        files: &*outside.files,
+        tools: &outside.tools,
+        calls: &outside.calls,
+        steps: cx.steps,
+        name: cx.name,
+    };
+    let Ok(prepared) = prepare(data, around).await else { return Ok(None) };
+    if !prepared.fills() {
+        return Ok(None);
+    }
+    let schema = compiled(cx, &prepared.teller, prepared.input_schema())?;
+    let profile = data.filling.profile_id.clone();
+    Ok(Some(Wanted {
+        schema,
+        input: prepared.input,
+        background: prepared.background,
+        secrets: prepared.secrets,
+        language: prepared.language,
+        profile,
+        teller: prepared.teller,
+    }))
+}
+
+/// Of a tool: the parameters that it declares.
+async fn of_tool(
+    cx: &WorkContext<'_>,
+    graph: &Arc<Graph>,
+    data: &ToolData,
+    own: &StepData,
+) -> Result<Option<Wanted>, Box<NodeResult>> {
+    let name = ToolName {
+        kind: data.provider_type,
+        provider_id: &data.provider_id,
+        provider_name: &data.provider_name,
+        tool: &data.tool_name,
+    };
+    let Ok(tool) = cx.hand.core.outside.tools.find(name).await else { return Ok(None) };
+    let noted = data.declared.as_deref().map(Known::just);
+    let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+    let (source, declared) = match own.filling.input_schema.clone() {
+        Some(schema) => (schema, declared),
+        None => (parameters::schema(declared), declared),
+    };
+    let given = parameters::known(data, declared, &cx.variables);
+    let mut wanted = plain(cx, graph, own, source, given)?;
+    cx.variables.given_secrets().for_each(|(_, secret)| wanted.secrets.note(secret));
+    Ok(Some(wanted))
+}
+
+/// Of any other node: what it says of its input, and its parameters.
+fn of_any(
+    cx: &WorkContext<'_>,
+    graph: &Arc<Graph>,
+    own: &StepData,
+) -> Result<Option<Wanted>, Box<NodeResult>> {
+    let Some(source) = own.filling.input_schema.clone() else { return Ok(None) };
+    let mut secrets = Secrets::default();
+    let mut given = params::resolve(&own.params, &cx.variables, &mut secrets, &[]);
+    given.shift_remove("target_node");
+    let wanted = plain(cx, graph, own, source, given)?;
+    Ok(Some(Wanted { secrets, ..wanted }))
+}
+
+fn plain(
+    cx: &WorkContext<'_>,
+    graph: &Arc<Graph>,
+    own: &StepData,
+    source: Json,
+    input: JsonMap,
+) -> Result<Wanted, Box<NodeResult>> {
+    let node = graph.node(cx.ix);
+    let teller = Teller {
+        id: node.id.as_str().to_owned(),
+        name: node.title.clone(),
+        description: String::new(),
+        ty: node.kind.wire().to_owned(),
+        attempt: cx.name.number,
+    };
+    let mut secrets = Secrets::default();
+    let question = own.filling.question.as_deref();
+    Ok(Wanted {
+        schema: compiled(cx, &teller, source)?,
+        input,
+        background: background::read(&cx.variables, question, HISTORY_SIZE, &mut secrets),
+        secrets,
+        language: own.language.unwrap_or_else(|| cx.options.choices().language),
+        profile: own.filling.profile_id.clone(),
+        teller,
+    })
+}
+
+fn compiled(cx: &WorkContext<'_>, teller: &Teller, source: Json) -> Result<Schema, Box<NodeResult>> {
+    Schema::new(source).map_err(|error| {
+        let error = CallError::of("ValueError", error.to_string());
+        Box::new(failed(NodeResult::default(), teller, cx.steps, &error, json!({}), Took::default()))
+    })
+}
+
+/// Looks for what is missing, or takes what was found before. Says why no model was of help.
+async fn search(
+    cx: &mut WorkContext<'_>,
+    graph: &Arc<Graph>,
+    child: NodeIx,
+    wanted: &Wanted,
+    filled: &mut Filled,
+) -> Option<String> {
+    let the_try = match cx.steps.begin("slot").await {
+        Begun::Known(kept) => {
+            let found = kept.as_object().map(SlotOutput::read).unwrap_or_default();
+            filled.take_all(&wanted.schema, Json::Object(found.slot_data));
+            return kept.get("slot_error").and_then(Json::as_str).map(str::to_owned);
+        }
+        Begun::Try(the_try) => the_try,
+    };
+    filled.take_defaults(&wanted.schema);
+    let (searched, result, inside, output) = one_search(cx, graph, child, wanted, filled, &the_try).await;
+    let spilled = spill(result, Some(&cx.variables), sizes(cx.hand, cx.options));
+    let record = Box::new(spilled.record);
+    let ended = ChildEvent::Ended {
+        at: now().max(inside.began),
+        end: ChildEnd::Succeeded,
+        record,
+        streamed: Vec::new(),
+    };
+    cx.steps.keep("slot", &output, inside.report(ended), &spilled.blobs).await;
+    searched.error
+}
+
+async fn one_search(
+    cx: &WorkContext<'_>,
+    graph: &Arc<Graph>,
+    child: NodeIx,
+    wanted: &Wanted,
+    filled: &mut Filled,
+    the_try: &Try,
+) -> (Searched, NodeResult, Inside, Json) {
+    let (node, clock) = (graph.node(child), Instant::now());
+    let inside = Inside { child: node.id.clone(), number: the_try.number, began: now() };
+    let execution = ExecutionId::derive(&cx.hand.run, cx.frame, &node.id);
+    let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
+    let steps = cx.steps.inside(execution, number, inside.clone());
+    let teller = Teller {
+        // It is no step of the workflow: its id is its own, and the same whoever does it again.
+        id: Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{execution}/slot").as_bytes()).to_string(),
+        name: FILLING.of(wanted.language).to_owned(),
+        description: FILLING_DESCRIPTION.of(wanted.language).to_owned(),
+        ty: "slot".to_owned(),
+        attempt: number,
+    };
+    let shown = wanted.secrets.masked_map(&wanted.input);
+    let asked = json!({"data": shown, "current_schema": wanted.schema.source()});
+    tell(&steps, teller.event(StepEvent::StepInput, Status::Running, asked.clone()));
+    let sources = sources(&wanted.background);
+    let search = searching(cx, wanted, &sources, &steps);
+    let searched = search.run(filled).await;
+    let mut output = wanted.secrets.masked_map(&filled.output().object());
+    let took = Took {
+        seconds: clock.elapsed().as_secs_f64(),
+        input_tokens: searched.tokens.0,
+        output_tokens: searched.tokens.1,
+    };
+    if let Some(error) = &searched.error {
+        output.insert("slot_error".into(), json!(error));
+    }
+    let status = if filled.is_complete() { Status::Success } else { Status::Param };
+    tell(&steps, teller.output(status, Json::Object(output.clone()), took));
+    let mut kept = filled.output().object();
+    if let Some(error) = &searched.error {
+        kept.insert("slot_error".into(), json!(error));
+    }
+    let segments = |map: &JsonMap| -> Vec<(String, Segment)> {
+        map.iter().map(|(name, value)| (name.clone(), Segment::infer(value.clone()))).collect()
+    };
+    let inputs = asked.as_object().map(segments).unwrap_or_default();
+    let result = NodeResult { inputs, outputs: segments(&output), ..NodeResult::default() };
+    (searched, result, inside, Json::Object(kept))
+}
+
+fn searching<'a>(
+    cx: &'a WorkContext<'_>,
+    wanted: &'a Wanted,
+    sources: &'a tidemill_common::slots::prompt::Sources,
+    steps: &'a crate::steps::Steps,
+) -> Search<'a> {
+    Search {
+        schema: &wanted.schema,
+        sources,
+        language: wanted.language,
+        providers: &cx.hand.core.outside.providers,
+        profile: wanted.profile.as_deref(),
+        steps,
+        key: "slot",
+    }
+}
+
+/// Asks a person for the rest.
+async fn ask(
+    cx: &WorkContext<'_>,
+    wanted: &Wanted,
+    filled: &mut Filled,
+    error: Option<&str>,
+) -> Result<(), Box<NodeResult>> {
+    let sources = sources(&wanted.background);
+    let search = searching(cx, wanted, &sources, cx.steps);
+    let asking = Asking {
+        search: &search,
+        steps: cx.steps,
+        is_interactive: cx.options.choices().interactive,
+        teller: &wanted.teller,
+        secrets: &wanted.secrets,
+    };
+    let Err(error) = asking.run(filled, error).await else { return Ok(()) };
+    if error.error_type == CALLED_OFF {
+        let content = Json::Object(wanted.secrets.masked_map(&filled.current()));
+        tell(cx.steps, wanted.teller.event(StepEvent::StepCancel, Status::Cancelled, content));
+        return Err(Box::new(NodeResult::failed(error.failure())));
+    }
+    let shown = json!(wanted.secrets.masked_map(&filled.current()));
+    Err(Box::new(failed(NodeResult::default(), &wanted.teller, cx.steps, &error, shown, Took::default())))
+}
