@@ -58,7 +58,8 @@ pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> Answer
     if let Some(failure) = failure(protocol, rule, call) {
         return failure;
     }
-    let reply = Reply { chunks: chunks(&rule.says, call, body), rule, body };
+    let breaks = rule.break_stream && rule.break_times.is_none_or(|times| call <= times);
+    let reply = Reply { chunks: chunks(&rule.says, call, body), rule, body, breaks };
     if body.get("stream").and_then(Json::as_bool).unwrap_or(false) {
         Answer::Stream { media_type: protocol.media_type(), events: reply.stream(protocol) }
     } else if rule.invalid_json {
@@ -145,6 +146,7 @@ pub(super) struct Reply<'a> {
     chunks: Vec<String>,
     pub(super) rule: &'a Rule,
     body: &'a Json,
+    breaks: bool,
 }
 
 impl Reply<'_> {
@@ -156,7 +158,7 @@ impl Reply<'_> {
             let pause = Duration::from_millis(if at == 0 { first } else { further });
             events.push((pause, protocol.framed(&protocol.piece(self, chunk))));
         }
-        if self.rule.break_stream {
+        if self.breaks {
             return events;
         }
         if self.rule.invalid_json {

@@ -45,6 +45,8 @@ pub struct Rule {
     pub headers: Vec<(String, String)>,
     /// Ends a stream after its text, as a broken connection does.
     pub break_stream: bool,
+    /// How many calls break off before one does not; absent: all.
+    pub break_times: Option<u64>,
     /// Wait before the first piece of text, in milliseconds; the answer has begun by then.
     pub first_delay_ms: u64,
     /// Pieces that the arguments of each tool call come in; 0 is 1.
@@ -225,6 +227,7 @@ fn set(rule: &mut Rule, key: &str, value: &Json) -> Result<(), Wrong> {
         "error" => rule.error = Some(text(value)?),
         "headers" => rule.headers = headers(value)?,
         "break_stream" => rule.break_stream = truth(value)?,
+        "break_times" => rule.break_times = Some(number(value)?),
         "first_delay_ms" => rule.first_delay_ms = number(value)?,
         "tool_call_pieces" => {
             rule.tool_call_pieces = usize::try_from(number(value)?).unwrap_or(usize::MAX);
@@ -236,7 +239,7 @@ fn set(rule: &mut Rule, key: &str, value: &Json) -> Result<(), Wrong> {
         _ => {
             return Err(unknown(
                 "match, reply, chunks, echo, tool_calls, thinking, images, finish_reason, usage, delay_ms, chunk_delay_ms, \
-                 fail_times, status, error, headers, break_stream, first_delay_ms, tool_call_pieces, invalid_json, \
+                 fail_times, status, error, headers, break_stream, break_times, first_delay_ms, tool_call_pieces, invalid_json, \
                  stream_error, description",
             ));
         }

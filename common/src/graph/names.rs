@@ -54,6 +54,12 @@ fn known(nodes: &[Node], at: usize, document: &Document) -> (Vec<String>, Vec<(S
     }
     let conversation = document.conversation.iter();
     declared.extend(conversation.map(|variable| ("conversation".to_owned(), variable.name.to_string())));
+    for node in nodes {
+        if let NodeData::UserInteraction(data) = &node.data {
+            let set = data.on_answer.variables.iter().flatten();
+            declared.extend(set.map(|variable| ("run".to_owned(), variable.name.clone())));
+        }
+    }
     let mut roots = Vec::new();
     for root in nodes.iter().filter(|node| is_root(node)) {
         let id = root.id.as_str().to_owned();
@@ -63,7 +69,7 @@ fn known(nodes: &[Node], at: usize, document: &Document) -> (Vec<String>, Vec<(S
         roots.push(id);
     }
     declared.extend(OF_SYS.map(|name| ("sys".to_owned(), name.to_owned())));
-    let whole_run = ["frame", "run", "conversation"].map(str::to_owned);
+    let whole_run = ["local", "run", "conversation"].map(str::to_owned);
     let scopes = loops.into_iter().chain(frames).chain(whole_run).chain(roots).chain(["sys".to_owned()]);
     (scopes.collect(), declared)
 }

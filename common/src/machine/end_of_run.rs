@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::changes::{EventKind, Output, StepEvent, TimerChange};
 use super::fact::Timer;
 use super::pause::{self, PauseStatus};
-use super::run::{NodeStatus, Responder, RunState, RunStatus};
+use super::run::{Frame, NodeStatus, Responder, RunState, RunStatus};
 use super::{FramePath, Step, calls, timeouts};
 use crate::graph::NodeIx;
 use crate::nodes::NodeData;
-use crate::value::Stored;
+use crate::value::{JsonMap, Stored};
 
 /// Ends the run when nothing is left that could go on; pauses it when what is left waits for somebody.
 pub(super) fn check(cx: &mut Step<'_>) {
@@ -124,9 +124,33 @@ pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
     let outputs = outputs(cx.run);
+    cut_off(cx, &reason);
     end(cx, RunStatus::Stopped, Some(reason.as_str().into()));
     cx.tell(EventKind::GraphRunAborted { reason, outputs });
     cx.close_entry();
+}
+
+/// Tells of replies that come in pieces, and will not come to their end.
+fn cut_off(cx: &mut Step<'_>, reason: &str) {
+    let graph = cx.run.graph.clone();
+    let streams = |at: usize| matches!(&graph.nodes[at].data, NodeData::ProfileLlm(data) if data.stream);
+    let places = (0..graph.nodes.len()).filter(|at| streams(*at));
+    let replies: Vec<(FramePath, NodeIx)> = places
+        .filter_map(|at| Some((at, u32::try_from(at).ok().map(NodeIx)?)))
+        .flat_map(|(at, node)| {
+            let running =
+                |frame: &Frame| frame.nodes.get(at).is_some_and(|n| n.status == NodeStatus::Running);
+            let frames = cx.run.frames.iter().filter(move |(_, frame)| running(frame));
+            frames.map(|(path, _)| (path.clone(), node)).collect::<Vec<_>>()
+        })
+        .collect();
+    for (frame, node) in replies {
+        let about = cx.about(&frame, node);
+        let id = graph.node(node).id.as_str();
+        let data =
+            JsonMap::from_iter([("node_id".to_owned(), id.into()), ("reason".to_owned(), reason.into())]);
+        cx.tell(EventKind::NodeStep { about, what: StepEvent::LlmStreamAborted, data });
+    }
 }
 
 /// Steps that are under way are called off, and whoever watches them is told.

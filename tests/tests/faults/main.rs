@@ -16,6 +16,7 @@ mod lost_job;
 mod messages;
 mod older;
 mod pressure;
+mod profile_llm;
 mod redis;
 mod scheduler;
 mod start;

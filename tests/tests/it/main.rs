@@ -16,6 +16,7 @@ mod library;
 mod limits;
 mod messages;
 mod pauses;
+mod profile_llm;
 mod providers;
 mod questions;
 mod redis_page;

@@ -78,8 +78,12 @@ impl NodeExecutor for Llm {
         let Attempt { node, variables, options, providers, http, files, name, .. } = attempt;
         let Attempt { steps, on_delta, on_thought, tools, prompt_bytes_max, .. } = attempt;
         if let NodeData::ProfileLlm(data) = &node.data {
-            let reach = profile_llm::Reach { tools, http, files, run: &name.run, steps };
-            let means = profile_llm::Means { providers, reach, prompt_bytes_max, on_delta, on_thought };
+            let choices = options.choices.as_deref();
+            let auto_approved = choices.and_then(|choices| choices.auto_approved_tools.as_deref());
+            let reach = profile_llm::Reach { tools, http, files, run: &name.run, steps, auto_approved };
+            let execution = name.execution;
+            let means =
+                profile_llm::Means { providers, reach, execution, prompt_bytes_max, on_delta, on_thought };
             return profile_llm::run(data, node, variables, means).await;
         }
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };

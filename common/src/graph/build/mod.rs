@@ -167,6 +167,12 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         inside.push((node.wrapper.child_retry, children::fed_inputs(&node.source.data)));
         hooks.push(node.wrapper.hooks);
     }
+    for at in names::give(&mut nodes, document) {
+        let mut mentions = mentions_of(nodes[at].id.as_str(), &nodes[at].data);
+        // What surrounds the node asks for values, too.
+        mentions.append(&mut nodes[at].mentions);
+        nodes[at].mentions = each_once(mentions);
+    }
     ask_for_contexts(&mut nodes);
     put_around(&mut nodes, hooks);
     put_inside(&mut nodes, inside);
@@ -183,12 +189,6 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             target: NodeIx(u32::try_from(to).ok()?),
             handle: edge.source.handle.clone(),
         });
-    }
-    for at in names::give(&mut nodes, document) {
-        let mut mentions = mentions_of(nodes[at].id.as_str(), &nodes[at].data);
-        // What surrounds the node asks for values, too.
-        mentions.append(&mut nodes[at].mentions);
-        nodes[at].mentions = each_once(mentions);
     }
     let (responses, streamed) = response::responses(&nodes, &edges);
     let index = nodes.iter().enumerate().map(|(at, node)| (node.id.clone(), NodeIx(at as u32))).collect();

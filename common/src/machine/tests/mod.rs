@@ -33,6 +33,7 @@ mod loops;
 mod messages;
 mod nested_answers;
 mod pauses;
+mod profiles;
 mod properties;
 mod rewind;
 mod roots;

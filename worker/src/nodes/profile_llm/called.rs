@@ -35,6 +35,10 @@ impl Called {
         Self { error: Some((kind.to_owned(), message)), ..Self::default() }
     }
 
+    pub(super) fn refused(why: &str) -> Self {
+        Self { rejected: true, ..Self::failed("ToolRejected", why.to_owned()) }
+    }
+
     /// What the model is told.
     pub(super) fn content(&self) -> String {
         match &self.error {

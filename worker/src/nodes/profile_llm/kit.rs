@@ -1,6 +1,7 @@
 //! The tools of one execution: what the model is told of them, and its calls, each a step of the job. What goes wrong with a
 //! call is its result; whether the node fails with it is decided elsewhere.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::join_all;
@@ -20,6 +21,7 @@ use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, ProviderKind};
 use tidemill_common::value::JsonMap;
 
+use super::approval::{self, Leave};
 use super::called::Called;
 use super::failed::Failed;
 use crate::http::Http;
@@ -40,6 +42,8 @@ pub struct Reach<'a> {
     pub run: &'a RunId,
     /// What must not be done twice.
     pub steps: &'a Steps,
+    /// Tools that may be called without asking; none: all of them.
+    pub auto_approved: Option<&'a [Arc<str>]>,
 }
 
 /// A tool that the model may call.
@@ -94,22 +98,48 @@ impl<'a> Kit<'a> {
         batch: &str,
         calls: &[(String, ToolCall)],
         how: &Calling,
-    ) -> Vec<Called> {
+    ) -> (Vec<Called>, Vec<String>) {
+        // Whoever is asked puts the job down, so all are asked before anything is called.
+        let (mut leaves, mut instructions) = (Vec::with_capacity(calls.len()), Vec::new());
+        for (step, call) in calls {
+            let leave = self.leave(step, call).await;
+            instructions.extend(leave.instruction.clone());
+            leaves.push(leave);
+        }
+        let calls: Vec<_> = calls.iter().zip(&leaves).collect();
         // Whoever calls a workflow puts the job down, which must not lose what goes on beside it.
         let waits = |call: &ToolCall| {
             self.find(&call.name).is_some_and(|tool| tool.given.kind == ProviderKind::Workflow)
         };
-        if how.is_parallel && !calls.iter().any(|(_, call)| waits(call)) {
-            return join_all(calls.iter().map(|(step, call)| self.call(batch, step, call))).await;
+        if how.is_parallel && !calls.iter().any(|((_, call), _)| waits(call)) {
+            let all = calls.iter().map(|((step, call), leave)| self.call(batch, step, call, leave));
+            return (join_all(all).await, instructions);
         }
         let mut called = Vec::with_capacity(calls.len());
-        for (step, call) in calls {
-            called.push(self.call(batch, step, call).await);
+        for ((step, call), leave) in calls {
+            called.push(self.call(batch, step, call, leave).await);
             if how.fails && called.last().is_some_and(|one| one.error.is_some()) {
                 break;
             }
         }
-        called
+        (called, instructions)
+    }
+
+    /// Whether a call may be made; somebody is asked, if the run wants that.
+    async fn leave(&self, step: &str, call: &ToolCall) -> Leave {
+        let Some(tool) = self.find(&call.name) else { return Leave::default() };
+        let id = id_of(tool.given);
+        let is_free =
+            |approved: &[Arc<str>]| approved.iter().any(|name| **name == *call.name || **name == *id);
+        if self.reach.auto_approved.is_none_or(is_free) {
+            return Leave::default();
+        }
+        if self.node.child.is_some() {
+            let why = "a tool that needs approval cannot be called by a node inside another";
+            return Leave { refused: Some(why.into()), ..Leave::default() };
+        }
+        let request = approval::request(&id, &tool.spec, call);
+        Leave::of(self.reach.steps.pause(&format!("approve:{step}"), request).await)
     }
 
     fn find(&self, name: &str) -> Option<&Ready<'a>> {
@@ -117,7 +147,10 @@ impl<'a> Kit<'a> {
     }
 
     /// Makes a call, or takes what came of it before.
-    async fn call(&self, batch: &str, step: &str, call: &ToolCall) -> Called {
+    async fn call(&self, batch: &str, step: &str, call: &ToolCall, leave: &Leave) -> Called {
+        let edited =
+            leave.edited.as_ref().map(|edited| ToolCall { arguments: edited.to_string(), ..call.clone() });
+        let call = edited.as_ref().unwrap_or(call);
         let the_try = match self.reach.steps.begin(step).await {
             Begun::Known(known) => return Called::read(&known, call),
             Begun::Try(the_try) => the_try,
@@ -130,10 +163,13 @@ impl<'a> Kit<'a> {
         let is_told = is_workflow && self.reach.steps.has_called(step, the_try.number).await;
         let shown = arguments.as_ref().map_or_else(|_| call.arguments.as_str().into(), |map| json!(map));
         let about = self.about(batch, call, tool, &shown);
-        if !is_told {
+        if !is_told && leave.refused.is_none() {
             self.reach.steps.tell(vec![(StepEvent::ToolCallStarted, about.clone())]);
         }
         let (mut called, spent) = match (tool, arguments) {
+            _ if leave.refused.is_some() => {
+                (Called::refused(leave.refused.as_deref().unwrap_or_default()), None)
+            }
             (Some(tool), Ok(arguments)) => self.invoke(tool, &arguments, step, &the_try).await,
             (None, _) => {
                 (Called::failed("ToolNotFound", format!("Tool with id '{}' not found", call.name)), None)

@@ -1,21 +1,28 @@
 //! `llm` in its profile form: the profile's model is asked the node's prompt, and tools that it calls are called, all of
 //! it in steps of the job: whoever takes the job up again goes on behind the last one that was recorded.
 //!
-//! `talk` holds the rounds, `kit` the tools, `reply` and `called` what came of a question and of a call, `failed` what
-//! failures are called.
+//! `talk` holds the rounds, `kit` the tools and `approval` the leave to call them, `conversation` what was said before,
+//! `reply` and `called` what came of a question and of a call, `outcome` the history, `failed` what failures are called.
+//! Where a person stands in for the model, `relay` asks them.
 
+mod approval;
 mod called;
+mod conversation;
 mod failed;
 mod kit;
+mod outcome;
+mod relay;
 mod reply;
 mod talk;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::Node;
+use tidemill_common::ids::ExecutionId;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::llm::params;
 use tidemill_common::nodes::llm::profile::ProfileData;
 use tidemill_common::nodes::llm::record::Secrets;
+use tidemill_common::objects;
 use tidemill_common::value::{Segment, Variables};
 
 use crate::executor::ThoughtSink;
@@ -32,6 +39,8 @@ pub struct Means<'a> {
     pub providers: &'a Providers,
     /// What its tools reach, and the steps of the job.
     pub reach: Reach<'a>,
+    /// The execution: pauses have their names in it.
+    pub execution: ExecutionId,
     /// Longest prompt, in bytes.
     pub prompt_bytes_max: usize,
     /// Takes what the model says, piece by piece.
@@ -63,16 +72,19 @@ pub async fn run<'a>(
     result.inputs.push(("prompt".into(), Segment::string(secrets.masked(&prompt))));
     let (version, profile_id) = (profile.version, profile.id.clone());
     tracing::debug!(node = %node.id, profile = %profile_id, version, "asking the model of a profile");
+    let before = match &data.conversation {
+        Some(conversation) => objects::visible(variables, &conversation.id),
+        None => Vec::new(),
+    };
     let Stands::Model(model) = profile.stands else {
-        return failed(
-            result,
-            &Failed::validation("a person answers this profile (HUMAN_RELAY), which is not supported"),
-        );
+        let (steps, execution, profile) = (means.reach.steps, means.execution, profile.profile);
+        let person = relay::Person { data, node, profile, secrets, steps, execution, before };
+        return person.answers(result, &prompt).await;
     };
     let params = params::resolve(&data.parameters, variables);
-    let mut talk = Talk::new(data, node, (&profile.profile, model), (params, secrets), means);
-    let ended = talk.run(prompt).await;
-    talk.into_result(result, ended)
+    let mut talk = Talk::new(data, node, (&profile.profile, model), (params, secrets, before), means);
+    let ended = talk.run(&prompt).await;
+    talk.into_result(result, &prompt, ended)
 }
 
 /// Who is asked, for the record.

@@ -15,14 +15,16 @@ use tidemill_common::nodes::llm::record::{self, Secrets};
 use tidemill_common::nodes::llm::usage::{self, Tokens};
 use tidemill_common::nodes::llm::{ModelMode, ReasoningFormat, Role, tokens};
 use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::objects::{self, Effects};
 use tidemill_common::providers::{ProfileConfig, ToolMode};
 use tidemill_common::value::{Segment, SegmentType};
 
 use super::called::Called;
+use super::conversation;
 use super::failed::Failed;
 use super::kit::Kit;
 use super::reply::Reply;
-use super::{Means, list};
+use super::{Means, list, outcome};
 use crate::nodes::llm::bill;
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::providers::{Model, ModelReply, Question};
@@ -40,6 +42,10 @@ pub(super) struct Talk<'a> {
     means: Means<'a>,
     params: Params,
     specs: Vec<ToolSpec>,
+    /// What is visible of the list of messages.
+    before: Vec<objects::Message>,
+    /// What was said since, the prompt first.
+    said: Vec<Message>,
     /// What was sent first, for the record.
     prompts: Vec<Message>,
     calls: Vec<Json>,
@@ -61,7 +67,7 @@ impl<'a> Talk<'a> {
         data: &'a ProfileData,
         node: &'a Node,
         (profile, model): (&ProfileConfig, Box<Model>),
-        (params, secrets): (Params, Secrets),
+        (params, secrets, before): (Params, Secrets, Vec<objects::Message>),
         means: Means<'a>,
     ) -> Self {
         Self {
@@ -73,6 +79,8 @@ impl<'a> Talk<'a> {
             secrets,
             means,
             params,
+            before,
+            said: Vec::new(),
             specs: Vec::new(),
             prompts: Vec::new(),
             calls: Vec::new(),
@@ -85,14 +93,24 @@ impl<'a> Talk<'a> {
     }
 
     /// Asks until the model has answered.
-    pub(super) async fn run(&mut self, prompt: String) -> Ended {
+    pub(super) async fn run(&mut self, prompt: &str) -> Ended {
         let kit = Kit::new(&self.data.tools, self.node, self.means.reach).await?;
         self.specs = kit.specs();
-        let mut messages = vec![Message::text(Role::User, prompt)];
+        let mut messages: Vec<Message> =
+            objects::sendable(&self.before).iter().map(conversation::sent).collect();
+        let known = messages.len();
+        messages.push(Message::text(Role::User, prompt));
         self.prompts = self.sent(messages.clone());
+        let ended = self.rounds(&kit, &mut messages).await;
+        self.said = messages.split_off(known);
+        ended
+    }
+
+    async fn rounds(&mut self, kit: &Kit<'_>, messages: &mut Vec<Message>) -> Ended {
         for round in 1.. {
-            let reply = self.ask(round, &messages).await?;
+            let reply = self.ask(round, messages).await?;
             if reply.tool_calls.is_empty() {
+                messages.push(reply.message());
                 return Ok(reply);
             }
             let rounds_max = u64::from(self.data.calling.rounds_max);
@@ -102,7 +120,7 @@ impl<'a> Talk<'a> {
                 );
                 return Err(NodeFailure::new(TOOL_ROUNDS_EXCEEDED, message).into());
             }
-            self.call_all(&kit, round, &reply, &mut messages).await?;
+            self.call_all(kit, round, &reply, messages).await?;
             if rounds_max == 0 {
                 return Ok(reply);
             }
@@ -132,10 +150,11 @@ impl<'a> Talk<'a> {
             (step, call.clone())
         };
         let calls: Vec<(String, ToolCall)> = reply.tool_calls.iter().map(named).collect();
-        let called = kit.call_all(&format!("llm:{round}"), &calls, &self.data.calling).await;
+        let (called, instructions) = kit.call_all(&format!("llm:{round}"), &calls, &self.data.calling).await;
         self.calls.extend(reply.calls());
         messages.push(reply.message());
         messages.extend(called.iter().map(Called::message));
+        messages.extend(instructions.into_iter().map(|text| Message::text(Role::User, text)));
         let doubled = called.iter().zip(&calls).filter(|(one, _)| one.possible_duplicate);
         self.duplicates.extend(doubled.map(|(_, (step, _))| step.clone()));
         let wrong = called.iter().find_map(|one| Some((one.name.clone(), one.error.clone()?.1)));
@@ -307,8 +326,30 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// What the node leaves.
-    pub(super) fn into_result(self, mut result: NodeResult, ended: Ended) -> NodeResult {
+    /// What the node leaves: outputs, and what is added to the list of messages and to the history.
+    pub(super) fn into_result(self, result: NodeResult, prompt: &str, ended: Ended) -> NodeResult {
+        let asked = outcome::Asked {
+            profile_id: result.process_data.get("profile_id").cloned().unwrap_or_default(),
+            prompt: self.secrets.masked(prompt),
+            usage: self.counted.as_ref().map(|usage| Json::Object(usage.record.clone())),
+            calls: &self.calls,
+        };
+        let history = outcome::history(&asked, &ended);
+        let said = conversation::said(&self.said, &self.secrets, self.data.conversation.as_ref());
+        let context = ((self.data.emits_context || self.node.gives_context) && ended.is_ok())
+            .then(|| objects::context_of(self.before.iter().chain(&said)));
+        let mut effects = match &self.data.conversation {
+            Some(conversation) if ended.is_ok() => Effects::appending(conversation.id.clone(), said),
+            Some(_) | None => Effects::default(),
+        };
+        effects.history.push(history);
+        let mut result = self.into_outputs(result, ended);
+        result.outputs.extend(context.map(|context| ("context".into(), Segment::infer(context))));
+        result.effects = Some(Box::new(effects));
+        result
+    }
+
+    fn into_outputs(self, mut result: NodeResult, ended: Ended) -> NodeResult {
         let prompts = record::prompts(&self.prompts, ModelMode::Chat, &self.secrets);
         let usage = self.counted.as_ref().map_or(Json::Null, |usage| Json::Object(usage.record.clone()));
         let mut put = |key: &str, value: Json| result.process_data.insert(key.into(), value);

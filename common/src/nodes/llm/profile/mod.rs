@@ -10,6 +10,7 @@ mod tools;
 
 use crate::dsl::Problems;
 use crate::nodes::agent::parameters::AgentTool;
+use crate::objects::MESSAGES;
 use crate::value::JsonMap;
 use crate::value::names::{NamedText, Names};
 use crate::value::template::Template;
@@ -82,6 +83,9 @@ impl ProfileData {
         self.prompt.mentions(&self.names, into);
         for text in self.parameters.values().filter_map(|value| value.as_str()) {
             Template::parse(text).mentions(into);
+        }
+        if let Some(conversation) = &self.conversation {
+            into.push((MESSAGES.into(), conversation.id.clone()));
         }
     }
 }

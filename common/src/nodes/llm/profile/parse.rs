@@ -8,11 +8,9 @@ use super::{Calling, Conversation, INCOMPLETE, ProfileData, tools};
 use crate::dsl::Problems;
 use crate::dsl::fields::Fields;
 use crate::limits::{PROMPT_LEVELS_MAX, TOOL_CALLS_MAX};
+use crate::objects::{LIST_NAME_BYTES_MAX, MAIN, is_list_name};
 use crate::value::names::{NamedText, Names};
 use crate::value::{JsonMap, Selector, merged};
-
-/// The list of messages of nodes that name none.
-const MAIN: &str = "main";
 
 /// Whether an `llm` node is meant to be in this form: it names a profile, or has the one prompt of this form and nothing of
 /// another.
@@ -177,6 +175,13 @@ fn conversation(fields: &Fields<'_>, problems: &mut Problems) -> Option<Option<C
             (None, None)
         }
     };
+    if id.is_some_and(|id| !is_list_name(id)) {
+        let message = format!(
+            "a list of messages is named with letters, digits, - and _ (at most {LIST_NAME_BYTES_MAX})"
+        );
+        problems.within("conversation", |problems| problems.error(INVALID, message));
+        return None;
+    }
     let conversation = Conversation { id: id?.to_owned(), output_as: output_as? };
     Some(enabled?.then_some(conversation))
 }

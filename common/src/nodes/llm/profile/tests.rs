@@ -104,6 +104,7 @@ fn what_is_wrong_is_reported_at_its_place() {
         (json!({"on_tool_error": "ignore"}), "on_tool_error "),
         (json!({"conversation": 5}), "conversation "),
         (json!({"conversation": {"id": 5}}), "conversation.id "),
+        (json!({"conversation": {"id": "a b"}}), "conversation "),
         (json!({"output_as": "system"}), "output_as "),
     ] {
         let problems = read(plain(more.clone())).unwrap_err();
@@ -139,10 +140,15 @@ fn a_job_carries_whatever_the_names_of_its_prompt_may_mean() {
     let graph = graph_of(WORKFLOW);
     let node = graph.node(graph.find("m").unwrap());
     let NodeData::ProfileLlm(data) = &node.data else { panic!("the profile form") };
-    assert_eq!(data.names.scopes, ["lp", "frame", "run", "conversation", "s", "sys"]);
+    assert_eq!(data.names.scopes, ["lp", "local", "run", "conversation", "s", "sys"]);
     let mentions: Vec<_> = node.mentions.iter().map(|(node, name)| format!("{node}.{name}")).collect();
     let of = |name: &str| data.names.scopes.iter().map(|scope| format!("{scope}.{name}")).collect::<Vec<_>>();
     let computed = ["lp.v_loop", "conversation.v_conv", "s.v_en"].map(str::to_owned);
-    let expected: Vec<_> = of("name").into_iter().chain(of("lang")).chain(computed).collect();
+    let expected: Vec<_> = of("name")
+        .into_iter()
+        .chain(of("lang"))
+        .chain(computed)
+        .chain(["#messages.main".to_owned()])
+        .collect();
     assert_eq!(mentions, expected);
 }

@@ -1,0 +1,446 @@
+//! `llm` nodes in their profile form, on real processes, against a model that remembers what it was asked.
+
+use std::time::Instant;
+
+use serde_json::{Value as Json, json};
+use tidemill::mock_llm::Running;
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
+use tidemill_tests::flow::Flow;
+use tidemill_tests::llm;
+use tidemill_tests::outside::Outside;
+use tidemill_tests::sse::Transcript;
+use tidemill_tests::wait::{LONG, until};
+
+/// A fleet whose workers have the profiles `fast`, which is the default, and `relay` in their settings.
+struct Fleet {
+    client: Client,
+    model: Running,
+    outside: Outside,
+    cluster: Cluster,
+    _scheduler: Scheduler,
+    _worker: Worker,
+}
+
+impl Fleet {
+    async fn start(rules: Json) -> Self {
+        let (model, outside) = (llm::rules(rules).await, Outside::start().await);
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("tidemill.toml");
+        let profiles = format!(
+            "[profiles.fast]\nprovider = \"OPENAI_CHAT\"\nmodel = \"m-small\"\nmaxRetries = 0\napiKey = \"k\"\n\
+             baseUrl = \"{}\"\nparameters = {{ temperature = 0.7, opts = {{ a = 1 }} }}\n\
+             [profiles.relay]\nprovider = \"HUMAN_RELAY\"\nmodel = \"person\"\n",
+            model.base_url()
+        );
+        std::fs::write(&file, profiles).expect("it is written");
+        let endpoint = format!("{}/tools", outside.base_url);
+        let settings = [
+            ("config", file.to_str().expect("a text")),
+            ("worker.default_profile", "fast"),
+            ("tools.endpoint", endpoint.as_str()),
+        ];
+        let cluster = Cluster::start(&settings, None).await;
+        let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
+        Self { client: scheduler.client(), model, outside, cluster, _scheduler: scheduler, _worker: worker }
+    }
+
+    /// The end of a run of `start -> llm -> end`, and what was told of it.
+    async fn runs(&self, llm: Json, name: &str) -> (Json, Transcript) {
+        let run = self.client.start(&one(llm), &[("name", name)]).await;
+        let shown = self.client.ended(&run).await;
+        (shown, self.client.follow(&run, None).await.to_the_end().await)
+    }
+
+    fn requests(&self) -> Vec<Json> {
+        self.model.take_requests()
+    }
+}
+
+fn one(llm: Json) -> Flow {
+    Flow::new("start -> llm -> end")
+        .inputs(&["name"])
+        .with("llm", profile(llm))
+        .with("end", outputs(&["llm"]))
+}
+
+/// A node in the form.
+fn profile(more: Json) -> Json {
+    let mut data = json!({"profile_id": "fast", "prompt": "Hi {{name}}"});
+    data.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+    data
+}
+
+/// All outputs of nodes, as outputs of the run.
+fn outputs(nodes: &[&str]) -> Json {
+    let names = ["content", "text", "tool_calls", "tool_results", "usage", "finish_reason"];
+    let of = |node: &str, name: &str| json!({"variable": format!("{node}_{name}"), "value_selector": [node, name]});
+    let all: Vec<Json> = nodes.iter().flat_map(|node| names.map(|name| of(node, name))).collect();
+    json!({"outputs": all})
+}
+
+fn said(shown: &Json) -> &str {
+    shown["outputs"]["llm_content"].as_str().unwrap_or_else(|| panic!("no content: {shown:#}"))
+}
+
+fn node<'a>(shown: &'a Json, id: &str) -> &'a Json {
+    let mut all = shown["nodes"].as_array().into_iter().flatten();
+    all.find(|node| node["id"] == id).unwrap_or_else(|| panic!("no node {id}: {shown:#}"))
+}
+
+fn messages(request: &Json) -> Vec<(String, String)> {
+    let text = |message: &Json, key: &str| message[key].as_str().unwrap_or_default().to_owned();
+    let all = request["messages"].as_array().into_iter().flatten();
+    all.map(|message| (text(message, "role"), text(message, "content"))).collect()
+}
+
+fn pair(role: &str, text: &str) -> (String, String) {
+    (role.into(), text.into())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a01_lp_a02_lp_a17_a_profile_is_asked_and_what_was_said_is_kept() {
+    let usage = json!({"prompt_tokens": 5, "completion_tokens": 2});
+    let fleet = Fleet::start(json!([
+        {"match": {"equals": "params"}, "echo": "params"},
+        {"match": {}, "reply": "Hello", "usage": usage},
+    ]))
+    .await;
+    let (shown, told) = fleet.runs(json!({}), "Ann").await;
+    assert_eq!((said(&shown), &shown["outputs"]["llm_text"]), ("Hello", &json!("Hello")), "{shown:#}");
+    assert_eq!(shown["outputs"]["llm_usage"]["total_tokens"], 7);
+    assert_eq!(told.count("node_run_retry", "llm"), 0);
+    let requests = fleet.requests();
+    assert_eq!((requests.len(), &requests[0]["model"]), (1, &json!("m-small")));
+    assert_eq!(messages(&requests[0]), [pair("user", "Hi Ann")]);
+    assert_ne!(requests[0]["stream"], true);
+
+    let run = shown["id"].as_str().expect("an id");
+    let keys: Vec<String> = fleet.cluster.redis.ask(&["KEYS", &format!("*{run}*:history")]).await;
+    let record: Vec<String> = fleet.cluster.redis.ask(&["LRANGE", &keys[0], "0", "-1"]).await;
+    let record: Json = serde_json::from_str(&record[0]).expect("JSON");
+    assert_eq!(record["action"], "llm", "{record:#}");
+    let details = &record["details"];
+    let shown = ["profileId", "prompt", "response"].map(|key| details[key].as_str().unwrap_or_default());
+    assert_eq!((shown, &details["usage"]["total_tokens"]), (["fast", "Hi Ann", "Hello"], &json!(7)));
+
+    let parameters = json!({"temperature": 0.1, "opts": {"b": 2}});
+    let (shown, _) =
+        fleet.runs(json!({"profileId": "default", "prompt": "params", "parameters": parameters}), "").await;
+    let sent: Json = serde_json::from_str(said(&shown)).expect("JSON");
+    assert_eq!(sent, json!({"temperature": 0.1, "opts": {"a": 1, "b": 2}}));
+    let process = &node(&shown, "llm")["process_data"];
+    assert_eq!(
+        (&process["profile_id"], &process["profile_version"]),
+        (&json!("fast"), &json!(0)),
+        "{process:#}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a03_lp_a04_lp_a05_what_cannot_be_asked_is_not_asked() {
+    let fleet = Fleet::start(json!([{"match": {}, "reply": "Hello"}])).await;
+    for wrong in [json!({"prompt": ""}), json!({"profile_id": ""})] {
+        let refused = fleet.client.submit_answer(&one(wrong)).await;
+        assert!(
+            refused.status >= 400 && refused.text.contains("LLM node must have profileId and prompt"),
+            "{}",
+            refused.text
+        );
+    }
+    let retry = json!({"max_retries": 3, "retry_interval": 10});
+    let (shown, told) = fleet.runs(json!({"profile_id": "ghost", "retry_config": retry}), "").await;
+    assert_eq!(
+        (&shown["status"], &node(&shown, "llm")["error"]),
+        (&json!("failed"), &json!("LLM Profile not found: ghost"))
+    );
+    assert_eq!(told.count("node_run_retry", "llm"), 0);
+    let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
+    assert_eq!(failed["error_type"], "NotFoundError", "{failed:#}");
+
+    let flow = Flow::new("start -> llm; llm[fail-branch] -> other -> end; llm[source] -> end2")
+        .inputs(&["name"])
+        .with("llm", profile(json!({"profile_id": "ghost", "error_strategy": "fail-branch"})))
+        .with("end", json!({"outputs": [{"variable": "why", "value_selector": ["llm", "error_type"]}]}))
+        .with("end2", json!({"outputs": []}));
+    let run = fleet.client.start(&flow, &[]).await;
+    let shown = fleet.client.ended(&run).await;
+    assert_eq!(shown["outputs"]["why"], "NotFoundError", "{shown:#}");
+
+    let (shown, told) = fleet.runs(json!({"prompt": "Hi {{missing}}"}), "").await;
+    assert_eq!(node(&shown, "llm")["error"], "Variable not found: missing");
+    let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
+    assert_eq!(failed["error_type"], "ValidationError");
+    assert!(fleet.requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a08_lp_a09_a_call_that_may_pass_is_made_again_when_it_was_asked_for() {
+    let fleet = Fleet::start(json!([
+        {"match": {"contains": "down"}, "status": 500, "reply": "-"},
+        {"match": {"contains": "key"}, "status": 401, "reply": "-"},
+        {"match": {"contains": "busy"}, "status": 429, "fail_times": 1, "headers": {"retry-after": "1"}, "reply": "well"},
+    ]))
+    .await;
+    let retry = json!({"max_retries": 1, "retry_interval": 10});
+    let node_of = |prompt: &str| json!({"prompt": prompt, "retry_config": retry});
+    let (shown, told) = fleet.runs(node_of("down"), "").await;
+    assert_eq!((fleet.requests().len(), told.count("node_run_retry", "llm")), (2, 1));
+    let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
+    assert_eq!(failed["error_type"], "LLMError");
+    let error = node(&shown, "llm")["error"].as_str().expect("a text");
+    assert!(error.starts_with("LLM call failed: "), "{error}");
+
+    let (shown, told) = fleet.runs(node_of("key"), "").await;
+    assert_eq!((fleet.requests().len(), told.count("node_run_retry", "llm")), (1, 0));
+    let data = &node(&shown, "llm")["process_data"]["error"]["data"];
+    let expected =
+        json!({"type": "CONFIG_ERROR", "provider": "OPENAI_CHAT", "model": "m-small", "status_code": 401});
+    assert_eq!(*data, expected, "{shown:#}");
+
+    let began = Instant::now();
+    let (shown, told) = fleet.runs(node_of("busy"), "").await;
+    assert_eq!((said(&shown), told.count("node_run_retry", "llm")), ("well", 1));
+    assert!(began.elapsed().as_millis() >= 1000, "it waits as long as it was asked to");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_forgotten() {
+    let usage = json!({"prompt_tokens": 3, "completion_tokens": 4});
+    let fleet = Fleet::start(json!([
+        {"match": {"contains": "break"}, "reply": ["a", "xy"], "break_stream": true, "break_times": 1, "usage": usage},
+        {"match": {}, "chunks": ["a", "b"], "chunk_delay_ms": 100, "usage": usage},
+    ]))
+    .await;
+    let chunks = |told: &Transcript| -> Vec<(String, bool)> {
+        let of_llm = told.of_kind("node_run_stream_chunk").filter(|event| event.data["node_id"] == "llm");
+        let chunk =
+            |data: &Json| (data["chunk"].as_str().unwrap_or_default().to_owned(), data["is_final"] == true);
+        of_llm.map(|event| chunk(&event.data)).collect()
+    };
+    let (shown, told) = fleet.runs(json!({}), "").await;
+    assert_eq!((said(&shown), chunks(&told)), ("ab", vec![]));
+    let flow = |prompt: &str| {
+        let llm = json!({"stream": true, "prompt": prompt, "retry_config": {"max_retries": 1, "retry_interval": 10}});
+        Flow::new("start -> llm -> answer").with("llm", profile(llm)).answer("answer", "{{#llm.text#}}")
+    };
+    let run = fleet.client.start(&flow("Hi"), &[]).await;
+    fleet.client.ended(&run).await;
+    let told = fleet.client.follow(&run, None).await.to_the_end().await;
+    let expected: Vec<_> =
+        [("a", false), ("b", false), ("", true)].map(|(text, last)| (text.to_owned(), last)).into();
+    assert_eq!(chunks(&told), expected);
+    let succeeded =
+        told.of_kind("node_run_succeeded").find(|event| event.data["node_id"] == "llm").expect("it ends");
+    assert_eq!(succeeded.data["outputs"]["content"], "ab");
+    assert_eq!(succeeded.data["outputs"]["usage"]["total_tokens"], 7);
+
+    fleet.requests();
+    let run = fleet.client.start(&flow("break"), &[]).await;
+    let shown = fleet.client.ended(&run).await;
+    let told = fleet.client.follow(&run, None).await.to_the_end().await;
+    let succeeded =
+        told.of_kind("node_run_succeeded").find(|event| event.data["node_id"] == "llm").expect("it ends");
+    assert_eq!((&succeeded.data["outputs"]["content"], fleet.requests().len()), (&json!("xy"), 2));
+    assert_eq!((told.count("llm_stream_error", "llm"), told.count("node_run_retry", "llm")), (1, 1));
+    assert_eq!(shown["total_tokens"], 7, "what broke off was not counted by anybody");
+}
+
+fn tools(more: Json) -> Json {
+    let mut data = json!({"prompt": "look", "tools": ["acme/search", "acme/calc"]});
+    data.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+    data
+}
+
+fn call(name: &str, arguments: &str) -> Json {
+    json!({"name": name, "arguments": arguments})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a12_lp_a15_tools_that_a_reply_calls_are_called_once_or_in_rounds() {
+    let calls = json!([call("search", r#"{"q":"x"}"#), call("calc", r#"{"e":"1+1"}"#)]);
+    let fleet = Fleet::start(json!([
+        {"match": {"messages": 1, "has_tools": true}, "reply": "Looking", "tool_calls": calls},
+        {"match": {"messages": 4}, "reply": "done"},
+        {"match": {}, "echo": "messages"},
+    ]))
+    .await;
+    let (shown, told) = fleet.runs(tools(json!({})), "").await;
+    assert_eq!(
+        (said(&shown), fleet.requests().len(), fleet.outside.take().len()),
+        ("Looking", 1, 2),
+        "{shown:#}"
+    );
+    let results = &shown["outputs"]["llm_tool_results"];
+    let names = [0, 1].map(|at| (results[at]["tool_name"].clone(), results[at]["success"].clone()));
+    assert_eq!(names, [(json!("search"), json!(true)), (json!("calc"), json!(true))]);
+    assert_eq!(shown["outputs"]["llm_tool_calls"][1]["function"]["name"], "calc");
+    let steps: Vec<_> = told.events.iter().filter(|event| event.kind.starts_with("tool_call_")).collect();
+    let order: Vec<_> =
+        steps.iter().map(|event| (event.kind.as_str(), event.data["tool_name"].clone())).collect();
+    let expected = [
+        ("tool_call_started", "search"),
+        ("tool_call_completed", "search"),
+        ("tool_call_started", "calc"),
+        ("tool_call_completed", "calc"),
+    ];
+    assert_eq!(order, expected.map(|(kind, name)| (kind, json!(name))));
+
+    let (shown, _) = fleet.runs(tools(json!({"max_tool_rounds": 2})), "").await;
+    assert_eq!((said(&shown), fleet.requests().len()), ("done", 2), "{shown:#}");
+
+    // What was said stays in the list of messages: two results with the ids of their calls.
+    let flow = Flow::new("start -> llm -> llm2 -> end")
+        .with("llm", profile(tools(json!({}))))
+        .with("llm2", profile(json!({"prompt": "next"})))
+        .with("end", outputs(&["llm2"]));
+    let run = fleet.client.start(&flow, &[]).await;
+    fleet.client.ended(&run).await;
+    let request = fleet.requests().pop().expect("it was asked");
+    let sent = request["messages"].as_array().expect("messages");
+    let ids: Vec<_> =
+        sent.iter().filter(|message| message["role"] == "tool").map(|m| m["tool_call_id"].clone()).collect();
+    let asked: Vec<_> = [0, 1].map(|at| sent[1]["tool_calls"][at]["id"].clone()).into();
+    assert_eq!((ids.len(), &ids), (2, &asked), "{request:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a13_lp_a14_lp_a24_calls_that_fail_or_are_too_many_fail_as_the_node_says() {
+    let many: Vec<Json> = (0..4).map(|_| call("search", "{}")).collect();
+    let fleet = Fleet::start(json!([
+        {"match": {"contains": "many"}, "tool_calls": many, "reply": ""},
+        {"match": {"contains": "broken"}, "reply": "", "tool_calls": [call("search", "{}"), call("calc", "{\"q\":")]},
+        {"match": {}, "reply": "", "tool_calls": [call("search", "{}"), call("nowhere", "{}")]},
+    ]))
+    .await;
+    let (shown, told) = fleet.runs(tools(json!({})), "").await;
+    let results = &shown["outputs"]["llm_tool_results"];
+    assert_eq!((&results[0]["success"], &results[1]["success"]), (&json!(true), &json!(false)), "{shown:#}");
+    assert_eq!(told.count("tool_call_failed", "llm"), 1);
+    let (shown, _) = fleet.runs(tools(json!({"prompt": "broken"})), "").await;
+    let second = &shown["outputs"]["llm_tool_results"][1];
+    assert_eq!(
+        (&shown["status"], &second["error_type"]),
+        (&json!("succeeded"), &json!("PARSE_ERROR")),
+        "{shown:#}"
+    );
+
+    let (shown, told) = fleet.runs(tools(json!({"on_tool_error": "fail"})), "").await;
+    let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
+    assert_eq!(
+        (&shown["status"], &failed["error_type"]),
+        (&json!("failed"), &json!("ToolError")),
+        "{shown:#}"
+    );
+    fleet.outside.take();
+    let (shown, _) = fleet.runs(tools(json!({"prompt": "many"})), "").await;
+    let error = node(&shown, "llm")["error"].as_str().expect("it fails").to_owned();
+    assert!(error.contains("returned 4 tool calls, exceeds limit of 3"), "{error}");
+    assert!(fleet.outside.take().is_empty(), "none of them is called");
+}
+
+async fn paused(client: &Client, run: &str) -> Json {
+    until("the run to pause", LONG, async || {
+        let shown = client.run(run).await;
+        if shown["status"] == "paused" { Ok(shown) } else { Err(shown.to_string()) }
+    })
+    .await
+}
+
+async fn answer(client: &Client, run: &str, input: Json) {
+    let shown = paused(client, run).await;
+    let mut all = shown["pauses"].as_array().into_iter().flatten();
+    let pause = all.find(|pause| pause["status"] == "pending").unwrap_or_else(|| panic!("{shown:#}"));
+    let id = pause["pause_id"].as_str().expect("an id");
+    let answered =
+        client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &json!({"input": input})).await;
+    assert!(answered.status < 300, "{}", answered.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a16_a_tool_that_is_not_approved_waits_for_leave() {
+    let fleet = Fleet::start(json!([
+        {"match": {}, "reply": "Looking", "tool_calls": [call("search", r#"{"q":"x"}"#)]},
+    ]))
+    .await;
+    let start = async || {
+        let options = json!({"tool_approval": {"auto_approved_tools": ["calc"]}});
+        let body =
+            json!({"workflow": one(tools(json!({}))).text(), "inputs": {}, "user": "t", "options": options});
+        fleet.client.submit(&body).await
+    };
+    let run = start().await;
+    let shown = paused(&fleet.client, &run).await;
+    let pause = &shown["pauses"][0];
+    assert_eq!(
+        (&pause["kind"], pause.to_string().contains(r#"{"q":"x"}"#)),
+        (&json!("tool_approval"), true),
+        "{pause:#}"
+    );
+    assert!(fleet.outside.take().is_empty());
+    answer(&fleet.client, &run, json!({"approved": true, "editedParameters": {"q": "y"}})).await;
+    let shown = fleet.client.ended(&run).await;
+    let called = fleet.outside.take();
+    assert!(called.len() == 1 && called[0].body.contains("\"y\""), "{called:?} {shown:#}");
+    assert_eq!(shown["outputs"]["llm_tool_results"][0]["arguments"], json!({"q": "y"}));
+
+    let run = start().await;
+    answer(&fleet.client, &run, json!({"approved": false})).await;
+    let shown = fleet.client.ended(&run).await;
+    assert_eq!(shown["outputs"]["llm_tool_results"][0]["rejected"], true, "{shown:#}");
+    assert!(fleet.outside.take().is_empty());
+    assert_eq!(fleet.requests().len(), 2, "the model is asked once a run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a20_a_person_answers_in_a_models_place() {
+    let fleet = Fleet::start(json!([])).await;
+    let run = fleet.client.start(&one(json!({"profile_id": "relay"})), &[("name", "Ann")]).await;
+    let shown = paused(&fleet.client, &run).await;
+    let pause = shown["pauses"][0].clone();
+    assert_eq!((&pause["kind"], &pause["prompt"]), (&json!("human_relay"), &json!("Hi Ann")), "{pause:#}");
+    assert!(pause.to_string().contains(r#""message_count":1"#), "{pause:#}");
+    answer(&fleet.client, &run, json!("typed")).await;
+    let shown = fleet.client.ended(&run).await;
+    assert_eq!(said(&shown), "typed", "{shown:#}");
+    let told = fleet.client.follow(&run, None).await.to_the_end().await;
+    let kinds = ["human_relay_requested", "human_relay_responded", "human_relay_processed"];
+    assert_eq!(kinds.map(|kind| told.count(kind, "llm")), [1, 1, 1]);
+    assert!(fleet.requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a21_nodes_speak_in_one_list_of_messages_unless_they_do_not() {
+    let usage = json!({"prompt_tokens": 0, "completion_tokens": 0});
+    let fleet = Fleet::start(json!([{"match": {}, "reply": "reply", "usage": usage}])).await;
+    let flow = Flow::new("start -> llm -> llm2 -> llm3 -> end")
+        .with("llm", profile(json!({"prompt": "one"})))
+        .with("llm2", profile(json!({"prompt": "two"})))
+        .with("llm3", profile(json!({"prompt": "three", "conversation": {"enabled": false}})))
+        .with(
+            "end",
+            json!({"outputs": [
+                {"variable": "context", "value_selector": ["llm2", "context"]},
+                {"variable": "usage", "value_selector": ["llm2", "usage"]},
+            ]}),
+        );
+    let run = fleet.client.start(&flow, &[]).await;
+    let shown = fleet.client.ended(&run).await;
+    let requests = fleet.requests();
+    assert_eq!(
+        messages(&requests[1]),
+        [pair("user", "one"), pair("assistant", "reply"), pair("user", "two")]
+    );
+    assert_eq!(messages(&requests[2]), [pair("user", "three")]);
+    let context = shown["outputs"]["context"].as_array().expect("somebody reads it");
+    assert_eq!((context.len(), &context[3]["text"]), (4, &json!("reply")), "{shown:#}");
+
+    // Nobody has counted: the output says so, the ledger estimates.
+    assert_eq!(shown["outputs"]["usage"], Json::Null);
+    let keys: Vec<String> = fleet.cluster.redis.ask(&["KEYS", &format!("*{run}*:ledger")]).await;
+    let entries: Vec<String> = fleet.cluster.redis.ask(&["HVALS", &keys[0]]).await;
+    assert!(
+        entries.len() == 3 && entries.iter().all(|entry| entry.contains(r#""estimated":true"#)),
+        "{entries:?}"
+    );
+}

@@ -1,0 +1,96 @@
+//! Leave to call a tool, where the run asks somebody for it.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
+use tidemill_common::nodes::pause::input::is_approved;
+use tidemill_common::nodes::pause::{PauseKind, PauseRequest};
+use tidemill_common::value::JsonMap;
+
+use crate::steps::PauseEnd;
+
+/// What the model is told of a call that somebody refused.
+const REJECTED: &str = "Tool call was rejected by user approval";
+
+/// Whether a call may be made, and how.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Leave {
+    /// Why it may not.
+    pub(super) refused: Option<String>,
+    /// Arguments in place of the model's.
+    pub(super) edited: Option<Json>,
+    /// What the model is told besides.
+    pub(super) instruction: Option<String>,
+}
+
+/// What somebody is asked.
+pub(super) fn request(id: &str, tool: &ToolSpec, call: &ToolCall) -> PauseRequest {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "approved": {"type": "boolean"},
+            "editedParameters": {"type": "object"},
+            "userInstruction": {"type": "string"},
+        },
+        "required": ["approved"],
+    });
+    let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.as_str().into());
+    let details = [
+        ("tool_id", id.into()),
+        ("tool_name", call.name.as_str().into()),
+        ("tool_description", tool.description.as_str().into()),
+        ("tool_call_id", call.id.as_str().into()),
+        ("arguments", arguments),
+    ];
+    let details = details.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<JsonMap>();
+    let prompt = format!("The model wants to call {}.", call.name);
+    PauseRequest { details, ..PauseRequest::asking(PauseKind::ToolApproval, prompt, schema) }
+}
+
+impl Leave {
+    /// What came of the question.
+    pub(super) fn of(end: PauseEnd) -> Self {
+        let PauseEnd::Answered(answer) = end else {
+            return Self { refused: Some(REJECTED.into()), ..Self::default() };
+        };
+        let field =
+            |keys: [&str; 2]| keys.iter().find_map(|key| answer.get(*key)).filter(|value| !value.is_null());
+        let instruction = field(["userInstruction", "user_instruction"]).and_then(Json::as_str);
+        Self {
+            refused: (!is_approved(&answer)).then(|| REJECTED.to_owned()),
+            edited: field(["editedParameters", "edited_parameters"])
+                .filter(|edited| edited.is_object())
+                .cloned(),
+            instruction: instruction.filter(|text| !text.is_empty()).map(str::to_owned),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lp_a16_an_answer_gives_or_refuses_leave_and_may_change_the_arguments() {
+        let of = |answer: Json| Leave::of(PauseEnd::Answered(answer));
+        assert_eq!(of(json!({"approved": true})), Leave::default());
+        let edited =
+            of(json!({"approved": true, "editedParameters": {"q": "y"}, "userInstruction": "short"}));
+        let expected =
+            Leave { edited: Some(json!({"q": "y"})), instruction: Some("short".into()), refused: None };
+        assert_eq!(edited, expected);
+        let unanswered = [PauseEnd::Cancelled, PauseEnd::Expired].map(Leave::of);
+        for refused in [of(json!({"approved": false})), of(json!("?"))].iter().chain(&unanswered) {
+            assert_eq!(refused.refused.as_deref(), Some(REJECTED));
+        }
+    }
+
+    #[test]
+    fn lp_a16_whoever_is_asked_sees_the_arguments() {
+        let call = ToolCall { id: "c".into(), name: "search".into(), arguments: r#"{"q":"x"}"#.into() };
+        let spec = ToolSpec { name: "search".into(), description: "Finds".into(), parameters: json!({}) };
+        let request = request("web/search", &spec, &call);
+        assert_eq!(request.kind, PauseKind::ToolApproval);
+        assert_eq!(request.details["arguments"], json!({"q": "x"}));
+        assert_eq!((request.detail("tool_id"), request.detail("tool_description")), ("web/search", "Finds"));
+    }
+}

@@ -1,0 +1,50 @@
+//! The record of a question in the run's history.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::value::JsonMap;
+
+use super::talk::Ended;
+
+/// What was asked.
+pub(super) struct Asked<'a> {
+    pub(super) profile_id: Json,
+    /// The prompt, its secrets masked.
+    pub(super) prompt: String,
+    /// What the provider has counted.
+    pub(super) usage: Option<Json>,
+    pub(super) calls: &'a [Json],
+}
+
+/// The record: what was asked and answered, or what went wrong.
+pub(super) fn history(asked: &Asked<'_>, ended: &Ended) -> JsonMap {
+    let mut details = json!({"profileId": asked.profile_id, "prompt": asked.prompt, "usage": asked.usage});
+    match ended {
+        Ok(reply) => details["response"] = reply.text.as_str().into(),
+        Err(failed) => details["error"] = failed.failure.message.as_str().into(),
+    }
+    if !asked.calls.is_empty() {
+        details["toolCalls"] = Json::Array(asked.calls.to_vec());
+    }
+    let record = json!({"action": "llm", "success": ended.is_ok(), "details": details});
+    record.as_object().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_common::failure::NodeFailure;
+
+    use super::*;
+    use crate::nodes::profile_llm::failed::Failed;
+
+    #[test]
+    fn lp_a17_a_failed_call_is_in_the_history_too() {
+        let asked = Asked { profile_id: json!("fast"), prompt: "Hi".into(), usage: None, calls: &[] };
+        let failed = Failed::from(NodeFailure::new("LLMError", "LLM call failed: x"));
+        let record = history(&asked, &Err(failed));
+        let expected = json!({
+            "action": "llm", "success": false,
+            "details": {"profileId": "fast", "prompt": "Hi", "usage": null, "error": "LLM call failed: x"},
+        });
+        assert_eq!(Json::Object(record), expected);
+    }
+}
