@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use serde_json::json;
 
 use super::document::{Document, DocumentEdge, DocumentNode};
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::nodes::step::texts::Text;
 use crate::nodes::{ExecutionType, NodeKind, SOURCE_HANDLE};
 use crate::value::JsonMap;

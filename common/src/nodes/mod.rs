@@ -17,6 +17,7 @@ pub mod end;
 pub mod evaluate;
 pub mod extraction;
 pub mod fields;
+pub mod hooks;
 pub mod http_request;
 pub mod human_input;
 pub mod if_else;

@@ -10,8 +10,8 @@ use std::time::Instant;
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::{ChildKind, Graph, NodeIx};
 use tidemill_common::ids::ExecutionId;
+use tidemill_common::language::Language;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::machine::choices::Language;
 use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::background::{self, Background};
@@ -163,8 +163,7 @@ async fn of_tool(
     };
     let given = parameters::known(data, declared, &cx.variables);
     let mut wanted = plain(cx, graph, own, source, given)?;
-    let secret = |segment: &Segment| wanted.secrets.note(segment);
-    cx.variables.secrets().for_each(secret);
+    cx.variables.given_secrets().for_each(|(_, secret)| wanted.secrets.note(secret));
     Ok(Some(wanted))
 }
 

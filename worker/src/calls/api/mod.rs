@@ -12,7 +12,7 @@ use std::time::Duration;
 use reqwest::Url;
 use serde_json::{Value as Json, json};
 use tidemill_common::calls::ServiceConfig;
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::nodes::http_request::response::Class;
 use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk};
@@ -21,10 +21,10 @@ use tidemill_common::value::JsonMap;
 use self::credentials::Credentials;
 pub(super) use self::credentials::Token;
 use self::request::Draft;
-use super::{Call, CallContext, CallInfo, ChunkSink, info};
-use crate::http::CallError as HttpError;
+use super::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
 use crate::http::read::{self, Largest};
 use crate::http::watch::Waits;
+use crate::http::{CallError as HttpError, Http};
 use crate::nodes::http_request::text::decoded;
 
 /// The class of a service that is not there or cannot be used.
@@ -75,38 +75,52 @@ impl Call for Api {
         Ok(params)
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        let draft = Draft::read(&input)?;
-        let named = input.get("service_id").and_then(Json::as_str);
-        let id = named.or_else(|| cx.library.and_then(|library| library.service_id.as_deref()));
-        let service = match id {
-            Some(id) => Some((id, service(cx, id).await?)),
-            None => None,
-        };
-        let server = service.as_ref().map(|(id, service)| (*id, service.server.as_str()));
-        let url = request::address(&draft, server)?;
-        let mut credentials = Credentials::default();
-        if let Some((id, service)) = &service {
-            credentials = Credentials::of(cx.calls, id, service).await?;
-        }
+        let service = cx.library.and_then(|library| library.service_id.as_deref());
         let key = cx.node.settings.idempotency_key.then(|| cx.name.idempotency_key());
-        let sent = send(cx, &draft, url, &credentials, key).await;
-        let hidden = |error: CallError| CallError {
-            message: credentials.hidden(&error.message),
-            data: error.data.iter().map(|(key, value)| (key.clone(), credentials.hidden_in(value))).collect(),
-            ..error
-        };
-        let (code, result) = sent.map_err(hidden)?;
-        let result = credentials.hidden_in(&result);
-        out(Chunk::Data(JsonMap::from_iter([
-            ("http_code".to_owned(), json!(code)),
-            ("result".to_owned(), result),
-        ])));
+        let means = Means { calls: cx.calls, http: cx.http, service, key };
+        out(Chunk::Data(perform(means, &input).await?));
         Ok(())
     }
 }
 
-async fn service(cx: CallContext<'_>, id: &str) -> Result<ServiceConfig, CallError> {
-    let found = cx.calls.service(id).await;
+/// What a call reaches.
+#[derive(Clone)]
+struct Means<'a> {
+    calls: &'a Calls,
+    http: &'a Http,
+    /// The service of the library node.
+    service: Option<&'a str>,
+    /// What it carries as `Idempotency-Key`, if anything.
+    key: Option<String>,
+}
+
+/// Calls, and gives the code and what was answered.
+async fn perform(means: Means<'_>, input: &JsonMap) -> Result<JsonMap, CallError> {
+    let draft = Draft::read(input)?;
+    let id = input.get("service_id").and_then(Json::as_str).or(means.service);
+    let service = match id {
+        Some(id) => Some((id, service(means.calls, id).await?)),
+        None => None,
+    };
+    let server = service.as_ref().map(|(id, service)| (*id, service.server.as_str()));
+    let url = request::address(&draft, server)?;
+    let mut credentials = Credentials::default();
+    if let Some((id, service)) = &service {
+        credentials = Credentials::of(means.calls, id, service).await?;
+    }
+    let sent = send(means, &draft, url, &credentials).await;
+    let hidden = |error: CallError| CallError {
+        message: credentials.hidden(&error.message),
+        data: error.data.iter().map(|(key, value)| (key.clone(), credentials.hidden_in(value))).collect(),
+        ..error
+    };
+    let (code, result) = sent.map_err(hidden)?;
+    let result = credentials.hidden_in(&result);
+    Ok(JsonMap::from_iter([("http_code".to_owned(), json!(code)), ("result".to_owned(), result)]))
+}
+
+async fn service(calls: &Calls, id: &str) -> Result<ServiceConfig, CallError> {
+    let found = calls.service(id).await;
     let service = found.map_err(|error| match error.retryable {
         true => error,
         false => CallError { error_type: SERVICE_METADATA.into(), ..error },
@@ -116,19 +130,22 @@ async fn service(cx: CallContext<'_>, id: &str) -> Result<ServiceConfig, CallErr
 
 /// Sends, and takes the answer in.
 async fn send(
-    cx: CallContext<'_>,
+    means: Means<'_>,
     draft: &Draft,
     url: Url,
     credentials: &Credentials,
-    key: Option<String>,
 ) -> Result<(u16, Json), CallError> {
-    let bounds = &cx.http.bounds;
+    let Means { calls, http, key, .. } = means;
+    let bounds = &http.bounds;
     let waits = Waits { connect: bounds.connect, write: bounds.write, read: draft.timeout };
     let call = request::call(draft, url, credentials, key, waits, bounds.ssl_verify)?;
     let may_repeat = draft.may_repeat();
     let work = async {
-        let mut answer = cx.http.send(call).await.map_err(|error| away(&error, may_repeat))?;
+        let mut answer = http.send(call).await.map_err(|error| away(&error, may_repeat))?;
         let code = answer.response.status().as_u16();
+        if code == 401 {
+            credentials.forget(calls);
+        }
         let after = response::retry_after(answer.response.headers());
         let charset = read::kind_of(answer.response.headers()).charset();
         let largest = Largest { text: bounds.text_bytes_max, file: bounds.text_bytes_max };
@@ -155,12 +172,7 @@ async fn send(
         );
         if may_repeat { error.passing() } else { error }
     };
-    let done = tokio::time::timeout(draft.timeout, work).await.map_err(late)?;
-    let (code, result) = done?;
-    if code == 401 {
-        credentials.forget(cx.calls);
-    }
-    Ok((code, result))
+    tokio::time::timeout(draft.timeout, work).await.map_err(late)?
 }
 
 fn seconds(time: Duration) -> f64 {

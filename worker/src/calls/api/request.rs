@@ -174,7 +174,9 @@ pub(super) fn address(draft: &Draft, service: Option<(&str, &str)>) -> Result<Ur
     if !draft.query.is_empty() {
         let mut pairs = url.query_pairs_mut();
         for (name, value) in &draft.query {
-            each_text(value, &mut |text| drop(pairs.append_pair(name, text)));
+            each_text(value, &mut |text| {
+                pairs.append_pair(name, text);
+            });
         }
     }
     url.set_fragment(None);
@@ -240,7 +242,9 @@ fn body(draft: &Draft) -> Result<(Option<String>, Bytes), CallError> {
     if of == ContentType::Form {
         let mut form = Serializer::new(String::new());
         for (field, value) in fields {
-            each_text(value, &mut |text| drop(form.append_pair(field, text)));
+            each_text(value, &mut |text| {
+                form.append_pair(field, text);
+            });
         }
         return Ok((Some(name.to_owned()), Bytes::from(form.finish())));
     }

@@ -81,7 +81,7 @@ async fn within(
     let mut intake = Intake::new(bounds);
     let mut changed = 0;
     {
-        let mut rows = query.fetch_many(&mut *connection);
+        let mut rows = connection.fetch_many(query);
         while let Some(next) = rows.try_next().await.map_err(|error| trouble(&error))? {
             match next {
                 Either::Left(done) => changed += done.rows_affected(),

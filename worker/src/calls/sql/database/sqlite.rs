@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures_util::TryStreamExt;
 use serde_json::Value as Json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Either, Row, TypeInfo, ValueRef};
+use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, TypeInfo, ValueRef};
 use tidemill_common::value::JsonMap;
 
 use super::{Bounds, Intake, Outcome, Place, Trouble, out_of_time, trouble};
@@ -61,7 +61,7 @@ async fn within(
     }
     let mut intake = Intake::new(bounds);
     let mut changed = 0;
-    let mut rows = query.fetch_many(connection);
+    let mut rows = connection.fetch_many(query);
     while let Some(next) = rows.try_next().await.map_err(|error| trouble(&error))? {
         match next {
             Either::Left(done) => changed += done.rows_affected(),
