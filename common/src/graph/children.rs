@@ -7,7 +7,6 @@ use serde_json::{Value as Json, json};
 
 use super::work::{Extraction, FedInput, INPUTS};
 use crate::dsl::{Document, DocumentNode};
-use crate::language::Language;
 use crate::nodes::{NodeKind, extraction, step};
 use crate::value::JsonMap;
 
@@ -190,8 +189,7 @@ fn slot(parent: &DocumentNode, of: usize) -> Option<ChildNode> {
     if !step::may_fill(kind, &parent.data) {
         return None;
     }
-    let language = parent.data.get("language").and_then(Json::as_str).and_then(Language::from_name);
-    let title = step::texts::FILLING.of(language.unwrap_or_default());
+    let title = step::texts::FILLING.named(parent.data.get("language").and_then(Json::as_str));
     let mut data = JsonMap::from_iter([
         ("type".to_owned(), NodeKind::Slot.wire().into()),
         ("title".to_owned(), title.into()),

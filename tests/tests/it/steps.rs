@@ -337,7 +337,7 @@ async fn se_a26_a_stop_ends_a_stream_and_leaves_no_record() {
 async fn se_a27_a_tool_gets_what_a_child_has_made_and_what_a_model_has_found() {
     let model = llm::rules(json!([
         {"match": {"contains": "Extract the zone"}, "reply": "Europe/Oslo", "usage": {"prompt_tokens": 3, "completion_tokens": 1}},
-        {"match": {"system_contains": LOOKS}, "reply": "{\"target_timezone\": \"Asia/Tokyo\", \"current_time\": \"1999-01-01 00:00:00\"}",
+        {"match": {"system_contains": LOOKS}, "reply": "{\"current_time\": \"2026-01-31 10:00:00\", \"current_timezone\": \"Asia/Tokyo\"}",
          "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
         {"match": {}, "reply": "It is ten in Oslo.", "usage": {"prompt_tokens": 2, "completion_tokens": 2}},
     ]))
@@ -351,7 +351,6 @@ async fn se_a27_a_tool_gets_what_a_child_has_made_and_what_a_model_has_found() {
         "tool_name": "timezone_conversion", "tool_label": "T", "tool_configurations": {}, "enable_filling": true,
         "question": "{{#start.q#}}",
         "tool_parameters": {
-            "current_time": {"type": "constant", "value": "2026-01-31 10:00:00"},
             "current_timezone": {"type": "extraction", "value": {
                 "source_node_id": "a", "source_variable": "context", "extraction_prompt": "Extract the zone"}},
         },

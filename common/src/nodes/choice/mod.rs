@@ -17,6 +17,7 @@ use serde_json::{Value as Json, json};
 use self::operator::Operator;
 use super::NodeResult;
 use crate::dsl::Problems;
+use crate::objects::Effects;
 use crate::value::template::mention;
 use crate::value::{JsonMap, Segment, SegmentType, Selector, Variables};
 
@@ -113,6 +114,8 @@ impl ChoiceData {
             process_data: JsonMap::from_iter([("branches".to_owned(), Json::Array(tried))]),
             outputs: vec![("branch_id".into(), branch_id)],
             handle: chosen.unwrap_or(NOTHING).into(),
+            // Its record in the history follows from what it was given and made.
+            effects: Some(Box::new(Effects { history: vec![JsonMap::new()], ..Effects::default() })),
             ..NodeResult::default()
         }
     }

@@ -12,6 +12,10 @@ pub struct Text {
 }
 
 impl Text {
+    /// The one of a language by its name; Chinese where that names none.
+    pub fn named(self, language: Option<&str>) -> &'static str {
+        self.of(language.and_then(Language::from_name).unwrap_or_default())
+    }
     /// The one of a language.
     pub const fn of(self, language: Language) -> &'static str {
         match language {
