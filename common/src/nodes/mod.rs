@@ -165,6 +165,8 @@ node_types! {
     Api "api" Executable                                   false true  true;
     /// a database
     Sql "sql" Executable                                   false true  true;
+    /// a Call of somebody's own
+    Call "call" Executable                                 false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
     /// a question to the user

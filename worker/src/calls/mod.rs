@@ -5,8 +5,10 @@
 
 mod api;
 pub(crate) mod ask;
+mod custom;
 mod empty;
 mod facts;
+mod hide;
 mod kept;
 mod llm;
 pub(crate) mod params;
@@ -172,6 +174,11 @@ pub trait Call: Send + Sync {
 
     /// Whether the user sees its pieces unless the node says otherwise.
     fn to_user(&self) -> bool {
+        false
+    }
+
+    /// Whether the node leaves by the handle that its output `branch_id` names, where an edge has it.
+    fn chooses(&self) -> bool {
         false
     }
 
