@@ -6,16 +6,20 @@ use crate::client::view::{FieldView, PauseView};
 use crate::console::Console;
 use crate::error::Error;
 use crate::output::text::{one_line, safe};
+use crate::question;
 
 /// In front of a field's name in a form's text, and behind it. Older forms say `$outputs`.
 const PLACES: [&str; 2] = ["{{#$output.", "{{#$outputs."];
 const PLACE_END: &str = "#}}";
 
-/// Asks for an answer: `{"action", "inputs"}`. None when the input ends.
+/// Asks for an answer: `{"action", "inputs"}` of a form, `{"input"}` of everything else. None when the input ends.
 ///
 /// # Errors
 /// The terminal cannot be read.
 pub(crate) async fn ask(pause: &PauseView, console: &mut Console) -> Result<Option<Json>, Error> {
+    if let Some(asked) = pause.question() {
+        return question::ask(&pause.name(), &asked, console).await;
+    }
     console.note(format_args!("\n{}", shown(pause)));
     let mut inputs = Map::new();
     for field in pause.fields() {
@@ -111,6 +115,9 @@ async fn ask_action(pause: &PauseView, console: &mut Console) -> Result<Option<S
 /// The command that answers a pause.
 pub(crate) fn how_to_answer(run: &str, pause: &PauseView) -> String {
     let mut line = format!("tidemill answer {run} {}", pause.pause_id);
+    if let Some(asked) = pause.question() {
+        return one_line(&format!("{line}{}", question::how_to_answer(&asked)));
+    }
     let actions: Vec<String> = pause.actions().into_iter().map(|(id, _)| id).collect();
     if actions.is_empty() {
         line.push_str(" --action ''");

@@ -14,6 +14,7 @@ mod form;
 mod local;
 pub mod mock_llm;
 mod output;
+mod question;
 mod redis_server;
 mod stack;
 mod target;

@@ -207,7 +207,7 @@ async fn documents_are_ranked_best_first() {
     let documents: Vec<String> = ["a dog", "the fox", "a red fox"].map(str::to_owned).to_vec();
     let mock = mock(json!([])).await;
     let ranking = KINDS[0].model(&mock, &json!({})).await.rerank("red fox", &documents, 2).await.unwrap();
-    assert_eq!(ranking, [(2, 1.0), (1, 0.5)]);
+    assert_eq!(ranking.0, [(2, 1.0), (1, 0.5)]);
     assert_eq!(mock.requests()[0]["path"], "/v1/rerank");
     assert!(KINDS[2].model(&mock, &json!({})).await.rerank("red fox", &documents, 2).await.is_err());
 }

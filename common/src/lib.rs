@@ -20,6 +20,7 @@ pub mod files;
 pub mod graph;
 pub mod ids;
 pub mod knowledge;
+pub mod language;
 pub mod limits;
 pub mod machine;
 pub mod nodes;

@@ -158,6 +158,13 @@ pub const JOB_WAIT_MS: u64 = 1000;
 /// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,
 /// there and as the node's result; instead the tool is called again, with the same key, if its job is handed out again.
 pub const TOOL_RECORD_BYTES_MAX: usize = 1024 * 1024;
+/// Longest text in a line of an agent's log, as events and metadata show it, in bytes; longer ones are cut, and whole only in
+/// the node's output `json`. As large as a value that travels inline: a line is written with the fact, the state and the event.
+pub const AGENT_LOG_TEXT_BYTES_MAX: usize = INLINE_BYTES_MAX;
+/// Most that an event shows of a line of an agent's log, in bytes of texts.
+pub const AGENT_LOG_LINE_BYTES_MAX: usize = 64 * 1024;
+/// Most that the metadata of an agent has of its log, in bytes of texts.
+pub const AGENT_LOG_BYTES_MAX: usize = 256 * 1024;
 /// Most bytes that are kept of something given up on.
 pub const DEAD_BYTES_MAX: usize = 16 * 1024;
 /// Most entries of a dead-letter stream.
@@ -186,6 +193,8 @@ pub const HTTP_REDIRECTS_MAX: u32 = 20;
 pub const KNOWLEDGE_PENDING_SECONDS: u64 = 7 * 24 * 3600;
 /// How long segments of a document that was replaced or removed can still be read, in seconds: longer than a worker loads.
 pub const KNOWLEDGE_REPLACED_SECONDS: u64 = 120;
+/// Messages that wait for an MCP server that is a program and does not read: a call is one or two, so it is far behind then.
+pub const MCP_LINES_WAITING_MAX: usize = 256;
 /// Longest name or id of a dataset or a document, in bytes.
 pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
 /// Largest segment, in characters: more than any model of vectors takes.

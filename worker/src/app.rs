@@ -114,7 +114,7 @@ pub async fn start_with(
     let http = Arc::new(Http::new(&config.http)?);
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
     let reach = Reach { http: http.clone(), files: files.clone() };
-    let tools = Tools::new(&config.tools, &config.http)?;
+    let tools = Tools::new(&config.tools, &config.http)?.with_apps_in(jobs.clone());
     let knowledge = Datasets::new(&config.knowledge, &config.http)?.kept_in(jobs.clone());
     let outside = Outside {
         providers: providers(config)?

@@ -269,7 +269,7 @@ async fn outside(
     let steps = match doing.steps {
         Some(steps) => steps,
         None => {
-            own = Steps::new(hand, name.execution);
+            own = Steps::new(hand, name.execution).hiding(variables.secrets());
             &own
         }
     };

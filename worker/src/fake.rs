@@ -11,22 +11,25 @@ use tidemill_common::clock::{SystemClock, Timestamp};
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::Folder;
-use tidemill_common::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
+use tidemill_common::ids::{BlobId, Delivery, EntryId, ExecutionId, FramePath, RunId, ShardId};
 use tidemill_common::providers::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,
+    Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,
     JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError,
     TakeLimit,
 };
+use tidemill_common::wire::fact::JobName;
 use tokio::sync::{Notify, mpsc};
 
 use crate::calls::Calls;
 use crate::core::{Core, Outside};
-use crate::held::Stream;
+use crate::hand::Hand;
+use crate::held::{Place, Stream};
 use crate::http::Http;
 use crate::knowledge::Datasets;
 use crate::providers::{Providers, ProvidersConfig};
+use crate::steps::Steps;
 use crate::tools::Tools;
 
 /// A blob whose content never comes.
@@ -219,6 +222,33 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
         "w".into(),
         Outside { providers, http, files, tools, knowledge, calls: Calls::empty() },
     ))
+}
+
+/// The steps of a job that is held; what was recorded before is known.
+pub(crate) fn steps(jobs: &Arc<FakeJobs>) -> Steps {
+    let entry = EntryId::new(5, 0);
+    let name = JobName {
+        frame: FramePath::root(),
+        node: "t".into(),
+        attempt: 1,
+        entry,
+        holder: Delivery { consumer: "w".into(), number: 1 },
+    };
+    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let started_at = Timestamp::from_micros(5);
+    let hand = Hand { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at };
+    Steps::new(&hand, execution(5))
+}
+
+/// What steps were charged: the key of each, provider and model, and the tokens.
+pub(crate) fn charges(jobs: &FakeJobs) -> Vec<(String, String, u64)> {
+    let charge = |(_, fact): &(&str, Json)| {
+        let charge = fact.get("charge")?;
+        let text = |key: &str| charge[key].as_str().unwrap_or_default().to_owned();
+        let who = format!("{}:{}", text("provider"), text("model"));
+        Some((text("key"), who, charge["usage"]["total_tokens"].as_u64().unwrap_or(0)))
+    };
+    jobs.state().facts.iter().filter_map(charge).collect()
 }
 
 /// Waits for a condition; on a paused clock this takes no time.
@@ -440,6 +470,9 @@ impl Jobs for FakeJobs {
         let mut state = self.state();
         state.catalog_asked.1 += 1;
         if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.clone()) }
+    }
+    async fn app_called(&self, _: &str) -> Result<Option<App>, StoreError> {
+        Ok(None)
     }
     async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
         Ok(true)

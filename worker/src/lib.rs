@@ -2,8 +2,9 @@
 //!
 //! In the order of a job's way: it is read with a permit ([`consume`]) or taken over ([`takeover`]), noted as held
 //! ([`held`]) and started ([`begin`]); one attempt runs ([`execute`], [`executor`], [`nodes`]) and tells of its progress
-//! ([`progress`]) and keeps what it must not do twice ([`steps`]), with what surrounds the node in its job ([`work`]); what steps of a
-//! workflow run is in [`calls`]; the result is made fit to travel ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
+//! ([`progress`]) and keeps what it must not do twice ([`steps`]), neither of them in the words of a secret ([`secrets`]), with what
+//! surrounds the node in its job ([`work`]); what steps of a workflow run is in [`calls`]; the result is made fit to travel
+//! ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
 //! keeps what is held ([`heartbeat`]), and hints stop what is not wanted any more ([`cancel`]).
 #![warn(missing_docs)]
 // The modules named above are private; the text is for readers of the code.
@@ -34,6 +35,7 @@ pub mod nodes;
 mod noted_files;
 mod progress;
 pub mod providers;
+mod secrets;
 mod spill;
 pub mod steps;
 mod takeover;

@@ -25,6 +25,7 @@ use crate::backoff::Backoff;
 use crate::hand::Hand;
 use crate::metrics;
 use crate::providers::Pace;
+use crate::secrets::Secrets;
 use crate::spill;
 
 /// What a called run is given lies apart from this size on, in bytes of JSON.
@@ -98,6 +99,8 @@ pub struct Steps {
     wait_max: Duration,
     /// Set for the steps of a node that runs inside the job.
     inside: Option<Inside>,
+    /// What neither the journal nor events have in the clear.
+    secrets: Secrets,
 }
 
 /// A try of a node that runs inside a job: what is told of it is told as the child's.
@@ -130,13 +133,25 @@ impl Steps {
             execution,
             attempt: hand.name.attempt,
         };
-        Self { hand: hand.clone(), of, wait_max: hand.core.settings.job_wait_max, inside: None }
+        let wait_max = hand.core.settings.job_wait_max;
+        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default() }
     }
 
     /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
     pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
         let of = JournalOf { execution, attempt, ..self.of.clone() };
-        Self { hand: self.hand.clone(), of, wait_max: self.wait_max, inside: Some(inside) }
+        let (hand, secrets) = (self.hand.clone(), self.secrets.clone());
+        Self { hand, of, wait_max: self.wait_max, inside: Some(inside), secrets }
+    }
+
+    /// Of a job that was given these secrets.
+    pub(crate) fn hiding(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// The secrets that the job was given.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -146,7 +161,7 @@ impl Steps {
                 Begun::Try(self.the_try(step, attempt, possible_duplicate))
             }
             StepBegin::Known(text) => match serde_json::from_str(&text) {
-                Ok(result) => Begun::Known(result),
+                Ok(result) => Begun::Known(self.secrets.opened(result)),
                 Err(error) => {
                     // Written by nobody of ours.
                     tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
@@ -176,13 +191,17 @@ impl Steps {
             };
             Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
         });
+        let events = self.hidden(events);
         self.keep(step, result, self.report(events, charge), &[]).await;
     }
 
     /// As [`Self::record`], with whatever tells of it, and with large values that lie apart.
     pub(crate) async fn keep(&self, step: &str, result: &Json, report: Report, blobs: &[(BlobId, String)]) {
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
-        let result = result.to_string();
+        let result = match self.secrets.are_none() {
+            true => result.to_string(),
+            false => self.secrets.sealed(result.clone()).to_string(),
+        };
         let sizes: Vec<(BlobId, u64)> =
             blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
         // What was told of its beginning stands before its end.
@@ -215,7 +234,7 @@ impl Steps {
 
     /// Tells something that needs no memory, before whatever is recorded later: it may be told again when the job is handed out again.
     pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
-        let report = self.report(events, None);
+        let report = self.report(self.hidden(events), None);
         let lane = self.hand.core.lanes.of(self.of.shard);
         lane.report(self.of.run, report.kind(), report.to_json(&self.hand.name));
     }
@@ -224,7 +243,7 @@ impl Steps {
     /// reason where people look for it, and handed out again when its time has come; this does not return then, and
     /// whoever takes the job up goes on behind its last recorded step.
     pub async fn wait(&self, wait: Duration, reason: &str) {
-        if wait <= self.wait_max {
+        if !self.puts_down(wait) {
             return tokio::time::sleep(wait).await;
         }
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -232,6 +251,11 @@ impl Steps {
         metrics::PARKED.count();
         self.hand.park(wait_ms, reason.to_owned());
         std::future::pending().await
+    }
+
+    /// Whether the job is put down for a wait of this length.
+    pub(crate) fn puts_down(&self, wait: Duration) -> bool {
+        wait > self.wait_max
     }
 
     /// What came of the run that this try of a step calls. The first time it is ordered, and while it is not over the job is
@@ -280,6 +304,10 @@ impl Steps {
     /// In a run that nobody answers (`interactive: false`) the node fails; who can do without an answer asks the run's
     /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
+        if self.inside.is_some() {
+            // Nothing that runs inside a node waits for anybody.
+            return PauseEnd::Cancelled;
+        }
         let pause = id_in_job(&self.of.execution, step);
         match self.until_answered(|| self.jobs().paused(self.of.run, &pause)).await {
             Paused::Answered(answer) => return PauseEnd::Answered(answer),
@@ -311,6 +339,13 @@ impl Steps {
     /// The text of a blob of the shard; none when it is gone.
     pub(crate) async fn blob(&self, id: &BlobId) -> Option<String> {
         self.until_answered(|| self.jobs().load_blob(self.of.shard, id)).await
+    }
+
+    fn hidden(&self, events: Vec<(StepEvent, JsonMap)>) -> Vec<(StepEvent, JsonMap)> {
+        if self.secrets.are_none() {
+            return events;
+        }
+        events.into_iter().map(|(what, data)| (what, self.secrets.hidden_in(data))).collect()
     }
 
     fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {

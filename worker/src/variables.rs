@@ -15,6 +15,7 @@ use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Vari
 
 use crate::backoff::Backoff;
 use crate::lists::Lists;
+use crate::secrets::Secrets;
 
 /// The inputs of one job, over its graph.
 #[derive(Debug)]
@@ -144,10 +145,15 @@ impl JobVariables {
         self.graph.environment.iter().find(same).map(|v| v.name.clone())
     }
 
-    /// The secrets that the node was given, opened; for masking.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Segment> {
+    /// The secrets that the node was given.
+    pub(crate) fn secrets(&self) -> Secrets {
+        Secrets::of(self.given_secrets())
+    }
+
+    /// The same, opened.
+    pub(crate) fn given_secrets(&self) -> impl Iterator<Item = (Arc<str>, &Segment)> {
         self.inputs.iter().filter_map(|(_, _, stored)| match stored {
-            Stored::Secret(name) => self.graph.environment_variable(name).map(|v| &v.value),
+            Stored::Secret(name) => self.graph.environment_variable(name).map(|v| (name.clone(), &v.value)),
             Stored::Inline(_) | Stored::Blob(_) | Stored::Item { .. } => None,
         })
     }
@@ -172,7 +178,8 @@ impl Variables for JobVariables {
                 None => Lookup::Blob(list),
             },
             Some((_, _, Stored::Secret(name))) => opened(name),
-            None if node == "env" => opened(name),
+            // Also of the environment: texts that users typed are filled in too, and must not reach what their workflow's
+            // author did not mention.
             None => Lookup::Missing,
         }
     }
@@ -254,8 +261,38 @@ async fn load(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tidemill_common::graph::build::import;
+    use tidemill_common::value::template::Template;
 
     use super::*;
+
+    #[test]
+    fn only_secrets_that_the_node_mentions_are_opened() {
+        let variable =
+            |name: &str, kind: &str| json!({"id": name, "name": name, "value_type": kind, "value": "v"});
+        let document = json!({
+            "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "x"},
+            "workflow": {
+                "environment_variables": [variable("OWN", "secret"), variable("OTHER", "secret"), variable("PLAIN", "string")],
+                "graph": {
+                    "nodes": [{"id": "start", "data": {"type": "start", "title": "S", "variables": []}}],
+                    "edges": [],
+                },
+            },
+        });
+        let imported = import(document.to_string().as_bytes());
+        let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+        let inputs = vec![("env".into(), "OWN".into(), Stored::Secret("OWN".into()))];
+        let variables = JobVariables::new(inputs, Arc::new(graph));
+        for (text, shown) in [
+            ("{{#env.OWN#}}", "v"),
+            ("{{#env.OTHER#}}", "env.OTHER"),
+            ("env.OTHER", "env.OTHER"),
+            ("{{#env.PLAIN#}}", "env.PLAIN"),
+        ] {
+            assert_eq!(Template::parse(text).render_text(&variables), shown, "{text}");
+        }
+    }
 
     #[test]
     fn values_are_weighed_only_as_far_as_there_is_room() {

@@ -2,7 +2,8 @@
 //! command can still show what a newer scheduler tells.
 
 use serde::Deserialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
+use tidemill_common::nodes::{PauseKind, PauseRequest};
 
 /// A run.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -92,6 +93,10 @@ pub(crate) struct PauseView {
     pub(crate) node_id: String,
     pub(crate) node_title: String,
     pub(crate) frame: Option<String>,
+    pub(crate) kind: String,
+    prompt: String,
+    schema: Json,
+    options: Json,
     pub(crate) content: String,
     pub(crate) message: String,
     inputs: Json,
@@ -101,6 +106,9 @@ pub(crate) struct PauseView {
     pub(crate) opened_at: Option<f64>,
     pub(crate) expires_at: Option<f64>,
     pub(crate) answer: Option<Json>,
+    /// What is shown besides.
+    #[serde(flatten)]
+    details: Map<String, Json>,
 }
 
 /// A field of a form.
@@ -130,6 +138,16 @@ impl PauseView {
     /// Whether it waits.
     pub(crate) fn is_pending(&self) -> bool {
         self.status == "pending"
+    }
+    /// What is asked, where that is not a form.
+    pub(crate) fn question(&self) -> Option<PauseRequest> {
+        let kind = PauseKind::from_name(&self.kind).filter(|kind| !kind.is_form())?;
+        Some(PauseRequest {
+            options: self.options.clone(),
+            defaults: self.defaults.clone(),
+            details: self.details.clone(),
+            ..PauseRequest::asking(kind, self.prompt.as_str(), self.schema.clone())
+        })
     }
     /// The node as people know it, and where in which container it waits.
     pub(crate) fn name(&self) -> String {

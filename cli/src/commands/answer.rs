@@ -1,4 +1,4 @@
-//! `tidemill answer`: answers a form that a run waits for, by arguments or by asking at the terminal.
+//! `tidemill answer`: answers what a run waits for, whatever kind that is, by arguments or by asking at the terminal.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -9,6 +9,7 @@ use crate::client::view::{PauseView, RunView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::form;
+use crate::question;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -16,12 +17,33 @@ pub(super) struct Arguments {
     common: Common,
     /// The pause's id; needed when the run waits for several
     pause: Option<String>,
-    /// The action to take, by its id; without it, the terminal is asked
-    #[arg(long, value_name = "ID")]
+    /// Of a form: the action to take, by its id
+    #[arg(long, value_name = "ID", group = "way")]
     action: Option<String>,
-    /// A field of the form, as often as there are fields; files as JSON
-    #[arg(short, long = "input", value_name = "NAME=VALUE", value_parser = pair, requires = "action")]
+    /// A field of the form, or a missing value, as often as there are some; files as JSON
+    #[arg(short, long = "input", value_name = "NAME=VALUE", value_parser = pair)]
     input: Vec<(String, String)>,
+    /// Give leave
+    #[arg(long, group = "way")]
+    approve: bool,
+    /// Refuse leave
+    #[arg(long, group = "way")]
+    reject: bool,
+    /// A word on that
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["action", "choose", "text", "json", "cancel"])]
+    comment: Option<String>,
+    /// Choose an option, by its id
+    #[arg(long, value_name = "ID", group = "way")]
+    choose: Option<String>,
+    /// Answer with a text
+    #[arg(long, value_name = "TEXT", group = "way")]
+    text: Option<String>,
+    /// Answer with any JSON value
+    #[arg(long, value_name = "JSON", group = "way")]
+    json: Option<String>,
+    /// Call off what is asked: the run is stopped, or its step takes the way for that
+    #[arg(long, group = "way")]
+    cancel: bool,
     /// Who answers, for the record
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
@@ -31,8 +53,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let (client, run) = (arguments.common.client()?, &arguments.common.run);
     let view = RunView::read(&client.run(run).await?);
     let pause = chosen(&view, arguments.pause.as_deref())?;
-    let mut body = match &arguments.action {
-        Some(action) => json!({"action": action, "inputs": inputs(pause, &arguments.input)}),
+    let mut body = match arguments.body(pause)? {
+        Some(body) => body,
         None if console.can_ask() => match form::ask(pause, console).await? {
             Some(answer) => answer,
             None => return Err(Error::Failed("nothing was answered".into())),
@@ -45,6 +67,42 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     client.answer(run, &pause.pause_id, &arguments.common.keyed(body)).await?;
     console.note(format_args!("run {run} has its answer to {}", pause.name()));
     Ok(Exit::Succeeded)
+}
+
+impl Arguments {
+    /// What the arguments answer; nothing when they do not.
+    fn body(&self, pause: &PauseView) -> Result<Option<Json>, Error> {
+        let leave = |approved: bool| {
+            let mut input = json!({ "approved": approved });
+            if let Some(comment) = &self.comment {
+                input["comment"] = comment.as_str().into();
+            }
+            input
+        };
+        let input = match self {
+            Self { cancel: true, .. } => return Ok(Some(json!({"cancel": true}))),
+            Self { action: Some(action), .. } => {
+                return Ok(Some(json!({"action": action, "inputs": inputs(pause, &self.input)})));
+            }
+            Self { approve: true, .. } => leave(true),
+            Self { reject: true, .. } => leave(false),
+            Self { choose: Some(id), .. } => id.as_str().into(),
+            Self { text: Some(text), .. } => text.as_str().into(),
+            Self { json: Some(text), .. } => serde_json::from_str(text)
+                .map_err(|error| Error::Usage(format!("--json is no JSON: {error}")))?,
+            _ if self.input.is_empty() => return Ok(None),
+            _ => match pause.question() {
+                Some(asked) => question::named(&asked, &self.input),
+                None => {
+                    return Err(Error::Usage(format!(
+                        "say which action: {}",
+                        form::how_to_answer(&self.common.run, pause)
+                    )));
+                }
+            },
+        };
+        Ok(Some(json!({ "input": input })))
+    }
 }
 
 /// The pause that is meant: the named one, else the only one that waits.

@@ -3,13 +3,14 @@
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::objects;
+use super::show_kept;
 use crate::client::Client;
 use crate::client::view::{CallView, NodeView, PauseView, RunView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::form;
 use crate::output::{json, plain, table, text};
+use crate::question;
 use crate::target::{FolderArgs, TargetArgs};
 
 #[derive(Debug, Args)]
@@ -20,7 +21,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    kept: objects::Part,
+    kept: show_kept::Part,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -30,7 +31,7 @@ pub(super) struct Arguments {
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
     if let Some(part) = arguments.kept.wanted() {
-        return objects::perform(&client, &arguments.run, part, arguments.json, console).await;
+        return show_kept::perform(&client, &arguments.run, part, arguments.json, console).await;
     }
     let run = client.run(&arguments.run).await?;
     if arguments.json {
@@ -86,7 +87,7 @@ fn render(run: &Json) -> String {
             &rows,
         ));
     }
-    shown.push_str(&objects::table(&run));
+    shown.push_str(&show_kept::table(&run));
     if !run.calls.is_empty() {
         let named = |value: &Option<String>| value.clone().unwrap_or_default();
         let row =
@@ -104,8 +105,15 @@ fn render(run: &Json) -> String {
     if !run.pauses.is_empty() {
         let rows: Vec<_> = run.pauses.iter().map(pause_row).collect();
         shown.push('\n');
-        shown.push_str(&table::render(&["PAUSE", "WAITS AT", "STATUS", "SINCE", "UNTIL", "ACTION"], &rows));
+        shown.push_str(&table::render(
+            &["PAUSE", "KIND", "WAITS AT", "STATUS", "SINCE", "UNTIL", "ANSWER"],
+            &rows,
+        ));
         for pause in run.pauses.iter().filter(|pause| pause.is_pending()) {
+            if let Some(asked) = pause.question() {
+                shown.push('\n');
+                shown.push_str(&question::shown(&pause.name(), &asked));
+            }
             shown.push_str(&format!("{}\n", form::how_to_answer(&run.id, pause)));
         }
     }
@@ -119,14 +127,19 @@ fn render(run: &Json) -> String {
 
 fn pause_row(pause: &PauseView) -> Vec<String> {
     let moment = |at: Option<f64>| at.map(text::moment).unwrap_or_default();
-    let action = pause.answer.as_ref().and_then(|answer| answer["action"].as_str());
+    let said = |answer: &Json| match (answer["action"].as_str(), answer.get("input")) {
+        (Some(action), _) => action.to_string(),
+        (None, Some(input)) => input.to_string(),
+        (None, None) => String::new(),
+    };
     vec![
         pause.pause_id.clone(),
+        pause.kind.clone(),
         pause.name(),
         pause.status.clone(),
         moment(pause.opened_at),
         moment(pause.expires_at),
-        action.unwrap_or("").to_string(),
+        pause.answer.as_ref().map(said).unwrap_or_default(),
     ]
 }
 
@@ -205,20 +218,28 @@ reply:
     #[test]
     fn a_run_that_waits_says_for_what_and_how_to_answer() {
         let run = json!({"id": "r1", "status": "paused", "pauses": [
-            {"pause_id": "p", "node_id": "2", "node_title": "Review", "frame": "it#1", "status": "pending",
+            {"pause_id": "p", "kind": "human_input", "node_id": "2", "node_title": "Review", "frame": "it#1", "status": "pending",
              "opened_at": 1_754_339_718.6, "expires_at": null,
              "inputs": [{"type": "paragraph", "output_variable_name": "note"}],
              "actions": [{"id": "yes", "title": "Yes"}], "answer": null},
-            {"pause_id": "q", "node_id": "3", "status": "answered", "answer": {"action": "no"}},
+            {"pause_id": "q", "kind": "confirm", "node_id": "3", "status": "answered",
+             "answer": {"input": {"approved": true}}},
+            {"pause_id": "w", "kind": "params", "node_id": "4", "node_title": "Find", "status": "pending",
+             "prompt": "Where?", "schema": {"properties": {"city": {"type": "string"}}}, "answer": null},
         ]});
         let expected = "\
 run     r1
 status  paused
 
-PAUSE  WAITS AT        STATUS    SINCE                    UNTIL  ACTION
-p      Review in it#1  pending   2025-08-04 20:35:18 UTC  -      -
-q      3               answered  -                        -      no
+PAUSE  KIND         WAITS AT        STATUS    SINCE                    UNTIL  ANSWER
+p      human_input  Review in it#1  pending   2025-08-04 20:35:18 UTC  -      -
+q      confirm      3               answered  -                        -      {\"approved\":true}
+w      params       Find            pending   -                        -      -
 tidemill answer r1 p --action yes --input note=…
+
+Find asks:
+  Where?
+tidemill answer r1 w --input city=…
 ";
         assert_eq!(render(&run), expected);
     }

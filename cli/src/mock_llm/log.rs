@@ -13,13 +13,16 @@ const REQUESTS_MAX: usize = 1000;
 pub struct Log(Mutex<VecDeque<Json>>);
 
 impl Log {
-    /// Remembers a request: method, path, model, messages, whether a stream was wanted, time (RFC 3339). Headers are not kept, they hold keys.
+    /// Remembers a request: method, path, model, messages, whether a stream was wanted, time (RFC 3339), and tools where some were offered. Headers are not kept, they hold keys.
     pub fn add(&self, method: &str, path: &str, body: &Json) {
         let field = |key: &str| body.get(key).cloned().unwrap_or(Json::Null);
         let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-        let entry = json!({
+        let mut entry = json!({
             "method": method, "path": path, "model": field("model"), "messages": field("messages"), "stream": field("stream"), "time": time,
         });
+        if let Some(tools) = body.get("tools") {
+            entry["tools"] = tools.clone();
+        }
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() == REQUESTS_MAX {
             entries.pop_front();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Info;
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::providers::{Secret, check};
 use crate::value::JsonMap;
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::machine::choices::Language;
+use crate::language::Language;
 
 /// Ids of the Calls of this program. No other Call is called so, in any spelling.
 pub const BUILT_IN: [&str; 8] = ["Empty", "Summary", "Facts", "Slot", "LLM", "API", "SQL", "Choice"];

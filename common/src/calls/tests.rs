@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::clock::Timestamp;
 use crate::dsl::SealingKey;
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::providers::{draft, shown};
 use crate::store::{Catalog, CatalogKind};
 

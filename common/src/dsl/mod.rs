@@ -5,6 +5,7 @@
 //! apart by shape, old spellings become the one form, and what is left is a [`Document`].
 
 mod app;
+mod around;
 pub mod diagnostic;
 mod document;
 mod elements;

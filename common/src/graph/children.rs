@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::work::{Extraction, FedInput, INPUTS};
 use crate::dsl::{Document, DocumentNode};
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::nodes::{NodeKind, extraction, step};
 use crate::value::JsonMap;
 

@@ -28,7 +28,7 @@ pub use build::{Imported, build, import, import_within};
 pub use children::global_id;
 pub(crate) use children::model_of;
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
-pub use work::{Child, ChildKind, Extraction, FedInput, INPUTS, Work};
+pub use work::{Child, ChildKind, Confirm, Extraction, FedInput, INPUTS, Work};
 
 /// The place of a node in [`Graph::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

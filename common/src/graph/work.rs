@@ -1,9 +1,10 @@
-//! What surrounds a node's own call: other nodes that run inside its job. A node that has nothing of the kind has no
-//! [`Work`], and nobody looks further.
+//! What surrounds a node's own call: other nodes that run inside its job, leave that is asked for before. A node that has
+//! nothing of the kind has no [`Work`], and nobody looks further.
 
 use serde_json::Value as Json;
 
 use super::{NodeIx, RetryConfig};
+use crate::nodes::hooks::Hooks;
 use crate::value::Selector;
 
 /// What is done in a node's job besides its own call.
@@ -12,8 +13,21 @@ pub struct Work {
     /// How often a child that has failed is tried again, and after how long: the node's own `retry_config`, whether or
     /// not the node itself is ever tried again.
     pub child_retry: RetryConfig,
+    /// Somebody must give leave before the node's own call is made.
+    pub confirm: Option<Box<Confirm>>,
     /// Inputs of the node that say what stands for nothing.
     pub inputs: Vec<FedInput>,
+    /// Events that its author wants to be told before it and behind it.
+    pub hooks: Hooks,
+}
+
+/// Why somebody is to give leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confirm {
+    /// `low`, `medium` or `high`.
+    pub risk: String,
+    /// In the author's words; may be empty.
+    pub reason: String,
 }
 
 /// An input that says what stands for nothing. The node reads it as the variable of its name under [`INPUTS`].

@@ -3,10 +3,11 @@
 
 use serde_json::Value as Json;
 
-use super::{ErrorStrategy, NodeSettings, RetryConfig, children, settings};
+use super::{Confirm, ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
-use crate::nodes::{NodeKind, default_value, is_own_form};
+use crate::nodes::hooks::Hooks;
+use crate::nodes::{ExecutionType, NodeKind, default_value, is_own_form};
 use crate::value::{JsonMap, Segment};
 
 /// The wrapper of one node.
@@ -19,6 +20,8 @@ pub(super) struct Wrapper {
     /// The same for the nodes inside it, whatever its own type.
     pub(super) child_retry: RetryConfig,
     pub(super) settings: NodeSettings,
+    pub(super) hooks: Hooks,
+    pub(super) confirm: Option<Box<Confirm>>,
 }
 
 /// Reads it from `data`.
@@ -32,7 +35,26 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
         retry,
         child_retry,
         settings: settings::read(data, kind, problems),
+        hooks: hooks(data, kind, problems),
+        confirm: confirm(data, kind, problems),
     }
+}
+
+/// Hooks; of a node that has no job they would never be told.
+fn hooks(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Hooks {
+    let hooks = Hooks::parse(data, problems);
+    let has_no_job = kind.is_some_and(|kind| {
+        kind.spec().execution == ExecutionType::Container
+            || matches!(kind, NodeKind::IterationStart | NodeKind::LoopStart | NodeKind::LoopEnd)
+    });
+    if hooks.is_empty() || !has_no_job {
+        return hooks;
+    }
+    let name = kind.map_or("", NodeKind::wire);
+    problems.within("hooks", |problems| {
+        problems.warning("hooks.not_told", format!("hooks of a node of type {name} are never told"));
+    });
+    Hooks::default()
 }
 
 fn text(data: &JsonMap, key: &str, default: &str, problems: &mut Problems) -> String {
@@ -105,6 +127,43 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
         };
         (RetryConfig { enabled: wanted && honoured, ..inside }, inside)
     })
+}
+
+/// `require_confirm`: true, or what there is to say of it.
+fn confirm(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Option<Box<Confirm>> {
+    const FIELD: &str = "require_confirm";
+    let outer = Fields::new(data, BUILD_FAILED);
+    let empty = JsonMap::new();
+    let given = match outer.given(FIELD)? {
+        Json::Object(map) => map,
+        _ => match outer.boolean(FIELD, false, problems)? {
+            true => &empty,
+            false => return None,
+        },
+    };
+    if !kind.is_some_and(can_be_confirmed) {
+        let name = kind.map_or("", NodeKind::wire);
+        let message = format!("`{FIELD}` has no effect on a node of type {name}");
+        problems.within(FIELD, |problems| problems.warning("settings.no_effect", message));
+        return None;
+    }
+    problems.within(FIELD, |problems| {
+        let fields = Fields::new(given, BUILD_FAILED);
+        let risk = match fields.given("risk") {
+            Some(_) => fields.one_of("risk", &["low", "medium", "high"], problems)?,
+            None => "medium",
+        };
+        let reason = fields.given("reason").and_then(|_| fields.text("reason", problems));
+        Some(Box::new(Confirm { risk: risk.into(), reason: reason.unwrap_or_default().into() }))
+    })
+}
+
+/// Whether there is something to give leave to: not for what asks by itself, begins or only marks a place.
+fn can_be_confirmed(kind: NodeKind) -> bool {
+    let does = matches!(kind.spec().execution, ExecutionType::Executable | ExecutionType::Branch);
+    let asks = matches!(kind, NodeKind::HumanInput | NodeKind::UserInteraction);
+    let marks = matches!(kind, NodeKind::IterationStart | NodeKind::LoopStart | NodeKind::LoopEnd);
+    does && !asks && !marks
 }
 
 /// `isInIteration` and the like are not read; this is: the id of the container that `data` names under `key`.

@@ -5,31 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use crate::language::Language;
 use crate::value::JsonMap;
-
-/// The language of texts that are made for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Language {
-    /// Chinese.
-    #[default]
-    Zh,
-    /// English.
-    En,
-}
-
-impl Language {
-    /// Its short name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Zh => "zh",
-            Self::En => "en",
-        }
-    }
-    /// The one of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Zh, Self::En].into_iter().find(|known| known.name() == name)
-    }
-}
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use super::body::Spent;
 use super::changes::{Record, Spending};
 use crate::graph::NodeIx;
 use crate::ids::{FramePath, RunId};
-use crate::nodes::{NodeKind, Usage};
+use crate::nodes::llm::ModelConfig;
+use crate::nodes::{NodeData, NodeKind, Usage};
 use crate::value::Stored;
 
 /// The step of a node whose one call is the node itself.
@@ -60,6 +61,17 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
     cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
 }
 
+/// The one model that a node of this configuration asks.
+fn configured(data: &NodeData) -> Option<&ModelConfig> {
+    if let NodeData::Llm(data) = data {
+        return Some(&data.model);
+    }
+    if let NodeData::QuestionClassifier(data) = data {
+        return Some(&data.model);
+    }
+    if let NodeData::ParameterExtractor(data) = data { Some(&data.model) } else { None }
+}
+
 /// Notes what an attempt cost that told of no steps; nothing for one without a model.
 pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
     let Some(usage) = record.usage.as_ref().filter(|usage| usage.total_tokens > 0) else { return };
@@ -85,7 +97,12 @@ pub(super) fn note_whole(
             Some(Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)) | None => String::new(),
         }
     };
-    let (provider, model) = (text("model_provider"), text("model_name"));
+    let (mut provider, mut model) = (text("model_provider"), text("model_name"));
+    // A failed attempt shows less of itself; what it asked is known all the same.
+    if let Some(config) = configured(&cx.run.graph.node(node).data).filter(|_| model.is_empty()) {
+        provider.clone_from(&config.provider);
+        model.clone_from(&config.name);
+    }
     // A tool asks no model by itself.
     let is_tool = cx.run.graph.node(node).kind == NodeKind::Tool;
     let by = if is_tool { By::Others } else { By::Model(&provider, &model) };

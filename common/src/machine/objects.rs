@@ -249,6 +249,8 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
     let runtime = &mut cx.run.objects.get_or_insert_default().runtime;
     merge(runtime, &effects.runtime);
     let derived = of_steps(runtime, &effects.runtime);
+    // As it is loaded: a hash has no order.
+    runtime.sort_keys();
     let written = cx.out.objects.get_or_insert_default();
     written.runtime.extend(effects.runtime.keys().cloned().chain(derived));
 }

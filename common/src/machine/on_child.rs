@@ -5,8 +5,9 @@ use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record, StepEvent};
 use super::fact::{Charge, ChildEnd, ChildEvent, ChildFact, JobChunk, JobDone, JobRef};
 use super::run::NodeStatus;
-use super::{Step, budget, ledger, on_job_started, response, variables};
+use super::{Step, budget, ledger, objects, on_job_started, response, variables};
 use crate::clock::Timestamp;
+use crate::value::{Segment, Stored};
 
 pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
     let is_inside = |child: &crate::graph::Child| child.of == it.job.node;
@@ -134,8 +135,17 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
         response::streams::finish(cx, &done);
     }
     let updates = std::mem::take(&mut done.record.updates);
-    let JobDone { job, finished_at, record, .. } = done;
+    let effects = done.record.effects.take();
+    let JobDone { job, finished_at, mut record, .. } = done;
+    if let Some(effects) = effects.as_ref().filter(|_| how == ChildEnd::Succeeded)
+        && let Err(error) = objects::apply(cx, &job.frame, job.node, effects, record.usage.as_ref())
+    {
+        // Its parent has gone on with what it made; what could not be changed is said where it is looked for.
+        let said = Stored::Inline(Segment::string(format!("{}: {error}", error.name())));
+        record.process_data.push(("not_changed".into(), said));
+    }
     let end = node_end(cx, &job, finished_at, record);
+    objects::record(cx, &job.frame, &end, effects);
     let status = match how {
         ChildEnd::Succeeded => NodeStatus::Succeeded,
         ChildEnd::Failed => NodeStatus::Failed,

@@ -24,11 +24,13 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     cx.tell(EventKind::GraphRunStarted { resumed: true, caller: None });
     cx.close_entry();
     write_all(cx);
+    for (frame, node) in nodes(cx.run, |node| node.status.is_open()) {
+        children::begin_anew(cx, &frame, node);
+    }
     for (frame, node) in nodes(cx.run, |node| node.status.has_job() || node.status == NodeStatus::Retrying) {
         if cx.run.graph.node(node).child.is_some() {
             continue;
         }
-        children::begin_anew(cx, &frame, node);
         reopen(cx, &frame, node);
     }
     let waits: Vec<_> = std::mem::take(&mut cx.run.pauses).into_values().collect();

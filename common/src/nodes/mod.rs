@@ -17,6 +17,7 @@ pub mod end;
 pub mod evaluate;
 pub mod extraction;
 pub mod fields;
+pub mod hooks;
 pub mod http_request;
 pub mod human_input;
 pub mod if_else;
@@ -205,6 +206,9 @@ pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
         | NodeKind::Summary
         | NodeKind::Facts
         | NodeKind::Slot
+        | NodeKind::Api
+        | NodeKind::Sql
+        | NodeKind::Call
         | NodeKind::Choice => true,
         _ => false,
     }

@@ -62,6 +62,9 @@ pub struct ProviderConfig {
     pub multimodal_send: MediaSend,
     /// See [`FILES_BYTES_MAX`].
     pub files_bytes_max: Option<u64>,
+    /// Most bytes of an answer that comes in one piece, vectors among them; absent: as much as a value may have
+    /// ([`VALUE_BYTES_MAX`](crate::limits::VALUE_BYTES_MAX)).
+    pub answer_bytes_max: Option<usize>,
     /// What all its models may do together.
     pub limits: Option<LimitsConfig>,
 }

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::Filled;
 use super::missing::pointer_schema;
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::value::JsonMap;
 
 /// What the model may draw values from.

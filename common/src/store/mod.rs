@@ -267,6 +267,10 @@ pub struct ListRuns {
     pub status: Option<RunStatus>,
     /// Only such as were created before this moment (exclusive).
     pub before: Option<Timestamp>,
+    /// Only such as were created at this moment or later.
+    pub since: Option<Timestamp>,
+    /// Only those on these shards; absent: on all.
+    pub shards: Option<Vec<ShardId>>,
     /// At most so many.
     pub limit: usize,
 }
@@ -333,7 +337,7 @@ pub trait Runs: Send + Sync {
     async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError>;
     /// Fields of `rt` of a run, each with its JSON.
     async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError>;
-    /// Ids of runs, newest first, over all shards.
+    /// Ids of runs, newest first, over all shards but where the query names some.
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError>;
     /// Puts a command's fact into the inbox of a run that is not over; under a key, once.
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError>;
@@ -802,6 +806,8 @@ pub trait Jobs: Send + Sync {
     async fn catalog_version(&self) -> Result<u64, StoreError>;
     /// All that is kept for all workers: providers, profiles, library nodes …
     async fn load_catalog(&self) -> Result<Catalog, StoreError>;
+    /// The app of an id, else the one of a name; none when there is none, or several have the name.
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
     /// [`Shards::files_left`] tells it.
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;

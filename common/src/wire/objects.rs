@@ -141,6 +141,7 @@ pub(super) fn load(run: &mut RunState, rest: ObjectsAtRest) -> Result<(), WireEr
     for (key, text) in rest.runtime {
         objects.runtime.insert(key, serde_json::from_str(&text).map_err(|e| WireError::malformed(WHAT, e))?);
     }
+    objects.runtime.sort_keys();
     for text in &rest.history {
         objects.history.push_back(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?);
     }

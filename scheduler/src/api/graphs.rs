@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tidemill_common::config::Config;
-use tidemill_common::dsl::{Diagnostic, Document, ParseLimits, SealError, SealingKey};
+use tidemill_common::dsl::{Diagnostic, Document, ParseLimits, SealError, SealingKey, hash_of};
 use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::ShardId;
+use tidemill_common::machine::choices::Choices;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::JsonMap;
 
@@ -118,6 +119,19 @@ impl Graphs {
             unreadable(first.map_or_else(|| "it has no graph".into(), Diagnostic::to_string))
         })?;
         Ok(self.keep(document, graph, text.into()))
+    }
+
+    /// The version of a workflow that has steps around it, for runs that want them.
+    ///
+    /// # Errors
+    /// As [`Graphs::of_document`].
+    pub fn with_steps_around(&self, known: &Known, choices: &Choices) -> Result<Arc<Known>, GraphError> {
+        let hash = || known.graph.hash.to_string();
+        let document = Document::from_stored(&known.document)
+            .map_err(|problem| GraphError::Unreadable { hash: hash(), reason: problem.to_string() })?;
+        let Choices { summary_before, facts_after, language, .. } = choices;
+        let text = document.with_steps_around(*summary_before, *facts_after, *language).canonical();
+        self.of_document(&hash_of(&text).0, &text)
     }
 
     /// The graph of a version that a run on this shard uses.

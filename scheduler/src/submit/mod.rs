@@ -307,9 +307,15 @@ impl Submitter {
     /// idempotency key it is safe to ask again.
     pub async fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {
         let (known, warnings) = self.workflow(&submission.workflow).await?;
-        let graph = &known.graph;
         let user = user(&submission.user)?;
         let mut options = options::resolve(&self.config, &known.options, &submission.options)?;
+        let known = match options.choices.as_deref() {
+            Some(choices) if choices.summary_before || choices.facts_after => {
+                self.graphs.with_steps_around(&known, choices)?
+            }
+            Some(_) | None => known,
+        };
+        let graph = &known.graph;
         if let Some(left) = submission.called.as_ref().and_then(|by| by.budget.clone()) {
             let own = options.budget.take().map(|own| *own).unwrap_or_default();
             options.budget = Some(Box::new(own.tighter(*left)));

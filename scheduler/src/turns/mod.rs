@@ -152,8 +152,9 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
-    if !told.resources.is_empty() {
-        turn["resources"] = told.resources.into();
+    let resources = told.resources();
+    if !resources.is_empty() {
+        turn["resources"] = resources.into();
     }
     if record.status == RunStatus::Failed {
         turn["error"] = record.error.into();

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
 
-use crate::api::projection::{Shown, resources};
+use crate::api::projection::{Shown, Sources};
 use crate::api::render::Renderer;
 
 /// Entries read at once.
@@ -14,14 +14,18 @@ const PAGE: usize = 512;
 #[derive(Default)]
 pub(super) struct Said {
     shown: Shown,
-    /// Where its knowledge came from.
-    pub(super) resources: Vec<Json>,
+    sources: Sources,
 }
 
 impl Said {
     /// The text as its readers have it in front of them.
     pub(super) fn text(&self) -> String {
         self.shown.text()
+    }
+
+    /// Where its knowledge came from.
+    pub(super) fn resources(&self) -> Vec<Json> {
+        self.sources.all()
     }
 }
 
@@ -35,7 +39,7 @@ pub(super) async fn so_far(store: &dyn Runs, render: &Renderer, run: RunId) -> R
         for mut event in events {
             render.chunk(&mut event).await?;
             said.shown.take(&event);
-            said.resources.extend_from_slice(resources(&event));
+            said.sources.take(&event);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! An agent whose worker dies between any two of its calls goes on behind the last one that was recorded: nothing that is
 //! recorded is asked, called or paid for again, and the log of its rounds is told whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value as Json, json};
@@ -174,6 +174,18 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     // A call that is known from the journal is not told to begin again.
     if first("tool_call_started") > first("tool_call_completed") {
         return Err(format!("{at}: a call is told to have ended before it began"));
+    }
+    let mut over: BTreeSet<&str> = BTreeSet::new();
+    for line in told.of_kind("node_run_agent_log") {
+        let id = line.data["data"]["message_id"].as_str().unwrap_or_default();
+        match line.data["data"]["status"].as_str() {
+            Some("start") if over.contains(id) => return Err(format!("{at}: {} begins again", line.data)),
+            Some("start") => {}
+            _ => _ = over.insert(id),
+        }
+    }
+    if over.len() != 8 {
+        return Err(format!("{at}: {} lines of the log are told to be over", over.len()));
     }
     let completed = told.count("tool_call_completed", "agent");
     let lines = shown["outputs"]["json"]

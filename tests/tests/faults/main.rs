@@ -13,6 +13,7 @@ mod demoted;
 mod files;
 mod full;
 mod lost_job;
+mod messages;
 mod older;
 mod pressure;
 mod redis;

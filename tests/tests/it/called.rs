@@ -210,6 +210,28 @@ async fn a_large_argument_and_a_large_output_travel_between_the_runs() {
     assert_eq!(ended["outputs"]["hi"], format!("dear {long}"));
 }
 
+/// An app as a tool of an agent.
+fn workflow_tool(app: &str, name: &str) -> Json {
+    json!({
+        "enabled": true, "type": "workflow", "provider_name": app, "tool_name": name, "settings": {},
+        "parameters": {"name": {"auto": 1, "value": null}}, "extra": {"description": "Greets"},
+    })
+}
+
+/// An agent with these tools.
+fn agent(tools: &Json) -> Json {
+    let constant = |value: Json| json!({"type": "constant", "value": value});
+    json!({
+        "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
+        "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
+        "agent_parameters": {
+            "model": constant(json!({"provider": "openai", "model": "m", "mode": "chat", "completion_params": {}})),
+            "tools": constant(tools.clone()), "instruction": constant(json!("Be brief.")),
+            "query": constant(json!("greet Ada")), "maximum_iterations": constant(json!(5)),
+        },
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_calls_an_app_and_is_told_of_it_once() {
     let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
@@ -225,20 +247,7 @@ async fn an_agent_calls_an_app_and_is_told_of_it_once() {
     let ask = json!({"type": "llm", "title": "L", "model": {"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}},
         "prompt_template": [{"role": "user", "text": "{{#start.name#}}"}], "context": {"enabled": false}});
     register(client, &file("Greeter", &["name"], &[("l", ask)], &[("hi", ["l", "text"])])).await;
-    let constant = |value: Json| json!({"type": "constant", "value": value});
-    let tool = json!({
-        "enabled": true, "type": "workflow", "provider_name": "Greeter", "tool_name": "greet", "settings": {},
-        "parameters": {"name": {"auto": 1, "value": null}}, "extra": {"description": "Greets"},
-    });
-    let agent = json!({
-        "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
-        "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
-        "agent_parameters": {
-            "model": constant(json!({"provider": "openai", "model": "m", "mode": "chat", "completion_params": {}})),
-            "tools": constant(json!([tool])), "instruction": constant(json!("Be brief.")),
-            "query": constant(json!("greet Ada")), "maximum_iterations": constant(json!(5)),
-        },
-    });
+    let agent = agent(&json!([workflow_tool("Greeter", "greet")]));
     let text = file("Caller", &["name"], &[("a", agent)], &[("text", ["a", "text"])]);
     let run = submit(client, &text).await;
     let ended = client.ended(&run).await;
@@ -252,4 +261,48 @@ async fn an_agent_calls_an_app_and_is_told_of_it_once() {
     }
     let completed = told.of_kind("tool_call_completed").next().unwrap();
     assert!(completed.data.to_string().contains("inner"), "{completed:#?}");
+    // The model is offered the app's start form.
+    let asked = model.requests();
+    let tool = asked.iter().find_map(|request| request["tools"].get(0)).expect("a tool is offered");
+    let name = json!({"name": {"type": "string", "description": "name"}});
+    let parameters = json!({"type": "object", "properties": name, "required": []});
+    assert_eq!((&tool["function"]["name"], &tool["function"]["parameters"]), (&json!("greet"), &parameters));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_an_agent_that_waited_for_an_app_stands_as_it_stood() {
+    let call = |tool: &str| json!([{"name": tool, "arguments": {"name": "Ada"}}]);
+    let model = llm::rules(json!([
+        {"match": {"messages": 2, "has_tools": true}, "reply": "", "tool_calls": call("missing")},
+        {"match": {"messages": 4, "has_tools": true}, "reply": "", "tool_calls": call("greet")},
+        {"match": {}, "reply": "Done."},
+    ]))
+    .await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    register(
+        client,
+        &file("Greeter", &["name"], &[("g", template("Hi {{ name }}"))], &[("hi", ["g", "output"])]),
+    )
+    .await;
+    let tools = json!([workflow_tool("nobody", "missing"), workflow_tool("Greeter", "greet")]);
+    let text = file("Caller", &["name"], &[("a", agent(&tools))], &[("log", ["a", "json"])]);
+    let run = submit(client, &text).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    // The first call had failed when the job was put down for the second one.
+    let log = ended["outputs"]["log"].as_array().unwrap();
+    for (label, status) in [("CALL missing", "error"), ("CALL greet", "success")] {
+        let line = log.iter().find(|line| line["label"] == label).unwrap();
+        assert_eq!(line["status"], status, "{line:#}");
+    }
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let mut over = std::collections::BTreeMap::new();
+    for line in told.of_kind("node_run_agent_log").map(|event| &event.data["data"]) {
+        let (id, status) = (line["message_id"].as_str().unwrap(), line["status"].as_str().unwrap());
+        let before = over.insert(id, status).unwrap_or("start");
+        assert!(before == "start" || before == status, "{before} before {line:#}");
+    }
+    // Three rounds, three thoughts, two calls.
+    assert_eq!((over.len(), over.values().filter(|status| **status == "start").count()), (8, 0), "{told:#?}");
 }

@@ -332,3 +332,115 @@ async fn se_a26_a_stop_ends_a_stream_and_leaves_no_record() {
     let history = client.get(&format!("/api/v1/runs/{run}/history?view=se")).await;
     assert_eq!(history.body["data"], json!([]), "{}", history.text);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a27_a_tool_gets_what_a_child_has_made_and_what_a_model_has_found() {
+    let model = llm::rules(json!([
+        {"match": {"contains": "Extract the zone"}, "reply": "Europe/Oslo", "usage": {"prompt_tokens": 3, "completion_tokens": 1}},
+        {"match": {"system_contains": LOOKS}, "reply": "{\"target_timezone\": \"Asia/Tokyo\", \"current_time\": \"1999-01-01 00:00:00\"}",
+         "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
+        {"match": {}, "reply": "It is ten in Oslo.", "usage": {"prompt_tokens": 2, "completion_tokens": 2}},
+    ]))
+    .await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let asks = json!({"type": "llm", "title": "A", "model": {"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}},
+        "prompt_template": [{"role": "user", "text": "{{#start.q#}}"}], "context": {"enabled": false}});
+    let tool = json!({
+        "type": "tool", "title": "T", "provider_id": "time", "provider_name": "time", "provider_type": "builtin",
+        "tool_name": "timezone_conversion", "tool_label": "T", "tool_configurations": {}, "enable_filling": true,
+        "question": "{{#start.q#}}",
+        "tool_parameters": {
+            "current_time": {"type": "constant", "value": "2026-01-31 10:00:00"},
+            "current_timezone": {"type": "extraction", "value": {
+                "source_node_id": "a", "source_variable": "context", "extraction_prompt": "Extract the zone"}},
+        },
+    });
+    let text = file("Zones", &["q"], &[("a", asks), ("t", tool)], &[("text", ["t", "text"])]);
+    let ended = client.ended(&submit(client, &text, json!({})).await).await;
+    assert_eq!(ended["outputs"]["text"], "2026-01-31 18:00:00", "{ended:#}");
+    assert_eq!((&ended["total_tokens"], model.take_requests().len()), (&json!(4 + 4 + 10), 3), "{ended:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_may_have_a_summary_before_it_and_facts_behind_it() {
+    let model = llm::rules(json!([
+        {"match": {"system_contains": "总结对话"}, "reply": "They spoke of tea."},
+        {"match": {"system_contains": "提取关于用户的事实"}, "reply": "{\"facts\": [\"user likes tea\"]}"},
+        {"match": {"system_contains": "关键词"}, "reply": "{\"keywords\": []}"},
+        {"match": {}, "reply": "fine"},
+    ]))
+    .await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let text = file("Tea", &["q"], &[("l", says("{{ context }}", json!({})))], &[("said", ["l", "text"])]);
+    let plain = submit(client, &text, json!({})).await;
+    assert_eq!(client.ended(&plain).await["status"], "succeeded");
+    model.take_requests();
+    let around = json!({"step_executor": {"summary_before": true, "facts_after": true}});
+    let run = submit(client, &text, around).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(
+        (&ended["status"], &ended["outputs"]),
+        (&json!("succeeded"), &json!({"said": "fine"})),
+        "{ended:#}"
+    );
+    let rt = client.get(&format!("/api/v1/runs/{run}/rt")).await.body;
+    assert_eq!(
+        (&rt["summary"], &rt["facts"]),
+        (&json!("They spoke of tea."), &json!(["user likes tea"])),
+        "{rt:#}"
+    );
+    assert_eq!(rt["answer"], "fine", "the steps around it say nothing to the user");
+    let asked = prompts(&model);
+    assert_eq!(asked.len(), 4);
+    assert!(asked[0].contains("总结对话") && asked[1].contains("They spoke of tea."), "{asked:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_is_explained_where_a_run_wants_it_and_the_run_fails() {
+    let model = llm::rules(json!([{"match": {"contains": "nope"}, "reply": "There is no such step."}])).await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let text = file("Fails", &["q"], &[("s", json!({"type": "empty", "title": "S", "node": "nope"}))], &[]);
+    let run = submit(client, &text, json!({"on_error": {"use_llm": true}, "language": "en"})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "failed", "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let said: String = told.of_kind("text_add").filter_map(|event| event.data["text"].as_str()).collect();
+    assert_eq!(said, "There is no such step.");
+    let silent = submit(client, &text, json!({})).await;
+    assert_eq!(client.ended(&silent).await["status"], "failed");
+    assert_eq!(model.take_requests().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_them() {
+    let model = llm::rules(json!([{"match": {}, "chunks": ["He", "llo"]}])).await;
+    let system = fleet(&model).await;
+    let client = &system.client;
+    let text =
+        file("Hello", &["q"], &[("l", says("x", json!({"title": "Say"})))], &[("said", ["l", "text"])]);
+    let run = submit(client, &text, json!({})).await;
+    client.ended(&run).await;
+    let told = client.get(&format!("/api/v1/runs/{run}/events?dialect=step")).await.text;
+    let payloads: Vec<Json> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: Vec<&str> = payloads.iter().filter_map(|payload| payload["event"].as_str()).collect();
+    let expected =
+        ["flow.start", "step.input", "text.add", "text.add", "step.output", "flow.success", "done"];
+    assert_eq!(names, expected, "{told}");
+    let output = &payloads[4];
+    assert_eq!((&output["taskId"], &output["content"]), (&json!(run), &json!({"text": "Hello"})));
+    let flow = &output["flow"];
+    assert_eq!(
+        (&flow["stepId"], &flow["stepName"], &flow["stepStatus"]),
+        (&json!("l"), &json!("Say"), &json!("success"))
+    );
+    assert_eq!((&flow["flowName"], &payloads[5]["flow"]["flowStatus"]), (&json!("Hello"), &json!("success")));
+    assert!(output["metadata"]["outputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{output}");
+    assert_eq!(client.get(&format!("/api/v1/runs/{run}/events?dialect=other")).await.status, 400);
+}

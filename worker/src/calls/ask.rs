@@ -18,10 +18,6 @@ use crate::steps::{Begun, Spender, Steps, Told};
 pub(crate) struct Asked {
     model: Model,
     provider: String,
-    /// The profile's id.
-    pub(crate) profile: String,
-    /// Another one with each change of the profile.
-    pub(crate) version: u64,
 }
 
 /// What a model said, and what that cost.
@@ -39,9 +35,9 @@ pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Resul
     let id = profile.unwrap_or("default");
     let named =
         providers.profile(id).await.map_err(|error| CallError::of("LLMProfileError", error.to_string()))?;
-    let (profile, version, provider) = (named.id.clone(), named.version, named.profile.provider.clone());
+    let (profile, provider) = (named.id.clone(), named.profile.provider.clone());
     match named.stands {
-        Stands::Model(model) => Ok(Asked { model: *model, provider, profile, version }),
+        Stands::Model(model) => Ok(Asked { model: *model, provider }),
         Stands::Person => {
             let message = format!("the profile {profile} is answered by a person and cannot serve a step");
             Err(CallError::of("LLMProfileError", message))

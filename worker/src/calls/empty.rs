@@ -1,7 +1,7 @@
 //! `EMPTY`: a step that does nothing.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::value::JsonMap;

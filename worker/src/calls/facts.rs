@@ -2,7 +2,7 @@
 //! keeps (`rt.facts`).
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::nodes::step::texts::{DOMAIN_PROMPT, FACTS_PROMPT, Text};
 use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::slots::answer::in_reply;

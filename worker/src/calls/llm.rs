@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::nodes::step::texts::{LLM_SYSTEM_PROMPT, LLM_USER_PROMPT, Text};
 use tidemill_common::nodes::step::{CallError, Chunk, HISTORY_SIZE};
 use tidemill_common::value::jinja::{JinjaError, JinjaTemplate};

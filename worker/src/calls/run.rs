@@ -15,6 +15,7 @@ use tidemill_common::objects::Effects;
 use tidemill_common::slots::Schema;
 use tidemill_common::value::{JsonMap, Segment};
 
+use super::explain::Explaining;
 use super::prepare::{Around, Prepared, prepare};
 use super::tell::{Status, Teller, Took, seconds, tell};
 use crate::core::now;
@@ -32,10 +33,14 @@ const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
 
 /// Runs the node. A failure is part of the result. Dropping the future ends the call.
 pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink<'_>) -> NodeResult {
-    match prepare(data, around).await {
+    let mut result = match prepare(data, around).await {
         Ok(prepared) => step(prepared, data, around, on_delta).await,
         Err(error) => refused(data, around, &error),
-    }
+    };
+    let Around { node, options, providers, steps, name, .. } = around;
+    let profile = data.filling.profile_id.as_deref();
+    Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
+    result
 }
 
 /// Runs a step that was prepared.

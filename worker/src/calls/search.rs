@@ -1,7 +1,7 @@
 //! Missing input, looked for by a model: once freely, then for JSON of the schema of what is missing, with what was wrong
 //! before. Only what is missing and valid is taken. That a model fails is no failure here: the fields stay missing.
 
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::slots::answer::{in_reply, nested};
 use tidemill_common::slots::prompt::{self, Sources};
 use tidemill_common::slots::{Filled, Schema};

@@ -2,7 +2,7 @@
 //! where the step says so, what a person is asked for.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk};

@@ -1,7 +1,7 @@
 //! `SUMMARY`: what was said and found out, in a few sentences, which the run keeps (`rt.summary`).
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::nodes::step::texts::{SUMMARY_PROMPT, Text};
 use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::value::JsonMap;

@@ -25,8 +25,6 @@ pub(crate) struct Teller {
 /// Where a step stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    Init,
-    Waiting,
     Running,
     Success,
     Error,
@@ -37,8 +35,6 @@ pub(crate) enum Status {
 impl Status {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Init => "init",
-            Self::Waiting => "waiting",
             Self::Running => "running",
             Self::Success => "success",
             Self::Error => "error",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::SealingKey;
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::store::CatalogKind;
 
 use super::*;

@@ -2,10 +2,11 @@
 //! and get [`Dataset`]s; what a knowledge base is (a service, a store) only its file knows.
 //!
 //! [`external`] is a service that speaks Dify's External Knowledge API; [`embedded`] are documents in the store, searched by
-//! the worker itself.
+//! the worker itself. [`models`] are what both nodes and searches ask, paid for once.
 
 pub mod embedded;
 pub mod external;
+pub mod models;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +20,11 @@ use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 use tidemill_common::store::{Jobs, KnowledgeBases, StoreError};
 use tidemill_common::wire::knowledge::{DatasetRecord, Technique};
 
-use crate::providers::Providers;
 use crate::tools::door::Door;
 use embedded::Embedded;
 use embedded::shelf::Shelf;
 use external::External;
+use models::Models;
 
 /// How a dataset is searched: by its own settings, whatever the node says (Dify).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +68,7 @@ pub struct Asked<'a> {
     /// Which documents are wanted; none: all.
     pub filters: Option<&'a Filters>,
     /// Models, for knowledge bases that do not ask any by themselves.
-    pub providers: &'a Providers,
+    pub models: &'a Models<'a>,
 }
 
 /// A knowledge base.

@@ -13,6 +13,8 @@ use tidemill_common::nodes::tool::config::Hidden;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::fake::{FakeJobs, steps};
+use crate::providers::Providers;
 
 /// A request as the service saw it: path, key, body.
 pub(crate) type Seen = (String, String, Json);
@@ -83,8 +85,9 @@ pub(crate) fn datasets(all: Vec<(&str, DatasetConfig)>, strict: bool) -> Dataset
 /// What dataset `d` finds.
 async fn ask(all: &Datasets, query: &str, filters: Option<&Filters>) -> Result<Vec<Passage>, KnowledgeError> {
     let providers = Providers::new(&crate::providers::ProvidersConfig::default(), &|_| None).unwrap();
+    let steps = steps(&FakeJobs::new());
     let found = all.find(&["d".into()]).await.unwrap();
-    found[0].search(Asked { query, filters, providers: &providers }).await
+    found[0].search(Asked { query, filters, models: &Models::new(&providers, &steps) }).await
 }
 
 async fn search(config: DatasetConfig, filters: Option<&Filters>) -> Result<Vec<Passage>, KnowledgeError> {

@@ -57,10 +57,12 @@ pub async fn run(
     let model = means.providers.resolve(&data.model).await;
     // That there is no such model is told where Dify tells it: after all that can be wrong with the prompt.
     let facts = model.as_ref().map(Model::facts).unwrap_or_default();
-    let prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {
+    let mut prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {
         Ok(prompt) => prompt,
         Err(failure) => return NodeResult { failure: Some(failure), ..result },
     };
+    let joined = data.conversation.as_ref();
+    let own = joined.map(|conversation| conversation.join(&mut prompt, variables)).unwrap_or_default();
     note_asking(node, &data.model, &prompt);
     if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
         (means.tell)(StepEvent::RetrieverResource, told(context));
@@ -70,11 +72,15 @@ pub async fn run(
             let said = node
                 .gives_context
                 .then(|| turns::build_context(&prompt.messages, &answer.said(data), &prompt.secrets));
-            let mut result = succeeded(result, data, &prompt, answer);
+            let kept = joined.map(|conversation| Box::new(conversation.effects(own, &answer.reply.text)));
+            let mut result = NodeResult { effects: kept, ..succeeded(result, data, &prompt, answer) };
             result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
             result
         }
-        Err(failure) => NodeResult { failure: Some(masked(failure, &prompt)), ..result },
+        // A reply that is of no use was paid for all the same.
+        Err(Unanswered { failure, usage }) => {
+            NodeResult { failure: Some(masked(failure, &prompt)), usage, ..result }
+        }
     }
 }
 
@@ -134,25 +140,48 @@ impl Answer {
     }
 }
 
+/// Why there is no answer, and what was paid for none.
+struct Unanswered {
+    failure: NodeFailure,
+    usage: Option<Usage>,
+}
+
+impl From<NodeFailure> for Unanswered {
+    fn from(failure: NodeFailure) -> Self {
+        Self { failure, usage: None }
+    }
+}
+
+impl From<ModelError> for Unanswered {
+    fn from(error: ModelError) -> Self {
+        NodeFailure::from(error).into()
+    }
+}
+
 async fn ask(
     data: &LlmData,
     prompt: &Prompt,
     model: Result<Model, ModelError>,
     means: Means<'_>,
-) -> Result<Answer, NodeFailure> {
+) -> Result<Answer, Unanswered> {
     let Means { on_delta, on_thought, pace, keeping, .. } = means;
     let model = model?;
     let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
-    let mut question = Question::from(prompt);
+    let mut question = Question { mode: data.model.mode, ..Question::from(prompt) };
     if let Some(schema) = &schema {
         schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
     }
-    let (mut reply, object, placed);
+    let (mut reply, usage, object, placed);
+    let paid = |usage: &Usage| {
+        let usage = usage.clone();
+        move |failure| Unanswered { failure, usage: Some(usage) }
+    };
     match data.reasoning {
         ReasoningFormat::Tagged => {
             reply = model.within(pace, CALL).ask(question, on_delta).await?;
-            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
-            placed = keep_files(&mut reply, keeping).await?;
+            usage = bill(&model, &reply);
+            object = schema.map(|schema| schema.output(&reply.text)).transpose().map_err(paid(&usage))?;
+            placed = keep_files(&mut reply, keeping).await.map_err(paid(&usage))?;
             hand_on(placed.rest(), on_delta);
         }
         ReasoningFormat::Separated => {
@@ -163,13 +192,13 @@ async fn ask(
             };
             let mut push = |delta: &str| filter.push(delta, &mut sort);
             reply = model.within(pace, CALL).ask(question, &mut push).await?;
-            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
-            placed = keep_files(&mut reply, keeping).await?;
+            usage = bill(&model, &reply);
+            object = schema.map(|schema| schema.output(&reply.text)).transpose().map_err(paid(&usage))?;
+            placed = keep_files(&mut reply, keeping).await.map_err(paid(&usage))?;
             hand_on(placed.rest(), &mut push);
             filter.finish(&mut sort);
         }
     }
-    let usage = bill(&model, &reply);
     let Placed { text, files, .. } = placed;
     Ok(Answer { usage, reply: ModelReply { text, ..reply }, files, structured: object })
 }

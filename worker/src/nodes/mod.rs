@@ -21,6 +21,7 @@ use self::produced::Keeping;
 use crate::calls::prepare::Around;
 use crate::calls::run;
 use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
+use crate::knowledge::models::Models;
 
 /// One row a kind that can be run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[
@@ -178,9 +179,10 @@ impl NodeExecutor for KnowledgeRetrieval {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, knowledge, .. } = attempt;
+        let Attempt { node, variables, providers, knowledge, steps, .. } = attempt;
         let NodeData::KnowledgeRetrieval(data) = &node.data else { return mistaken(node.kind) };
-        knowledge_retrieval::run(data, node, variables, providers, knowledge).await
+        let models = Models::new(providers, steps);
+        knowledge_retrieval::run(data, node, variables, &models, knowledge).await
     }
 }
 
@@ -248,3 +250,6 @@ fn mistaken(kind: NodeKind) -> NodeResult {
     let message = format!("node type {} has the configuration of another", kind.wire());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
+
+#[cfg(test)]
+mod tests;

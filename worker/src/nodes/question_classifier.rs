@@ -32,7 +32,8 @@ pub async fn run(
     };
     note_asking(node, &data.model, &prompt);
     let result = NodeResult { inputs, ..NodeResult::default() };
-    let reply = match model.within(pace, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
+    let question = Question { mode: data.model.mode, ..Question::from(&prompt) };
+    let reply = match model.within(pace, "llm").ask(question, &mut |_| {}).await {
         Ok(reply) => reply,
         Err(error) => return failed(result, masked(error.into(), &prompt), no_bill()),
     };
@@ -47,7 +48,10 @@ pub async fn run(
             result
         }
         Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
-        Err(Unread::Escaped(failure)) => NodeResult::failed(failure),
+        // Nothing is shown of it (Dify), and it is paid for.
+        Err(Unread::Escaped(failure)) => {
+            NodeResult { usage: Some(usage), ..NodeResult::failed(masked(failure, &prompt)) }
+        }
     }
 }
 

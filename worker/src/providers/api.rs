@@ -11,7 +11,6 @@ use bytes::Bytes;
 use reqwest::Response;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use serde_json::Value as Json;
-use tidemill_common::limits::VALUE_BYTES_MAX;
 
 use super::errors::{Detail, ErrorClass, ModelError};
 use super::frames::Framing;
@@ -35,6 +34,8 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Tries after the first.
     pub retries_max: u32,
+    /// Most bytes of an answer that comes in one piece.
+    pub answer_bytes_max: usize,
 }
 
 /// Never shows a key; of the headers only the names.
@@ -46,6 +47,7 @@ impl fmt::Debug for Settings {
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("read_timeout", &self.read_timeout)
             .field("retries_max", &self.retries_max)
+            .field("answer_bytes_max", &self.answer_bytes_max)
             .finish()
     }
 }
@@ -141,7 +143,13 @@ impl Api {
         let (response, facts) = self.send(post).await?;
         let answered = Instant::now();
         if is_whole(post, &response) {
-            let bytes = self.read_all(post.label, response, VALUE_BYTES_MAX).await?;
+            let max = self.settings.answer_bytes_max;
+            let bytes = self.read_up_to(post.label, response, max.saturating_add(1)).await?;
+            if bytes.len() > max {
+                let cause =
+                    format!("{}: the answer is larger than {max} bytes (answer_bytes_max)", self.host());
+                return Err(ModelError::new(post.label, ErrorClass::BadRequest, &cause).into());
+            }
             reader.take(&object(post.label, &String::from_utf8_lossy(&bytes))?)?;
         } else {
             self.follow(post, response, reader).await?;
@@ -174,7 +182,7 @@ impl Api {
             hints.after = hints.after.or_else(|| rate::until_reset(facts));
         }
         // The status alone says enough when its body cannot be read.
-        let body = self.read_all(post.label, response, ERROR_BYTES_MAX).await.unwrap_or_default();
+        let body = self.read_up_to(post.label, response, ERROR_BYTES_MAX).await.unwrap_or_default();
         let error = ModelError::of_status(post.label, status.as_u16(), &String::from_utf8_lossy(&body));
         Err(Failed { error, hints, silent: false })
     }
@@ -195,7 +203,8 @@ impl Api {
         }
     }
 
-    async fn read_all(
+    /// The first bytes of an answer, or all of it.
+    async fn read_up_to(
         &self,
         label: &str,
         mut response: Response,

@@ -66,8 +66,8 @@ pub struct ChatRequest {
 
 /// Texts as vectors, in the order of the texts, and the tokens that were counted.
 pub type Embeddings = (Vec<Vec<f32>>, Tokens);
-/// Places in the list of documents with their relevance from 0 to 1, best first.
-pub type Ranking = Vec<(usize, f64)>;
+/// Places in the list of documents with their relevance from 0 to 1, best first, and the tokens that were counted.
+pub type Ranking = (Vec<(usize, f64)>, Tokens);
 
 /// An API that models are behind.
 #[async_trait::async_trait]

@@ -112,6 +112,7 @@ pub(super) fn api(base_url: String, retries_max: u32) -> Api {
         headers,
         read_timeout: Duration::from_millis(1000),
         retries_max,
+        answer_bytes_max: 1000,
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
     Api::new(reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap(), settings)
@@ -277,4 +278,18 @@ async fn dropping_the_call_closes_the_connection() {
     call.abort();
     let read = tokio::time::timeout(Duration::from_millis(800), server).await;
     assert_eq!(read.expect("the connection was closed at once").unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_says_so_and_names_the_setting() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+    let answer =
+        |bytes: usize| vec![head.as_bytes().to_vec(), format!("{{\"a\":{:>1$}}}", 1, bytes - 6).into_bytes()];
+    let base_url = serve(vec![answer(1000), answer(1001)]).await;
+    let api = api(base_url.clone(), 0);
+    let asked = async || api.ask("p", format!("{base_url}/embeddings"), &json!({})).await;
+    assert_eq!(asked().await, Ok(json!({"a": 1})));
+    let error = asked().await.unwrap_err();
+    assert_eq!((error.class, error.retryable), (ErrorClass::BadRequest, false));
+    assert!(error.message.ends_with("the answer is larger than 1000 bytes (answer_bytes_max)"), "{error}");
 }

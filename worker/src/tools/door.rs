@@ -100,7 +100,12 @@ pub(crate) fn without_secrets(headers: &HeaderMap, text: String) -> String {
         headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
     // The key is the last word of `Bearer …` and its like.
     let words = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
-    words.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text, |text, word| text.replace(word, "***"))
+    without(words, text)
+}
+
+/// A text without these secrets; those that are too short stay.
+pub(crate) fn without<'a>(secrets: impl Iterator<Item = &'a str>, text: String) -> String {
+    secrets.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text, |text, word| text.replace(word, "***"))
 }
 
 /// An address out of the settings; user and password in it become a header.

@@ -15,12 +15,15 @@ pub mod openapi;
 pub mod workflow;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, Known, Message, ProviderKind};
+use tidemill_common::store::Jobs;
 use tidemill_common::value::JsonMap;
 
 use crate::http::{Http, HttpSettingError};
@@ -97,6 +100,10 @@ pub trait ToolRuntime: Send + Sync {
     ) -> Result<(), ToolError>;
 }
 
+/// Why a secret is no argument.
+const NO_SECRETS: &str =
+    "a secret cannot be handed to another workflow; give that one an environment variable of its own";
+
 /// A tool that can be called.
 pub struct Tool<'a> {
     /// What it is called.
@@ -129,8 +136,12 @@ impl Tool<'_> {
     /// Calls it; see [`ToolRuntime::invoke`].
     ///
     /// # Errors
-    /// As there.
+    /// As there, and for a secret among the arguments of a workflow: they would lie in the open as another run's inputs.
     pub async fn invoke(&self, call: ToolCall<'_>, sink: MessageSink<'_>) -> Result<(), ToolError> {
+        let secrets = call.step.map(|(steps, ..)| steps.secrets());
+        if self.name.kind == ProviderKind::Workflow && secrets.is_some_and(|all| all.are_in(call.arguments)) {
+            return Err(ToolError::new(Stage::Invoke, NO_SECRETS));
+        }
         self.runtime.invoke(&self.name, call, sink).await
     }
 }
@@ -164,10 +175,16 @@ impl Tools {
                 _ => Some(Bridge::new(config, door::Door::new(http).map_err(own)?)?),
             },
             builtin: config.builtin.then_some(Builtin),
-            workflows: config.workflows.then_some(Workflows),
+            workflows: config.workflows.then(|| Workflows::new(Duration::from_secs(config.describe_seconds))),
             api: api.collect::<Result<_, ToolSettingError>>()?,
             mcp: mcp.collect::<Result<_, ToolSettingError>>()?,
         })
+    }
+
+    /// With apps that say of themselves what is kept there.
+    #[must_use]
+    pub fn with_apps_in(self, jobs: Arc<dyn Jobs>) -> Self {
+        Self { workflows: self.workflows.map(|workflows| workflows.kept_in(jobs)), ..self }
     }
 
     /// The tool of a name, with what it says of itself.

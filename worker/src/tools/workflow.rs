@@ -2,30 +2,98 @@
 //! answers. Nobody waits for it: see [`Steps::call`].
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
+use tidemill_common::dsl::Document;
 use tidemill_common::machine::RunStatus;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::tool::outputs::RESERVED;
-use tidemill_common::nodes::tool::{Declaration, Message, ParameterType};
+use tidemill_common::nodes::tool::{Declaration, Known, Message, ParameterType, form};
+use tidemill_common::store::Jobs;
 use tidemill_common::value::pyrepr::json_line;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Stored};
 use tidemill_common::wire::value::{MARK, stored_from_json};
 
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
+use crate::backoff::Backoff;
 use crate::steps::{CallEnd, Steps};
 
+/// Forms that are remembered; beyond them all are forgotten.
+const REMEMBERED_MAX: usize = 1000;
+
+/// What apps say of themselves, and when they were asked.
+type Described = HashMap<String, (Instant, Option<Declaration>)>;
+
 /// See the module.
-pub struct Workflows;
+pub struct Workflows {
+    /// Where the apps are; none: they are called and not described.
+    jobs: Option<Arc<dyn Jobs>>,
+    /// How long a form is believed.
+    believed: Duration,
+    described: Mutex<Described>,
+}
+
+impl Workflows {
+    pub(super) fn new(believed: Duration) -> Self {
+        Self { jobs: None, believed, described: Mutex::default() }
+    }
+
+    pub(super) fn kept_in(self, jobs: Arc<dyn Jobs>) -> Self {
+        Self { jobs: Some(jobs), ..self }
+    }
+
+    fn described(&self) -> MutexGuard<'_, Described> {
+        self.described.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an app's published version says of itself; none for one that is not there: its call says so.
+    async fn ask(jobs: &dyn Jobs, app: &str) -> Result<Option<Declaration>, ToolError> {
+        let mut backoff = Backoff::default();
+        let found = loop {
+            match jobs.app_called(app).await {
+                Ok(found) => break found,
+                Err(error) if error.is_passing() => backoff.wait().await,
+                Err(error) => {
+                    return Err(ToolError::unavailable(format!(
+                        "workflow {app} cannot be looked up: {error}"
+                    )));
+                }
+            }
+        };
+        let Some(found) = found.filter(|found| !found.document.is_empty()) else { return Ok(None) };
+        match Document::from_stored(&found.document) {
+            Ok(document) => Ok(form::declared(&document)),
+            Err(error) => {
+                tracing::warn!(app = found.id, %error, "the start form of a workflow cannot be read");
+                Ok(None)
+            }
+        }
+    }
+}
 
 /// What stands for a secret of the called workflow.
 const MASK: &str = "********************";
 
 #[async_trait::async_trait]
 impl ToolRuntime for Workflows {
-    async fn parameters(&self, _: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
-        // Its start form is looked at when the run is made.
-        Ok(None)
+    async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
+        let Some(jobs) = &self.jobs else { return Ok(None) };
+        let known = self.described().get(tool.provider_id).cloned();
+        if let Some((_, declared)) = known.filter(|(at, _)| at.elapsed() < self.believed) {
+            return Ok(declared);
+        }
+        let declared = Self::ask(&**jobs, tool.provider_id).await?;
+        let mut described = self.described();
+        if described.len() >= REMEMBERED_MAX {
+            described.clear();
+        }
+        // One that is not there yet is looked for again.
+        if declared.is_some() {
+            described.insert(tool.provider_id.to_owned(), (Instant::now(), declared.clone()));
+        }
+        Ok(declared)
     }
 
     async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
@@ -41,7 +109,7 @@ impl ToolRuntime for Workflows {
         let Some((steps, step, number)) = call.step else {
             return Err(ToolError::unavailable("a workflow can be called by a job with a journal only"));
         };
-        let called = steps.call(step, number, tool.provider_id, given(&call)).await;
+        let called = steps.call(step, number, tool.provider_id, given(call.arguments, call.known)).await;
         let (run, end) = called.map_err(|reason| ToolError::new(Stage::Invoke, reason))?;
         let fields = match end {
             CallEnd::Refused(reason) => return Err(ToolError::new(Stage::Read, reason)),
@@ -68,11 +136,16 @@ impl ToolRuntime for Workflows {
     }
 }
 
-/// What the run is given: arguments of type `system-files` are its files.
-fn given(call: &ToolCall<'_>) -> Json {
+/// What the run is given: arguments of type `system-files` are its files, and so are files under a name that is not in
+/// its form, where it takes any (Dify).
+fn given(arguments: &JsonMap, known: Known<'_>) -> Json {
     let (mut inputs, mut files) = (JsonMap::new(), Vec::new());
-    for (name, value) in call.arguments {
-        let is_files = call.known.find(name).is_some_and(|one| one.ty == ParameterType::SystemFiles);
+    let takes_files = known.parameters.iter().any(|one| one.ty == ParameterType::SystemFiles);
+    for (name, value) in arguments {
+        let is_files = match known.find(name) {
+            Some(one) => one.ty == ParameterType::SystemFiles,
+            None => takes_files && are_files(value),
+        };
         match value {
             Json::Array(items) if is_files => files.extend(items.iter().cloned()),
             Json::Null if is_files => {}
@@ -83,6 +156,17 @@ fn given(call: &ToolCall<'_>) -> Json {
         }
     }
     json!({"inputs": inputs, "files": files})
+}
+
+fn are_files(value: &Json) -> bool {
+    match value {
+        Json::Array(items) => !items.is_empty() && items.iter().all(is_file),
+        other => is_file(other),
+    }
+}
+
+fn is_file(value: &Json) -> bool {
+    value.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY)
 }
 
 /// Why there is no result.
@@ -169,10 +253,9 @@ async fn take_over(value: &mut Json, call: &ToolCall<'_>) -> Result<(), ToolErro
 
 /// The messages of Dify, in its order.
 fn answer(outputs: JsonMap, sink: MessageSink<'_>) {
-    let is_file = |value: &&Json| value.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY);
     for value in outputs.values() {
         let several = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        for file in several.iter().chain([value]).filter(is_file) {
+        for file in several.iter().chain([value]).filter(|value| is_file(value)) {
             sink(Message::File(Some(json!({"file": file}))));
         }
     }
@@ -186,6 +269,8 @@ fn answer(outputs: JsonMap, sink: MessageSink<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_common::nodes::tool::Parameter;
+
     use super::*;
 
     fn said(outputs: Json) -> Vec<Message> {
@@ -212,6 +297,27 @@ mod tests {
             ]
         );
         assert!(json_line(&outputs).starts_with(r#"{"name": "Ünal", "text": "hidden", "#));
+    }
+
+    #[test]
+    fn files_go_with_a_run_whatever_they_are_called() {
+        let file = json!({FILE_IDENTITY_KEY: FILE_IDENTITY, "filename": "a.txt"});
+        let arguments = json!({"q": "x", "doc": file, "more": [file, file], "none": []});
+        let arguments = arguments.as_object().unwrap();
+        let parameter = |name: &str, ty| Parameter { name: name.into(), ty, ..Parameter::default() };
+        let doc = parameter("doc", ParameterType::File);
+        let form = [doc.clone(), parameter("files", ParameterType::SystemFiles)];
+        assert_eq!(
+            given(arguments, Known { parameters: &form, takes_more: true }),
+            json!({"inputs": {"q": "x", "doc": file, "none": []}, "files": [file, file]})
+        );
+        assert_eq!(
+            given(arguments, Known { parameters: &[doc], takes_more: true }),
+            json!({"inputs": arguments, "files": []})
+        );
+        let own = json!({"files": file, "x": null});
+        let known = Known { parameters: &form, takes_more: true };
+        assert_eq!(given(own.as_object().unwrap(), known), json!({"inputs": {"x": null}, "files": [file]}));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::{ChildKind, ErrorStrategy, Extraction, INPUTS, NodeIx, NodeSettings};
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::machine::backoff::wait_ms;
+use tidemill_common::machine::choices::Choices;
 use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
+use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{NodeResult, extraction};
 use tidemill_common::value::{Segment, Stored, Variables};
 use tidemill_common::wire::value::{NamedJson, named_from_json};
@@ -160,12 +162,13 @@ async fn one_try(
     let steps = cx.steps.inside(execution, number, inside.clone());
     let name = AttemptName { run: cx.name.run, execution, number };
     let variables = cx.variables.take(&graph);
+    let options = unattended(cx.options);
     let doing = Doing {
         hand: cx.hand,
         ix: child,
         executor,
         phase: None,
-        options: cx.options,
+        options: &options,
         name,
         steps: Some(&steps),
         progress: &progress,
@@ -258,6 +261,12 @@ fn note_error(cx: &mut WorkContext<'_>, id: &str, error_type: &str, message: &st
         Json::Array(errors) => errors.push(error),
         other => *other = json!([error]),
     }
+}
+
+/// The run's options, of a run that nobody answers: inside another a node waits for nobody.
+fn unattended(options: &RunOptions) -> RunOptions {
+    let choices = Choices { interactive: false, ..options.choices().into_owned() };
+    RunOptions { choices: Some(Box::new(choices)), ..options.clone() }
 }
 
 /// What the failure of a child is to its parent.

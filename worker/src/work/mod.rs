@@ -7,7 +7,10 @@
 //!
 //! Adding a stage: a file beside these, and its row in [`STAGES`].
 
+mod by_model;
 mod children;
+pub(crate) mod confirm;
+mod hooks;
 mod slot;
 
 use std::sync::Arc;
@@ -29,7 +32,8 @@ use crate::steps::Steps;
 use crate::variables::JobVariables;
 
 /// The stages in their order: before the call from the first to the last, behind it from the last to the first.
-static STAGES: &[&dyn Stage] = &[&children::Children, &slot::Slot];
+static STAGES: &[&dyn Stage] =
+    &[&hooks::Hooks, &children::Children, &slot::Slot, &confirm::Confirming, &by_model::Answering];
 
 /// A part of a job besides the node's own call.
 #[async_trait::async_trait]
@@ -86,7 +90,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     let Job { inputs, options, phase, frame, streams, .. } = job;
     let mut variables = JobVariables::new(inputs, graph.clone());
     let core = hand.core.clone();
-    let steps = &Steps::new(&hand, name.execution);
+    let steps = &Steps::new(&hand, name.execution).hiding(variables.secrets());
     let before = async {
         if let Err(failure) = variables.load(&*core.jobs, &core.lists, hand.place.shard).await {
             return Err(Box::new((NodeResult::failed(failure), variables)));

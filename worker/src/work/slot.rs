@@ -10,8 +10,8 @@ use std::time::Instant;
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::{ChildKind, Graph, NodeIx};
 use tidemill_common::ids::ExecutionId;
+use tidemill_common::language::Language;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::machine::choices::Language;
 use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::background::{self, Background};
@@ -24,6 +24,7 @@ use tidemill_common::value::{JsonMap, Segment, Stored};
 use uuid::Uuid;
 
 use super::{Flow, Stage, WorkContext};
+use crate::calls::explain::Explaining;
 use crate::calls::params::{Asking, sources};
 use crate::calls::prepare::{Around, prepare};
 use crate::calls::run::{INPUT, STEP_NODE, failed};
@@ -48,7 +49,12 @@ impl Stage for Slot {
         let Some(child) = graph.node(cx.ix).children.iter().find(is_slot).copied() else { return Flow::On };
         match fill(cx, &graph, child).await {
             Ok(()) => Flow::On,
-            Err(result) => Flow::End(result),
+            Err(mut result) => {
+                let (providers, profile) = (&cx.hand.core.outside.providers, None);
+                let (node, options, steps, name) = (graph.node(cx.ix), cx.options, cx.steps, cx.name);
+                Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
+                Flow::End(result)
+            }
         }
     }
 }
@@ -157,8 +163,7 @@ async fn of_tool(
     };
     let given = parameters::known(data, declared, &cx.variables);
     let mut wanted = plain(cx, graph, own, source, given)?;
-    let secret = |segment: &Segment| wanted.secrets.note(segment);
-    cx.variables.secrets().for_each(secret);
+    cx.variables.given_secrets().for_each(|(_, secret)| wanted.secrets.note(secret));
     Ok(Some(wanted))
 }
 

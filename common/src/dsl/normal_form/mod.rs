@@ -11,6 +11,7 @@ mod edge_handle;
 mod extractions;
 mod extractors;
 mod foreign_node;
+mod hooks;
 mod llm_profile;
 mod node_type;
 mod node_version;
@@ -54,6 +55,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: context_processor::rewrite, part: Part::NodeData },
     // `profileId` of an llm node
     Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
+    // hooks in camel case
+    Form { rewrite: hooks::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
     // `retry_interval_seconds`

@@ -9,6 +9,7 @@ use super::{
     Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, names, response, validate,
 };
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
+use crate::nodes::hooks::Hooks;
 use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
 use crate::nodes::{NodeData, NodeKind, mentions_of};
@@ -110,6 +111,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let loops: Vec<Option<NodeIx>> = (0..draft.nodes.len()).map(|at| loop_around(&draft, at)).collect();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     let mut inside = Vec::with_capacity(draft.nodes.len());
+    let mut hooks = Vec::with_capacity(draft.nodes.len());
     let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(&node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
@@ -131,6 +133,17 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
                 },
             })),
         };
+        let (mut settings, mut work) = (node.wrapper.settings, None);
+        // Within the job of another node nobody can be asked.
+        if let Some(confirm) = node.wrapper.confirm.filter(|_| child.is_none()) {
+            settings.on_worker = true;
+            work = Some(Box::new(Work { confirm: Some(confirm), ..Work::default() }));
+        }
+        if matches!(&data, NodeData::UserInteraction(asks) if asks.by_model.is_some()) {
+            // A model is asked within the job.
+            settings.on_worker = true;
+            work.get_or_insert_with(Box::default);
+        }
         nodes.push(Node {
             id: node.source.id.as_str().into(),
             kind: node.kind?,
@@ -139,21 +152,23 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             data,
             error_strategy: node.wrapper.error_strategy,
             retry: node.wrapper.retry,
-            settings: node.wrapper.settings,
+            settings,
             chooses: false,
             ins: Vec::new(),
             outs: Vec::new(),
             parent,
             loop_id,
             mentions,
+            work,
             gives_context: node.source.data.get("emit_context") == Some(&true.into()),
-            work: None,
             children: Vec::new(),
             child,
         });
         inside.push((node.wrapper.child_retry, children::fed_inputs(&node.source.data)));
+        hooks.push(node.wrapper.hooks);
     }
     ask_for_contexts(&mut nodes);
+    put_around(&mut nodes, hooks);
     put_inside(&mut nodes, inside);
     let mut edges = Vec::with_capacity(draft.edges.len());
     for edge in draft.edges {
@@ -228,6 +243,17 @@ fn may_be_called_off(data: &JsonMap) -> bool {
         .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
+/// Gives nodes their hooks, and what these ask for. They are told by a worker: so the node runs there.
+fn put_around(nodes: &mut [Node], hooks: Vec<Hooks>) {
+    for (node, hooks) in nodes.iter_mut().zip(hooks).filter(|(_, hooks)| !hooks.is_empty()) {
+        let mut mentions = std::mem::take(&mut node.mentions);
+        hooks.mentions(&mut mentions);
+        node.mentions = each_once(mentions);
+        node.settings.on_worker = true;
+        node.work.get_or_insert_with(|| Box::new(Work::default())).hooks = hooks;
+    }
+}
+
 /// Tells every parent of its children, and gives it what they will ask for: their values travel in its job.
 fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
     let parents: HashSet<usize> =
@@ -239,7 +265,8 @@ fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
         for input in &inputs {
             mention(&input.selector, &mut nodes[at].mentions);
         }
-        nodes[at].work = Some(Box::new(Work { child_retry, inputs }));
+        let work = nodes[at].work.get_or_insert_with(Box::default);
+        (work.child_retry, work.inputs) = (child_retry, inputs);
         // Its children run on a worker, and so does the node.
         nodes[at].settings.on_worker = true;
     }

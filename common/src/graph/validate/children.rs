@@ -9,6 +9,9 @@ use crate::nodes::{ExecutionType, NodeKind, step};
 /// The code of what is wrong with the children of a node.
 pub(super) const INVALID: &str = "children.invalid";
 
+/// The code of what is said in vain.
+pub(super) const NO_EFFECT: &str = "children.no_effect";
+
 /// What may run inside another node: it ends by itself, asks nobody, and has one way out.
 const ALLOWED: [&str; 15] = [
     "llm",
@@ -133,6 +136,24 @@ pub(super) fn there_is_one_level(draft: &Draft<'_>, report: &mut Report<'_>) {
                 child.local, draft.document.nodes[child.of].id
             );
             report.node(draft, at, &part(None), message, None);
+        }
+    }
+}
+
+/// Tries, strategies and whatever surrounds a node's call are those of the parent.
+pub(super) fn what_is_the_parents_matter(draft: &Draft<'_>, report: &mut Report<'_>) {
+    const KEYS: [&str; 5] = ["retry_config", "error_strategy", "hooks", "require_confirm", "enable_filling"];
+    for (at, node) in draft.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some()) {
+        let is_said = |key: &&str| {
+            let value = node.source.data.get(*key);
+            value
+                .is_some_and(|value| !value.is_null() && *value != false && *value != Json::Array(Vec::new()))
+        };
+        for key in KEYS.into_iter().filter(is_said) {
+            let message =
+                format!("`{key}` has no effect on {:?}, which runs inside another node", node.source.id);
+            let code = report.code;
+            draft.at_node(at, report.problems, |problems| problems.warning(code, message));
         }
     }
 }

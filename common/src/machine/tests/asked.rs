@@ -185,3 +185,32 @@ fn a_step_that_is_called_off_stops_the_run_unless_an_edge_is_for_that() {
     play.start().done("m", "hi");
     assert_eq!((play.waiting(), play.node("b").status), (vec!["a".to_string()], NodeStatus::Skipped));
 }
+
+#[test]
+fn xc_03_an_end_that_is_told_twice_happens_once() {
+    let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
+    play.start();
+    let order = play.job_of("a");
+    let fact = || play.done_fact(&order, 1, "once", &[]);
+    let (first, second) = (fact(), fact());
+    play.finish("a", first).skim();
+    let (kept, jobs) = (play.kept_text(), play.waiting());
+    play.feed(vec![second]);
+    play.tells(&[]);
+    assert_eq!((play.kept_text(), play.waiting()), (kept, jobs));
+    play.done("b", "end");
+    assert_eq!(play.run.status, RunStatus::Succeeded);
+}
+
+#[test]
+fn xc_02_whoever_lost_a_job_tells_nothing_and_ends_nothing() {
+    let mut play = Play::of(ONE);
+    play.start().started("m", 2).skim();
+    let order = play.job_of("m");
+    let late = play.done_fact(&order, 1, "late", &[]);
+    let step = play.fact(&order, 1, &Report::Step { started_at: play.now, events: vec![], charge: None });
+    let kept = play.kept_text();
+    play.feed(vec![late, step]);
+    play.tells(&[]);
+    assert_eq!((play.kept_text(), play.node("m").status), (kept, NodeStatus::Running));
+}

@@ -66,6 +66,27 @@ fn an_attempt_that_tells_no_steps_is_held_against_the_bound_at_its_end() {
 }
 
 #[test]
+fn a_failed_attempt_is_charged_to_the_model_that_the_node_names() {
+    let mut play = play(tokens(100));
+    play.start();
+    let record = Record { usage: Some(usage(6, "0.1")), error: "no".into(), ..Record::default() };
+    let finished_at = play.now;
+    let report = Report::Ended {
+        started_at: finished_at,
+        finished_at,
+        failed: true,
+        record: Box::new(record),
+        streamed: Vec::new(),
+    };
+    let fact = play.fact(&play.job_of("m"), 1, &report);
+    play.finish("m", fact);
+    let (_, entry) = play.kept.ledger.first_key_value().unwrap();
+    let entry: serde_json::Value = serde_json::from_str(entry).unwrap();
+    assert_eq!((&entry["provider"], &entry["model"]), (&json!("p"), &json!("m")), "{entry}");
+    assert_eq!(play.run.tokens(), 6);
+}
+
+#[test]
 fn money_is_held_against_a_bound_of_its_currency_alone() {
     let bound =
         |text: &str| Budget { tokens: None, price: price(text).map(|price| (price, SetBy::Workflow)) };

@@ -1,6 +1,6 @@
 //! Nodes inside others: told like any node, counted once, and without a say in what follows.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use crate::machine::changes::Record;
@@ -8,6 +8,7 @@ use crate::machine::fact::{ChildEnd, ChildEvent};
 use crate::machine::run::NodeStatus;
 use crate::nodes::Usage;
 use crate::value::{Segment, Stored};
+use crate::wire::expand::envelope;
 use crate::wire::fact::Report;
 
 const ONE: &str = "t job virtual_nodes: [{id: ext_1, type: llm, data: {prompt_template: [{role: user, text: hi}], \
@@ -230,4 +231,71 @@ impl Play {
             ChildEvent::Ended { at, end: ChildEnd::Succeeded, record, streamed: Vec::new() },
         )
     }
+}
+
+#[test]
+fn xc_04_the_total_of_a_run_is_the_sum_of_its_ledger() {
+    let asking = ONE.replace("t job virtual", "t llm virtual").replace("{id: ext_1,", "{id: ext_0, type: llm, data: {prompt_template: [{role: user, text: hi}], context: {enabled: false}, model: {provider: p, name: m, mode: chat, completion_params: {}}}}, {id: ext_1,");
+    let mut play = Play::sheet(&asking, json!({}));
+    play.restless = true;
+    play.start();
+    // The helper looks at the first child; the second is told of by its place.
+    play.ends(1, 1, ChildEnd::Succeeded, text("a", 7), None);
+    let order = play.job_of("t");
+    let at = play.now;
+    for (number, tokens, what) in [(1, 3, "retry"), (2, 11, "end")] {
+        let record = Box::new(text("b", tokens));
+        let what = match what {
+            "retry" => ChildEvent::Retry { at, record },
+            _ => ChildEvent::Ended { at, end: ChildEnd::Succeeded, record, streamed: Vec::new() },
+        };
+        let report = Report::Child { started_at: at, child: "t_ext_1".into(), number, what };
+        let fact = play.fact(&order, 1, &report);
+        play.feed(vec![fact]);
+    }
+    let record = text("own", 100);
+    let report = play.ended(record, Vec::new());
+    let fact = play.fact(&order, 1, &report);
+    play.finish("t", fact);
+    let tokens =
+        |text: &String| serde_json::from_str::<Json>(text).unwrap()["total_tokens"].as_u64().unwrap();
+    let entries: Vec<u64> = play.kept.ledger.values().map(tokens).collect();
+    assert_eq!(entries.iter().sum::<u64>(), 121, "{entries:?}");
+    assert_eq!((entries.len(), play.run.tokens()), (4, 121));
+    let of = |node: &str| play.node(node).spent.tokens;
+    assert_eq!((of("t"), of("t_ext_0"), of("t_ext_1")), (100, 7, 14));
+}
+
+#[test]
+fn xc_08_a_workflow_without_children_tells_no_more_than_that_it_has_none() {
+    let mut play = Play::sheet("t job\ne answer answer: x\ns > t > e", json!({}));
+    play.start().done("t", "x");
+    let told: Vec<_> = play.records.iter().map(|it| envelope(it, &play.run.id, &play.run.graph)).collect();
+    let of = |kind: &str| {
+        told.iter().filter(|it| it["type"] == kind).map(|it| it["data"].clone()).collect::<Vec<_>>()
+    };
+    for data in of("node_run_started") {
+        let keys: Vec<&String> = data.as_object().unwrap().keys().collect();
+        let expected = [
+            "id",
+            "node_id",
+            "node_type",
+            "node_title",
+            "node_version",
+            "in_iteration_id",
+            "in_loop_id",
+            "predecessor_node_id",
+            "start_at",
+            "extras",
+            "is_virtual",
+        ];
+        assert_eq!((keys, &data["is_virtual"]), (expected.map(String::from).iter().collect(), &json!(false)));
+    }
+    assert!(of("node_run_succeeded").iter().all(|data| data.get("is_virtual").is_none()));
+    // What is stored does not even say that.
+    assert!(play.records.iter().all(|record| !record.data.contains_key("is_virtual")));
+    assert_eq!(
+        play.run.graph.nodes.iter().filter(|node| node.work.is_some() || node.gives_context).count(),
+        0
+    );
 }

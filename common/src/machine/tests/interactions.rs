@@ -137,6 +137,26 @@ fn cx_a20_an_answer_sets_variables_with_their_types() {
 }
 
 #[test]
+fn cx_a21_an_answer_is_added_to_the_conversation() {
+    let settings = "operationType: ADD_MESSAGE, prompt: 'Ask me', message: {role: user, contentTemplate: 'Q: {{input}}'}";
+    let mut play = Play::sheet(&asking(settings), json!({}));
+    play.restless = true;
+    play.start().say("q", json!("why"));
+    let list = &play.run.objects.as_ref().unwrap().lists["main"];
+    let last = list.visible().last().unwrap().1.message.words();
+    assert_eq!(last, "Q: why");
+    let id = play.value("q.interaction_id");
+    let names = ["user_interaction_requested", "user_interaction_responded", "user_interaction_processed"];
+    let words = play.words();
+    let places: Vec<usize> =
+        names.iter().map(|name| words.iter().position(|word| word.ends_with(name)).unwrap()).collect();
+    assert!(places.is_sorted(), "{words:?}");
+    for name in names {
+        assert_eq!(told(&play, name)[0]["interaction_id"], id);
+    }
+}
+
+#[test]
 fn a_loop_has_variables_of_its_own_and_without_one_there_is_none() {
     let set = "on_answer: {update_variables: [{name: n, scope: loop}]}";
     let settings = format!("interaction_type: ask_for_input, {set}");

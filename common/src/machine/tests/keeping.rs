@@ -96,7 +96,7 @@ fn what_is_added_is_told_before_its_node_has_succeeded_and_read_by_those_behind_
         "a conversation_message_added",
         "a conversation_message_added",
         "a conversation_updated",
-        "a succeeds",
+        "a ok",
     ]);
     let visible = json!([
         {"idx": 0, "role": "user", "content": "q"},

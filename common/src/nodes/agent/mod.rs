@@ -95,8 +95,11 @@ impl AgentData {
     fn selectors_of_tools(&self) -> Vec<Selector> {
         let tools = self.parameters.iter().find(|(name, _)| name == "tools");
         let Some((_, AgentInput::Value(Json::Array(tools), _))) = tools else { return Vec::new() };
-        let values = tools.iter().filter_map(|tool| tool.get("parameters")?.as_object());
-        let values = values.flat_map(JsonMap::values).filter_map(|parameter| parameter.get("value"));
+        let of = |key: &'static str| {
+            tools.iter().filter_map(move |tool| tool.get(key)?.as_object()).flat_map(JsonMap::values)
+        };
+        let values = of("parameters").filter_map(|parameter| parameter.get("value"));
+        let values = values.chain(of("settings").filter_map(parameters::typed));
         let variables = values.filter(|value| value.get("type").and_then(Json::as_str) == Some("variable"));
         let selector = |value: &Json| {
             let parts = value.get("value")?.as_array()?.iter();

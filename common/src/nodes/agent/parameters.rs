@@ -145,11 +145,12 @@ fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, 
     };
     let mut fixed = JsonMap::new();
     for (name, setting) in tool.get("settings").and_then(Json::as_object).into_iter().flatten() {
-        let value = setting.get("value").unwrap_or(setting);
-        // Newer editors write an input with a type where older ones have the value.
-        let value = value.get("value").filter(|_| value.get("type").is_some()).unwrap_or(value);
+        let value = match typed(setting) {
+            Some(value) => fixed_value(value, variables)?,
+            None => setting.get("value").unwrap_or(setting).clone(),
+        };
         if !value.is_null() {
-            fixed.insert(name.clone(), value.clone());
+            fixed.insert(name.clone(), value);
         }
     }
     for (name, parameter) in tool.get("parameters").and_then(Json::as_object).into_iter().flatten() {
@@ -168,6 +169,13 @@ fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, 
         description: description.filter(|text| !text.is_empty()).map(str::to_owned),
         fixed,
     }))
+}
+
+/// A setting as an input with a type, which newer editors write where older ones have the value.
+pub(super) fn typed(setting: &Json) -> Option<&Json> {
+    let is_typed =
+        |value: &&Json| value.get("type").is_some_and(Json::is_string) && value.get("value").is_some();
+    [Some(setting), setting.get("value")].into_iter().flatten().find(is_typed)
 }
 
 fn fixed_value(value: &Json, variables: &dyn Variables) -> Result<Json, NodeFailure> {

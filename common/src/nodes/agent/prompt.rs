@@ -62,13 +62,12 @@ pub fn without_files(messages: &mut [Message]) {
     }
 }
 
-/// The arguments of a call: what is fixed, and over it what the model says.
+/// The arguments of a call: what the model says, and over it what is fixed.
 ///
 /// # Errors
 /// Arguments that are no JSON object.
 pub fn arguments(tool: &AgentTool, text: &str) -> Result<JsonMap, String> {
-    let mut arguments = tool.fixed.clone();
-    let given = match text.trim() {
+    let mut arguments = match text.trim() {
         "" => JsonMap::new(),
         text => match serde_json::from_str(text) {
             Ok(Json::Object(map)) => map,
@@ -76,7 +75,7 @@ pub fn arguments(tool: &AgentTool, text: &str) -> Result<JsonMap, String> {
             Err(error) => return Err(format!("the arguments of {} are no JSON: {error}", tool.name)),
         },
     };
-    arguments.extend(given);
+    arguments.extend(tool.fixed.iter().map(|(name, value)| (name.clone(), value.clone())));
     Ok(arguments)
 }
 

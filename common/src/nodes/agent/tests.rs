@@ -63,6 +63,37 @@ fn parameters_are_filled_in_under_their_types() {
 }
 
 #[test]
+fn settings_of_tools_may_be_variables() {
+    let setting = |value: Json| json!({"value": value});
+    let data = data(json!({
+        "model": model(),
+        "query": {"type": "constant", "value": "hello"},
+        "tools": {"type": "constant", "value": [
+            {"enabled": true, "provider_name": "p", "tool_name": "t", "settings": {
+                "region": setting(json!({"type": "variable", "value": ["s", "region"]})),
+                "zone": {"type": "variable", "value": ["s", "zone"]},
+                "text": setting(json!({"type": "mixed", "value": "in {{#s.region#}}"})),
+                "old": setting(json!("plain")), "oldest": 3, "object": setting(json!({"type": "x"})),
+                "none": setting(json!(null)), "nothing": setting(json!({"type": "constant", "value": null})),
+            }},
+        ]},
+    }))
+    .unwrap();
+    let mut mentions = Vec::new();
+    data.mentions(&mut mentions);
+    for name in ["region", "zone"] {
+        assert!(mentions.contains(&("s".into(), name.into())), "{name}: {mentions:?}");
+    }
+    let given = resolve(&data, &Pool::new(json!({"s": {"region": "eu", "zone": 7}}))).unwrap();
+    let expected = json!({
+        "region": "eu", "zone": 7, "text": "in eu", "old": "plain", "oldest": 3, "object": {"type": "x"},
+    });
+    assert_eq!(Json::Object(given.tools[0].fixed.clone()), expected);
+    let failure = resolve(&data, &Pool::new(json!({"s": {"region": "eu"}}))).unwrap_err();
+    assert_eq!(failure.message, "Variable '['s', 'zone']' does not exist");
+}
+
+#[test]
 fn what_no_strategy_takes_is_refused() {
     let missing =
         data(json!({"model": model(), "query": {"type": "variable", "value": ["s", "gone"]}})).unwrap();
@@ -76,7 +107,7 @@ fn what_no_strategy_takes_is_refused() {
 }
 
 #[test]
-fn arguments_are_what_is_fixed_and_what_the_model_says() {
+fn arguments_are_what_the_model_says_but_what_is_fixed_stays() {
     let tool = AgentTool {
         kind: ProviderKind::Api,
         provider: "p".into(),
@@ -85,7 +116,7 @@ fn arguments_are_what_is_fixed_and_what_the_model_says() {
         fixed: map(json!({"limit": 3, "lang": "en"})),
     };
     let given = prompt::arguments(&tool, r#"{"q": "x", "lang": "de"}"#).unwrap();
-    assert_eq!(Json::Object(given), json!({"limit": 3, "lang": "de", "q": "x"}));
+    assert_eq!(Json::Object(given), json!({"limit": 3, "lang": "en", "q": "x"}));
     assert_eq!(Json::Object(prompt::arguments(&tool, " ").unwrap()), json!({"limit": 3, "lang": "en"}));
     for wrong in ["{", "[1]"] {
         assert!(prompt::arguments(&tool, wrong).is_err(), "{wrong}");

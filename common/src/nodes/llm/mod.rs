@@ -7,6 +7,7 @@
 
 pub(in crate::nodes) mod blocks;
 pub mod context;
+pub mod conversation;
 pub mod decimal;
 pub mod files;
 pub mod fill;
@@ -49,6 +50,8 @@ pub struct LlmData {
     pub structured_output: Option<JsonMap>,
     /// What becomes of `<think>` blocks.
     pub reasoning: ReasoningFormat,
+    /// The list of messages that the prompt goes on with; none without the key.
+    pub conversation: Option<conversation::Conversation>,
 }
 
 /// A model as a workflow names it.
@@ -240,6 +243,9 @@ impl LlmData {
         }
         if let Some(memory) = &self.memory {
             memory.mentions(into);
+        }
+        if let Some(conversation) = &self.conversation {
+            conversation.mentions(into);
         }
     }
 

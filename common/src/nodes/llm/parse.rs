@@ -3,7 +3,10 @@
 use serde_json::Value as Json;
 
 use super::blocks::{INVALID, memory, model, optional_text, present, selector, vision};
-use super::{JinjaVariable, LlmData, MessageTemplate, PromptTemplate, ReasoningFormat, Role, TextTemplate};
+use super::{
+    JinjaVariable, LlmData, MessageTemplate, PromptTemplate, ReasoningFormat, Role, TextTemplate,
+    conversation,
+};
 use crate::dsl::Problems;
 use crate::value::{JsonMap, Selector};
 
@@ -18,6 +21,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> 
     let vision = problems.within("vision", |p| vision(present(data, "vision"), p));
     let structured_output = problems.within("structured_output", |p| structured_output(data, p));
     let reasoning = problems.within("reasoning_format", |p| reasoning(present(data, "reasoning_format"), p));
+    let joined = problems.within("conversation", |p| conversation::parse(present(data, "conversation"), p));
     let (vision, detail) = vision?;
     Some(LlmData {
         model: model?,
@@ -29,6 +33,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> 
         detail,
         structured_output: structured_output?,
         reasoning: reasoning?,
+        conversation: joined?,
     })
 }
 

@@ -35,6 +35,18 @@ pub fn rest(facts: &ModelFacts, params: &Params, used: u64) -> u64 {
     size.saturating_sub(reply).saturating_sub(used)
 }
 
+/// Fewest tokens that a reply is left (Dify's).
+const REPLY_MIN: u64 = 16;
+
+/// Lowers `max_tokens` to what the model's window leaves beside a prompt of `used` tokens, where it is set and both do not
+/// fit (Dify's rule for agents).
+pub fn lower_reply(facts: &ModelFacts, params: &mut Params, used: u64) {
+    let (Some(size), Some(reply)) = (facts.context_size, params.values.get_mut("max_tokens")) else { return };
+    if reply.as_u64().is_some_and(|reply| used.saturating_add(reply) > size) {
+        *reply = size.saturating_sub(used).max(REPLY_MIN).into();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +67,29 @@ mod tests {
             params.values.insert("max_tokens".into(), max_tokens.clone());
             assert_eq!(rest(&facts, &params, used), left, "{size:?} {max_tokens} {used}");
         }
+    }
+
+    #[test]
+    fn a_reply_is_lowered_to_what_the_window_leaves() {
+        for (size, max_tokens, used, lowered) in [
+            (None, json!(900), 200, json!(900)),
+            (Some(1000), json!(800), 200, json!(800)),
+            (Some(1000), json!(801), 200, json!(800)),
+            (Some(1000), json!(900), 995, json!(16)),
+            (Some(1000), json!(900), 5000, json!(16)),
+            (Some(1000), json!("900"), 200, json!("900")),
+            (Some(1000), json!(null), 200, json!(null)),
+        ] {
+            let facts = ModelFacts { context_size: size, ..ModelFacts::default() };
+            let mut params = Params::default();
+            params.values.insert("max_tokens".into(), max_tokens.clone());
+            lower_reply(&facts, &mut params, used);
+            assert_eq!(params.values["max_tokens"], lowered, "{size:?} {max_tokens} {used}");
+        }
+        let mut unset = Params::default();
+        let facts = ModelFacts { context_size: Some(10), ..ModelFacts::default() };
+        lower_reply(&facts, &mut unset, 20);
+        assert!(unset.values.is_empty());
     }
 
     #[test]

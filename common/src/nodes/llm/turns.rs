@@ -105,6 +105,16 @@ mod tests {
     }
 
     #[test]
+    fn xc_07_a_secret_that_was_said_is_not_kept() {
+        let secret = Segment::new(SegmentType::Secret, json!("sk-marker-0123456789"));
+        let pool = crate::value::template::tests::Pool::new(json!({})).with("env", "KEY", secret);
+        let secrets = Secrets::among(vec![("env".into(), "KEY".into())], &pool);
+        let prompt = [Message::text(Role::User, "use sk-marker-0123456789")];
+        let context = build_context(&prompt, "I used sk-marker-0123456789", &secrets);
+        assert!(!context.value.to_string().contains("marker"), "{}", context.value);
+    }
+
+    #[test]
     fn what_is_no_list_of_messages_is_told_apart() {
         for value in [
             json!([]),

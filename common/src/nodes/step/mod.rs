@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use super::{FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 use crate::dsl::Problems;
 use crate::dsl::fields::lax_bool;
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::value::JsonMap;
 
 pub use chunk::{Chunk, Gathered};

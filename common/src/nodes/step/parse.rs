@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::api::is_timeout;
 use super::{Filling, Param, STEP_FORMS, StepData};
 use crate::dsl::Problems;
-use crate::machine::choices::Language;
+use crate::language::Language;
 use crate::nodes::NodeKind;
 use crate::nodes::fields::{INVALID_NODE_DATA, flag, mapping, text};
 use crate::slots::Schema;

@@ -1,6 +1,6 @@
 //! Texts for people and models in two languages: names of the calls, prompts of those that ask a model.
 
-use crate::machine::choices::Language;
+use crate::language::Language;
 
 /// A text in both languages.
 #[derive(Debug, Clone, Copy)]

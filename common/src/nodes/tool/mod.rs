@@ -1,6 +1,6 @@
 //! A call of a named tool: its configuration and everything about it that needs no network.
 //!
-//! In the order of a call: `parse` reads the node's `data`; [`declared`] is what a tool says of its parameters;
+//! In the order of a call: `parse` reads the node's `data`; [`declared`] is what a tool says of its parameters, and [`form`] what a workflow does;
 //! [`parameters`] fills in the run's variables, and [`mod@cast`] makes each the type that is declared; [`message`] is what
 //! tools answer, and [`outputs`] makes the node's outputs of it. [`config`] is the section of the settings. The ways to
 //! tools are in the worker.
@@ -8,6 +8,7 @@
 pub mod cast;
 pub mod config;
 pub mod declared;
+pub mod form;
 pub mod message;
 pub mod outputs;
 pub mod parameters;

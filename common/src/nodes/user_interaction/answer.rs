@@ -4,9 +4,11 @@ use serde_json::{Value as Json, json};
 
 use super::on_answer::{Effects, as_text};
 use super::{InteractionType, TIMEOUT_HANDLE, UserInteractionData};
+use crate::nodes::llm::Role;
 use crate::nodes::pause::as_form::{APPROVE, REJECT};
 use crate::nodes::pause::input::is_approved;
 use crate::nodes::{NodeResult, PauseRequest};
+use crate::objects::{self, Message};
 use crate::value::{JsonMap, Segment};
 
 /// The detail that holds an answer which the workflow brings along: nobody is asked then.
@@ -67,7 +69,12 @@ impl UserInteractionData {
         outputs.push(("content".into(), Segment::string(content)));
         outputs.push(("results".into(), Segment::infer(results)));
         outputs.push(("execution_time".into(), Segment::infer(asked.waited_ms.into())));
-        let mut result = NodeResult { updates: effects.updates, ..NodeResult::outputs(outputs) };
+        let message = effects.message.map(|(list, role, text)| {
+            let role = Role::from_name(&role).unwrap_or(Role::User);
+            Box::new(objects::Effects::appending(&list, vec![Message::text(role, text)]))
+        });
+        let mut result =
+            NodeResult { updates: effects.updates, effects: message, ..NodeResult::outputs(outputs) };
         if let Some(handle) = handle {
             result.handle = handle;
         }

@@ -103,7 +103,14 @@ pub(super) async fn runs_are_listed_newest_first(s: Subject) -> Outcome {
     let two = ListRuns { limit: 2, ..ListRuns::default() };
     same("two", s.store().list_runs(&two).await?, newest[..2].to_vec())?;
     let before = ListRuns { before: Some(created_at(2)), ..all() };
-    same("before the second", s.store().list_runs(&before).await?, vec![run_id(1)])
+    same("before the second", s.store().list_runs(&before).await?, vec![run_id(1)])?;
+    let since = ListRuns { since: Some(created_at(4)), ..all() };
+    same("since the last", s.store().list_runs(&since).await?, vec![run_id(4)])?;
+    let here = ListRuns { shards: Some(vec![SHARD]), ..all() };
+    let of_shard = vec![run_id(4), run_id(2), run_id(1)];
+    same("of a shard", s.store().list_runs(&here).await?, of_shard)?;
+    let nowhere = ListRuns { shards: Some(Vec::new()), ..all() };
+    same("of none", s.store().list_runs(&nowhere).await?, Vec::new())
 }
 
 pub(super) async fn the_list_by_status_follows_the_commits(s: Subject) -> Outcome {
@@ -136,11 +143,17 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
     store.put_app(&app("one", "v2"), None, &none).await?;
     same("by id", store.app("one").await?, Some(app("one", "v2")))?;
     same("unknown", store.app("three").await?, None)?;
+    same("called by its id", store.app_called("two").await?, Some(app("two", "v1")))?;
+    same("called by a name of two", store.app_called("An app").await?, None)?;
+    let other = App { name: "Another".to_string(), ..app("other", "v1") };
+    store.put_app(&other, None, &none).await?;
+    same("called by its name", store.app_called("Another").await?, Some(other))?;
+    same("called by no name", store.app_called("Nobody").await?, None)?;
     same("by key", store.app_of_key("hash of key").await?, Some("one".to_string()))?;
     same("by another key", store.app_of_key("hash of another").await?, None)?;
     let mut ids = store.apps().await?;
     ids.sort();
-    same("all", ids, vec!["one".to_string(), "two".to_string()])
+    same("all", ids, vec!["one".to_string(), "other".to_string(), "two".to_string()])
 }
 
 pub(super) async fn an_idempotency_key_is_reserved_once(s: Subject) -> Outcome {

@@ -13,8 +13,8 @@ use super::{Inner, MemoryStore, announce, calls, journal, look};
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::store::{
-    Accepted, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs,
+    JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 struct MemoryJobReader {
@@ -264,6 +264,13 @@ impl Jobs for MemoryStore {
 
     async fn load_catalog(&self) -> Result<Catalog, StoreError> {
         Ok(self.inner.lock().catalog.all())
+    }
+
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError> {
+        let space = self.inner.lock();
+        let mut named = space.apps.values().filter(|app| app.name == wanted);
+        let only = named.next().filter(|_| named.next().is_none());
+        Ok(space.apps.get(wanted).or(only).cloned())
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

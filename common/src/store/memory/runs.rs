@@ -154,13 +154,15 @@ impl Runs for MemoryStore {
 
     async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
         let space = self.inner.lock();
-        let wanted = |run: &Run| {
+        let wanted = |id: &RunId, run: &Run| {
             query.status.is_none_or(|status| run.status() == Some(status))
                 && query.before.is_none_or(|before| run.created_at < before)
+                && query.since.is_none_or(|since| run.created_at >= since)
+                && query.shards.as_ref().is_none_or(|shards| shards.contains(&id.shard()))
         };
         let runs = space.shards.values().flat_map(|shard| &shard.runs);
         let mut found: Vec<(Timestamp, RunId)> =
-            runs.filter(|(_, run)| wanted(run)).map(|(id, run)| (run.created_at, *id)).collect();
+            runs.filter(|(id, run)| wanted(id, run)).map(|(id, run)| (run.created_at, *id)).collect();
         found.sort_by(|a, b| b.cmp(a));
         Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
     }

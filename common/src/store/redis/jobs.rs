@@ -19,8 +19,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::store::{
-    Accepted, Called, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs, JournalOf,
-    KnowledgeBases, LimitTaken, Meta, Paused, Runs, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs,
+    JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
 /// Before the first pending entry.
@@ -306,6 +306,23 @@ impl Jobs for RedisStore {
 
     async fn load_catalog(&self) -> Result<Catalog, StoreError> {
         self.read_catalog().await
+    }
+
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError> {
+        if let Some(app) = self.app(wanted).await? {
+            return Ok(Some(app));
+        }
+        let mut named = Vec::new();
+        for id in self.apps().await? {
+            let mut command = redis::cmd("HGET");
+            command.arg(self.keys.app(&id)).arg("name");
+            let name: Option<String> = self.connector.ask("looking an app up by its name", &command).await?;
+            named.extend(name.filter(|name| name == wanted).map(|_| id));
+        }
+        match named.as_slice() {
+            [id] => self.app(id).await,
+            _ => Ok(None),
+        }
     }
 
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {

@@ -140,13 +140,19 @@ impl Runs for RedisStore {
         const DOING: &str = "listing runs";
         let meta = Runs::meta(self).await?;
         let before = query.before.map_or("+inf".to_string(), |t| format!("({}", t.micros()));
+        let since = query.since.map_or("-inf".to_string(), |t| t.micros().to_string());
         let mut pipe = redis::pipe();
-        for shard in (0..meta.shards).map(ShardId) {
+        let wanted = |shard: &ShardId| query.shards.as_ref().is_none_or(|shards| shards.contains(shard));
+        let shards: Vec<ShardId> = (0..meta.shards).map(ShardId).filter(wanted).collect();
+        if shards.is_empty() {
+            return Ok(Vec::new());
+        }
+        for shard in shards {
             let key = match query.status {
                 Some(status) => self.keys.runs_of(shard, status),
                 None => self.keys.runs(shard),
             };
-            pipe.cmd("ZREVRANGEBYSCORE").arg(key).arg(&before).arg("-inf").arg("WITHSCORES");
+            pipe.cmd("ZREVRANGEBYSCORE").arg(key).arg(&before).arg(&since).arg("WITHSCORES");
             pipe.arg("LIMIT").arg(0).arg(query.limit);
         }
         let shards: Vec<Vec<(String, f64)>> = self.connector.ask_all(DOING, &pipe).await?;

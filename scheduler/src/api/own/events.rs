@@ -13,6 +13,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::expand::{envelope, write_envelope};
 
+use super::dialect;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::events::{After, Entry, Follower, News};
@@ -41,6 +42,11 @@ pub async fn follow(
         (None, None) => After::Start,
     };
     let follows = params.truth("follow", true)?;
+    let speaks_steps = match params.get("dialect") {
+        None | Some("") => false,
+        Some("step") => true,
+        Some(_) => return Err(ApiError::invalid_param("dialect must be step, or absent")),
+    };
     let mut follower = Follower::new(&state, run, after);
     let ((), fields) = tokio::join!(follower.begin(), state.store.run_fields(run));
     let fields = fields?.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
@@ -53,6 +59,10 @@ pub async fn follow(
         run,
         follows,
         frames: VecDeque::new(),
+        dialect: speaks_steps.then(|| Dialect {
+            app: fields.get("app").cloned().unwrap_or_default(),
+            conversation: fields.get("conversation_id").cloned().unwrap_or_default(),
+        }),
     };
     Ok(sse::answer(futures_util::stream::unfold(telling, async |mut telling| {
         let frame = telling.next().await?;
@@ -67,6 +77,14 @@ struct Telling {
     run: RunId,
     follows: bool,
     frames: VecDeque<Bytes>,
+    /// Set when events are told in the words of a step executor.
+    dialect: Option<Dialect>,
+}
+
+/// What that envelope says of the run.
+struct Dialect {
+    app: String,
+    conversation: String,
 }
 
 impl Telling {
@@ -84,6 +102,9 @@ impl Telling {
                     let payload = json!({"type": "reset", "run_id": self.run.to_string()});
                     self.frames.push_back(sse::own(None, "reset", &payload));
                 }
+                News::Silence if self.dialect.is_some() => {
+                    self.frames.push_back(sse::own(None, "heartbeat", &json!({"event": "heartbeat"})));
+                }
                 News::Silence => self.frames.push_back(sse::OWN_PING),
             }
         }
@@ -91,6 +112,9 @@ impl Telling {
 
     /// What an entry says is the same for everybody, so that it is made once for all who follow.
     async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
+        if self.dialect.is_some() {
+            return self.tell_steps(&entry.events).await;
+        }
         let told = match entry.events.told() {
             Some(told) => told,
             None => {
@@ -103,6 +127,28 @@ impl Telling {
             }
         };
         self.frames.push_back(Bytes::from_owner(told));
+        Ok(())
+    }
+
+    /// The same in the words of a step executor; the last frame of an entry carries its id.
+    async fn tell_steps(&mut self, entry: &EventEntry) -> Result<(), ApiError> {
+        let Some(Dialect { app, conversation }) = &self.dialect else { return Ok(()) };
+        let flow = dialect::Flow { run: &self.run, graph: &self.graph, app, conversation };
+        let (mut told, mut is_over) = (Vec::new(), false);
+        for (event, is_last) in entry.events() {
+            let mut record = event.record(entry.id, is_last)?;
+            self.render.event(&mut record).await?;
+            is_over |= record.is_terminal();
+            told.extend(dialect::told(&record, &flow));
+        }
+        let count = told.len();
+        for (at, (name, payload)) in told.into_iter().enumerate() {
+            let id = (at + 1 == count).then_some(entry.id);
+            self.frames.push_back(sse::own(id, &name, &payload));
+        }
+        if is_over {
+            self.frames.push_back(sse::own(None, "done", &json!({"event": "done"})));
+        }
         Ok(())
     }
 

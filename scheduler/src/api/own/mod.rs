@@ -4,6 +4,7 @@ pub mod apps;
 pub mod catalog;
 pub mod commands;
 pub mod dead;
+mod dialect;
 pub mod events;
 pub mod kept;
 pub mod keys;

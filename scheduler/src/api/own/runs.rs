@@ -65,7 +65,7 @@ fn query(params: &Params) -> Result<ListRuns, ApiError> {
             Some(Timestamp::from_micros(micros))
         }
     };
-    Ok(ListRuns { status, before, limit })
+    Ok(ListRuns { status, before, limit, ..ListRuns::default() })
 }
 
 /// Shows a run with its nodes.

@@ -20,14 +20,39 @@ pub(super) struct Gathered {
     /// What its model calls cost.
     pub(super) usage: Usage,
     /// Where its knowledge came from.
-    pub(super) resources: Vec<Json>,
+    pub(super) sources: Sources,
+}
+
+/// Where a run's knowledge came from, by the execution that told it: what one tells again, because its job was handed out
+/// again, stands in the place of what it told before.
+#[derive(Debug, Default)]
+pub struct Sources(Vec<(String, Vec<Json>)>);
+
+impl Sources {
+    /// Notes what an event tells of it.
+    pub fn take(&mut self, record: &EventRecord) {
+        let told = resources(record);
+        if told.is_empty() {
+            return;
+        }
+        let execution = record.data.get("id").and_then(Json::as_str).unwrap_or_default();
+        match self.0.iter_mut().find(|(known, _)| known == execution) {
+            Some((_, before)) => *before = told.to_vec(),
+            None => self.0.push((execution.to_owned(), told.to_vec())),
+        }
+    }
+
+    /// All of it, in the order in which it was first told.
+    pub fn all(&self) -> Vec<Json> {
+        self.0.iter().flat_map(|(_, told)| told.iter().cloned()).collect()
+    }
 }
 
 /// The event by which a node tells where its context came from.
 const RESOURCES: &str = "node_run_retriever_resource";
 
 /// Where the knowledge came from that an event tells of.
-pub fn resources(record: &EventRecord) -> &[Json] {
+fn resources(record: &EventRecord) -> &[Json] {
     if record.kind != RESOURCES {
         return &[];
     }
@@ -45,7 +70,7 @@ impl Projection {
                     self.gathered.usage.add(usage);
                 }
             }
-            _ => self.gathered.resources.extend_from_slice(resources(record)),
+            _ => self.gathered.sources.take(record),
         }
     }
 
@@ -106,7 +131,7 @@ impl Projection {
     pub fn metadata(&self) -> Json {
         json!({
             "annotation_reply": null,
-            "retriever_resources": self.gathered.resources,
+            "retriever_resources": self.gathered.sources.all(),
             "usage": self.gathered.usage.to_json(),
         })
     }

@@ -23,7 +23,7 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use chat::Gathered;
-pub use chat::{ChatFacts, resources};
+pub use chat::{ChatFacts, Sources};
 pub use pause::FormsOfRun;
 pub use run::Totals;
 pub use text::Shown;

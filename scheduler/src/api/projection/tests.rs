@@ -304,3 +304,18 @@ fn a_pause_is_told_with_its_forms_in_full() {
     let expected = r#"{"node_id":"end","node_title":"Finish","expiration_time":1700000100}"#;
     assert_eq!(lines, [line("human_input_form_timeout", expected)]);
 }
+
+#[test]
+fn sources_that_are_told_again_count_once() {
+    let mut chat = projection();
+    chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into() });
+    let told = |id: &str, passages: &[&str]| {
+        let data =
+            json!({"id": id, "node_id": "llm", "data": {"retriever_resources": passages, "context": ""}});
+        ("node_run_retriever_resource", 1, data)
+    };
+    // The second round of a loop is another execution; the third event is the first job, handed out again.
+    let events = [told("e1", &["a", "b"]), told("e2", &["a"]), told("e1", &["a", "b"]), told("e3", &[])];
+    self::told(&mut chat, &events);
+    assert_eq!(chat.metadata()["retriever_resources"], json!(["a", "b", "a"]));
+}

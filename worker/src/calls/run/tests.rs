@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::{Graph, build};
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::step::{CallError, Chunk, StepData};
 use tidemill_common::nodes::{NodeData, NodeResult};

@@ -14,7 +14,7 @@ use serde_json::json;
 use tidemill_common::knowledge::vectors;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage, keywords};
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::knowledge::{DatasetRecord, ModelName, SearchMethod, SegmentRecord, Technique};
+use tidemill_common::wire::knowledge::{DatasetRecord, SearchMethod, SegmentRecord, Technique};
 
 use super::{Asked, Knowledge, KnowledgeError, SearchSettings};
 use index::Index;
@@ -67,11 +67,10 @@ impl Embedded {
 
     /// The vector of a question, by the model that the documents' are of.
     async fn vector(&self, asked: Asked<'_>) -> Result<Vec<f32>, KnowledgeError> {
-        let Some(ModelName { provider, model }) = &self.record.embedding else { return Ok(Vec::new()) };
-        let failed = |error: crate::providers::ModelError| self.error(&error.message, error.retryable);
-        let model = asked.providers.model(provider, model).await.map_err(failed)?;
-        let (mut vectors, _) = model.embed(&[asked.query.to_owned()]).await.map_err(failed)?;
-        vectors.pop().map(vectors::unit).ok_or_else(|| self.error("its model gave no vector", false))
+        let Some(name) = &self.record.embedding else { return Ok(Vec::new()) };
+        let step = format!("embed:{}", self.record.id);
+        let vector = asked.models.vector(&step, name, asked.query).await;
+        vector.map(vectors::unit).map_err(|error| self.error(&error, error.is_retryable()))
     }
 
     fn passage(&self, index: &Index, (document, segment, score): Found) -> Option<Passage> {
@@ -110,10 +109,10 @@ impl Embedded {
         passages: Vec<Passage>,
         top_k: usize,
     ) -> Result<Vec<Passage>, KnowledgeError> {
-        let Some(ModelName { provider, model }) = &self.record.retrieval.reranking_model else {
+        let Some(name) = &self.record.retrieval.reranking_model else {
             return Ok(passages);
         };
-        let model = match asked.providers.model(provider, model).await {
+        let model = match asked.models.find(name).await {
             Ok(model) => model,
             Err(error) => {
                 tracing::warn!(dataset = self.record.id, %error, "passages are not ranked");
@@ -121,8 +120,9 @@ impl Embedded {
             }
         };
         let texts: Vec<String> = passages.iter().map(|passage| passage.content.clone()).collect();
-        let ranking = model.rerank(asked.query, &texts, top_k).await;
-        let ranking = ranking.map_err(|error| self.error(&error.message, error.retryable))?;
+        let step = format!("rerank:{}", self.record.id);
+        let ranking = asked.models.ranking(&step, (name, &model), asked.query, (&texts, top_k)).await;
+        let ranking = ranking.map_err(|error| self.error(&error, error.is_retryable()))?;
         let ranked =
             |(at, score): (usize, f64)| Some(Passage { score: Some(score), ..passages.get(at)?.clone() });
         Ok(ranking.into_iter().filter_map(ranked).collect())

@@ -10,11 +10,14 @@ use tidemill_common::nodes::knowledge_retrieval::config::{DatasetConfig, Dataset
 use tidemill_common::nodes::knowledge_retrieval::filter::{Condition, Filters, Logic, Operator};
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{Generation, KnowledgeBases, Published};
-use tidemill_common::wire::knowledge::{DocumentRecord, IndexingRecord, Retrieval};
+use tidemill_common::wire::knowledge::{DocumentRecord, IndexingRecord, ModelName, Retrieval};
 
 use super::*;
+use crate::fake::{FakeJobs, charges, steps};
 use crate::knowledge::Datasets;
+use crate::knowledge::models::Models;
 use crate::knowledge::tests::Service;
+use crate::providers::limiter::Turns;
 use crate::providers::{Providers, ProvidersConfig};
 
 /// A vector whose direction is one of three matters.
@@ -90,9 +93,20 @@ async fn search(
     query: &str,
     filters: Option<&Filters>,
 ) -> Result<Vec<Passage>, KnowledgeError> {
-    let providers = providers(service);
+    search_in(&FakeJobs::new(), &providers(service), datasets, query, filters).await
+}
+
+/// A search of a job whose steps are these.
+async fn search_in(
+    jobs: &Arc<FakeJobs>,
+    providers: &Providers,
+    datasets: &Datasets,
+    query: &str,
+    filters: Option<&Filters>,
+) -> Result<Vec<Passage>, KnowledgeError> {
+    let steps = steps(jobs);
     let found = datasets.find(&["k".into()]).await?;
-    found[0].search(Asked { query, filters, providers: &providers }).await
+    found[0].search(Asked { query, filters, models: &Models::new(providers, &steps) }).await
 }
 
 fn texts(passages: &[Passage]) -> Vec<&str> {
@@ -102,8 +116,7 @@ fn texts(passages: &[Passage]) -> Vec<&str> {
 /// A service whose question's vector is about the first matter, with a little of the second.
 async fn service() -> Service {
     let answer = r#"{"data": [{"index": 0, "embedding": [2, 1, 0]}], "usage": {"prompt_tokens": 1, "total_tokens": 1}}"#;
-    let ranking =
-        r#"{"results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]}"#;
+    let ranking = r#"{"results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}], "usage": {"total_tokens": 3}}"#;
     Service::new(&[("/v1/embeddings", 200, answer), ("/v1/rerank", 200, ranking)]).await
 }
 
@@ -281,4 +294,37 @@ async fn a_model_that_fails_or_has_changed_is_told() {
     let changed = Service::new(&[("/v1/embeddings", 200, answer)]).await;
     let error = search(&datasets, Some(&changed), "q", None).await.unwrap_err();
     assert!(error.message.contains("a vector of 2 numbers"), "{error}");
+}
+
+#[tokio::test]
+async fn a_search_pays_each_model_once_by_its_name_and_whoever_takes_the_job_up_asks_none_again() {
+    let reranking_model = Some(ModelName { provider: "p".into(), model: "r".into() });
+    let library = by_vectors(Retrieval { reranking_model, top_k: 2, ..Retrieval::default() }).await;
+    let (service, jobs) = (service().await, FakeJobs::new());
+    let (providers, datasets) = (providers(Some(&service)), library.datasets(MUCH, None));
+    for _ in 0..2 {
+        let found = search_in(&jobs, &providers, &datasets, "q", None).await.unwrap();
+        assert_eq!(texts(&found), ["bees fly", "apes climb"]);
+    }
+    assert_eq!(service.paths(), ["/v1/embeddings", "/v1/rerank"]);
+    let charged = charges(&jobs);
+    let spent: Vec<_> = charged.iter().map(|(_, who, tokens)| (who.as_str(), *tokens)).collect();
+    assert_eq!(spent, [("p:e", 1), ("p:r", 3)]);
+    assert!(charged[0].0 == "embed:k/1" && charged[1].0.starts_with("rerank:k:"), "{charged:?}");
+    // Places among other texts are others.
+    library.add("c", "2", json!({}), &[("dogs bark", FIRST)]).await;
+    search_in(&jobs, &providers, &datasets, "q", None).await.unwrap();
+    assert_eq!(service.paths(), ["/v1/embeddings", "/v1/rerank", "/v1/rerank"]);
+}
+
+#[tokio::test]
+async fn a_model_with_limits_that_refuses_is_waited_for() {
+    let vector = r#"{"data": [{"index": 0, "embedding": [2, 1, 0]}]}"#;
+    let service = Service::new(&[("/v1/embeddings", 429, "{}"), ("/v1/embeddings", 200, vector)]).await;
+    let table = json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "limits": {"concurrency": 9}}});
+    let (config, jobs) = (serde_json::from_value::<ProvidersConfig>(table).unwrap(), FakeJobs::new());
+    let providers = Providers::new(&config, &|_| None).unwrap().taking_turns(Turns(jobs.clone()));
+    let datasets = by_vectors(Retrieval { top_k: 1, ..Retrieval::default() }).await.datasets(MUCH, None);
+    let found = search_in(&jobs, &providers, &datasets, "q", None).await.unwrap();
+    assert_eq!((texts(&found), service.paths().len()), (vec!["apes climb"], 2));
 }

@@ -20,7 +20,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
         if round > 1 || !sees {
             prompt::without_files(&mut messages);
         }
-        let log = rounds.begun(&format!("round:{round}"), format!("ROUND {round}"), None);
+        let log = rounds.line(&format!("round:{round}"), format!("ROUND {round}"), None);
         let said = rounds.ask(round, messages.clone(), rounds.specs(), &mut str::to_owned, &log).await?;
         if said.tool_calls.is_empty() {
             let data = json!({"output": {"llm_response": said.text, "tool_responses": []}});
@@ -33,9 +33,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
         for call in &said.tool_calls {
             // There is no round left in which the model could make use of it.
             let words = if round == last && last > 1 {
-                let place = format!("tool:{}", call.id);
-                let line = rounds.begun(&place, format!("CALL {}", call.name), Some(&log));
-                rounds.told_without(line, call, prompt::limit_reached(last, &call.name))
+                rounds.too_late(round, call, &log)
             } else {
                 rounds.call(round, call, &log).await
             };

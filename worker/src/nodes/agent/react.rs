@@ -27,7 +27,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
     for round in 1..=given.iterations_max {
         let messages =
             react::messages(&given.instruction, &specs, history.clone(), &given.query, &scratchpad);
-        let log = rounds.begun(&format!("round:{round}"), format!("ROUND {round}"), None);
+        let log = rounds.line(&format!("round:{round}"), format!("ROUND {round}"), None);
         let mut thinking = Thinking::default();
         let said = rounds.ask(round, messages, Vec::new(), &mut |piece| thinking.push(piece), &log).await?;
         let reply = react::read(&said.text);

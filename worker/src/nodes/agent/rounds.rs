@@ -12,13 +12,14 @@ use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::Usage;
-use tidemill_common::nodes::agent::log::{AgentLog, Logs};
+use tidemill_common::nodes::agent::log::{AgentLog, Logs, Room};
 use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::ReasoningFormat;
 use tidemill_common::nodes::llm::message::{Message, ModelFacts, ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::params::{self, Params};
 use tidemill_common::nodes::llm::reasoning;
+use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, ProviderKind};
@@ -57,8 +58,10 @@ pub(super) struct Rounds<'a> {
     text: String,
     /// Files and variables that tools made.
     collected: Collected,
-    /// Tool calls that were steps before: their ids are the model's, which may give one twice.
+    /// Steps that were tool calls: the ids of calls are the model's, which may give one twice.
     called: BTreeSet<String>,
+    /// Whether the model was asked in this round, or the journal.
+    is_new: bool,
 }
 
 impl<'a> Rounds<'a> {
@@ -89,6 +92,7 @@ impl<'a> Rounds<'a> {
             text: String::new(),
             collected: Collected::default(),
             called: BTreeSet::new(),
+            is_new: true,
         })
     }
 
@@ -122,11 +126,12 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// A line of the log that begins.
-    pub(super) fn begun(&mut self, place: &str, label: String, parent: Option<&AgentLog>) -> AgentLog {
+    /// A line of the log that begins. Whoever does what it speaks of tells it then: of what is known from the journal it
+    /// was told before, and would seem to be under way again.
+    pub(super) fn line(&mut self, place: &str, label: String, parent: Option<&AgentLog>) -> AgentLog {
         let log = AgentLog::begun(&self.means.execution, place, label);
         let log = parent.map_or_else(|| log.clone(), |parent| log.clone().below(parent));
-        self.tell(log.clone());
+        self.logs.note(log.clone());
         log
     }
 
@@ -154,8 +159,10 @@ impl<'a> Rounds<'a> {
         let step = format!("llm:{round}");
         let place = format!("{step}/thought");
         let label = format!("{} Thought", self.model.name());
-        let log = self.begun(&place, label, Some(parent));
-        let the_try = match self.means.steps.begin(&step).await {
+        let log = self.line(&place, label, Some(parent));
+        let begun = self.means.steps.begin(&step).await;
+        self.is_new = matches!(begun, Begun::Try(_));
+        let the_try = match begun {
             Begun::Known(known) => {
                 let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
                 self.say(&tells(&said.text));
@@ -167,10 +174,13 @@ impl<'a> Rounds<'a> {
             }
             Begun::Try(the_try) => the_try,
         };
+        self.means.steps.tell(vec![self.event(parent), self.event(&log)]);
         let (began, clock) = (now(), Instant::now());
+        let mut params = self.params.clone();
+        tokens::lower_reply(&self.model.facts(), &mut params, tokens::estimate(&messages));
         let question = Question {
             messages,
-            params: self.params.clone(),
+            params,
             stream: tools.is_empty() || self.model.facts().has("stream-tool-call"),
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
@@ -218,15 +228,18 @@ impl<'a> Rounds<'a> {
         Ok(said)
     }
 
+    /// A call behind the last round, which is not made: the model is told so.
+    pub(super) fn too_late(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
+        let step = step_of(&mut self.called, round, call);
+        let line = self.line(&step, format!("CALL {}", call.name), Some(parent));
+        self.told_without(line, call, prompt::limit_reached(round, &call.name))
+    }
+
     /// Calls a tool, or takes what it answered before; answers what the model is told of it. What goes wrong is told to the
     /// model, too.
     pub(super) async fn call(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
-        // Some servers number the calls of each round anew.
-        let step = match self.called.insert(call.id.clone()) {
-            true => format!("tool:{}", call.id),
-            false => format!("tool:{}#{round}", call.id),
-        };
-        let log = self.begun(&step, format!("CALL {}", call.name), Some(parent));
+        let step = step_of(&mut self.called, round, call);
+        let log = self.line(&step, format!("CALL {}", call.name), Some(parent));
         let Some(at) = self.tools.iter().position(|tool| tool.spec.name == call.name) else {
             return self.told_without(log, call, prompt::unknown_tool(&call.name));
         };
@@ -239,7 +252,10 @@ impl<'a> Rounds<'a> {
         let the_try = match self.means.steps.begin(&step).await {
             Begun::Known(known) => {
                 let answered = Answered::read(&known);
-                let log = log.done(answered.data(call), JsonMap::new());
+                let log = match &answered.error {
+                    None => log.done(answered.data(call), JsonMap::new()),
+                    Some(error) => log.with(answered.data(call)).failed(error.clone(), JsonMap::new()),
+                };
                 self.logs.note(log);
                 answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
                 answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
@@ -252,20 +268,21 @@ impl<'a> Rounds<'a> {
         let is_workflow = self.tools[at].given.kind == ProviderKind::Workflow;
         let is_told = is_workflow && self.means.steps.has_called(&step, the_try.number).await;
         if !is_told {
-            self.means.steps.tell(vec![(StepEvent::ToolCallStarted, self.told_call(call, &arguments))]);
+            let started = (StepEvent::ToolCallStarted, self.told_call(call, &arguments));
+            self.means.steps.tell(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
         let (event, log) = match &answered.error {
             None => {
                 let mut told = self.told_call(call, &arguments);
-                told.insert("result".into(), json!(answered.words));
+                told.insert("result".into(), json!(Room::of_a_line().text(&answered.words)));
                 told.insert("execution_time".into(), json!(seconds(clock)));
                 let log = log.done(answered.data(call), self.times(began, clock));
                 ((StepEvent::ToolCallCompleted, told), log)
             }
             Some(error) => {
                 let mut told = self.told_call(call, &arguments);
-                told.insert("error".into(), json!(error));
+                told.insert("error".into(), json!(Room::of_a_line().text(error)));
                 let log = log.with(answered.data(call)).failed(error.clone(), self.times(began, clock));
                 ((StepEvent::ToolCallFailed, told), log)
             }
@@ -327,7 +344,10 @@ impl<'a> Rounds<'a> {
     }
 
     /// A call that was never made: the model is told why.
-    pub(super) fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
+    fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
+        if self.is_new {
+            self.tell(log.clone());
+        }
         let answered =
             Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()), spent: None };
         self.tell(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
@@ -340,7 +360,7 @@ impl<'a> Rounds<'a> {
             "tool_id": call.name,
             "tool_name": call.name,
             "tool_call_id": call.id,
-            "arguments": arguments,
+            "arguments": Room::of_a_line().map(arguments),
         });
         told.as_object().cloned().unwrap_or_default()
     }
@@ -392,12 +412,13 @@ impl<'a> Rounds<'a> {
         let files = files::kept(pending, self.means.run, self.means.http, self.means.files).await?;
         let mut json = self.logs.outputs(self.node.id.as_str());
         json.push(json!({"data": []}));
+        let json = self.means.steps.secrets().hidden(Json::Array(json));
         Ok(vec![
             ("text".to_owned(), Segment::string(text)),
             ("reasoning_content".to_owned(), Segment::string(thoughts)),
             ("usage".to_owned(), Segment::new(SegmentType::Object, Json::Object(usage.record))),
             ("files".to_owned(), Segment::new(SegmentType::ArrayFile, Json::Array(files))),
-            ("json".to_owned(), Segment::new(SegmentType::ArrayObject, Json::Array(json))),
+            ("json".to_owned(), Segment::new(SegmentType::ArrayObject, json)),
         ])
     }
 }
@@ -454,6 +475,17 @@ impl Variables for Nothing {
     }
 }
 
+/// The step that a call is. Some servers number the calls of each round anew, and some give the calls of one reply the same
+/// id; the same replies name the same steps.
+fn step_of(called: &mut BTreeSet<String>, round: u64, call: &ToolCall) -> String {
+    let first = [format!("tool:{}", call.id), format!("tool:{}#{round}", call.id)];
+    let more = (2_u64..).map(|nth| format!("tool:{}#{round}.{nth}", call.id));
+    let free = first.into_iter().chain(more).find(|step| !called.contains(step));
+    let step = free.unwrap_or_default();
+    called.insert(step.clone());
+    step
+}
+
 fn seconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }
@@ -466,4 +498,25 @@ fn thought(said: &Said) -> Json {
 
 fn unreadable(step: &str) -> String {
     format!("the journal has a result of {step} that cannot be read; a newer version may have written it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_calls_are_the_same_step() {
+        let mut called = BTreeSet::new();
+        let mut step = |round: u64, id: &str| {
+            let call = ToolCall { id: id.into(), name: "f".into(), arguments: String::new() };
+            step_of(&mut called, round, &call)
+        };
+        let steps: Vec<String> = [(1, "c"), (1, "c"), (1, "c"), (1, "d"), (2, "c"), (2, "c"), (2, "c#1")]
+            .map(|(round, id)| step(round, id))
+            .into();
+        assert_eq!(
+            steps,
+            ["tool:c", "tool:c#1", "tool:c#1.2", "tool:d", "tool:c#2", "tool:c#2.2", "tool:c#1#2"]
+        );
+    }
 }

@@ -5,6 +5,7 @@ use futures_util::StreamExt;
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
+use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::knowledge_retrieval::filter::Filters;
 use tidemill_common::nodes::knowledge_retrieval::rank::{self, Indexing, Method};
 use tidemill_common::nodes::knowledge_retrieval::router::{self, Choice};
@@ -12,13 +13,13 @@ use tidemill_common::nodes::knowledge_retrieval::{
     Filtering, KnowledgeRetrievalData, MultipleConfig, Passage, RetrievalMode, automatic, passage, question,
 };
 use tidemill_common::nodes::llm::message::Message;
-use tidemill_common::nodes::llm::{ModelConfig, ModelMode, params, usage};
-use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::nodes::llm::{ModelConfig, params, usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
+use tidemill_common::wire::knowledge::ModelName;
 
-use super::llm::{bill, no_bill};
+use crate::knowledge::models::Models;
 use crate::knowledge::{Asked, Dataset, Datasets};
-use crate::providers::{Model, Providers, Question};
+use crate::providers::Question;
 
 /// Runs the node. A failure is part of the result. Every variable that the node mentions must be at hand. Dropping the
 /// future ends the searches.
@@ -26,7 +27,7 @@ pub async fn run(
     data: &KnowledgeRetrievalData,
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
-    providers: &Providers,
+    models: &Models<'_>,
     datasets: &Datasets,
 ) -> NodeResult {
     let asked = match question::read(data, variables) {
@@ -34,9 +35,9 @@ pub async fn run(
         Ok(None) => return NodeResult::default(),
         Err(failure) => return NodeResult::failed(failure),
     };
-    let mut retrieval = Retrieval { data, node, variables, providers, query: &asked.query, usage: no_bill() };
+    let retrieval = Retrieval { data, node, variables, models, query: &asked.query };
     let found = retrieval.run(datasets).await;
-    let usage = retrieval.usage;
+    let usage = models.spent();
     let result = NodeResult { inputs: asked.inputs, ..NodeResult::default() };
     match found {
         Ok(passages) => {
@@ -51,7 +52,8 @@ pub async fn run(
                 ..result
             }
         }
-        Err(failure) => NodeResult { failure: Some(failure), ..result },
+        // What was asked before it failed is paid for.
+        Err(failure) => NodeResult { failure: Some(failure), usage: Some(usage), ..result },
     }
 }
 
@@ -60,14 +62,12 @@ struct Retrieval<'a> {
     data: &'a KnowledgeRetrievalData,
     node: &'a Node,
     variables: &'a (dyn Variables + Send + Sync),
-    providers: &'a Providers,
+    models: &'a Models<'a>,
     query: &'a str,
-    /// What the calls of models cost so far.
-    usage: Usage,
 }
 
 impl Retrieval<'_> {
-    async fn run(&mut self, datasets: &Datasets) -> Result<Vec<Passage>, NodeFailure> {
+    async fn run(&self, datasets: &Datasets) -> Result<Vec<Passage>, NodeFailure> {
         if self.query.is_empty() {
             return Ok(Vec::new());
         }
@@ -77,7 +77,7 @@ impl Retrieval<'_> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
-        let filters = self.filters(&found).await?;
+        let filters = self.filters(&found).await;
         match (self.data.mode, &self.data.router, &self.data.multiple) {
             (RetrievalMode::Single, Some(model), _) => self.single(model, &found, filters.as_ref()).await,
             (RetrievalMode::Multiple, _, Some(config)) => {
@@ -89,43 +89,48 @@ impl Retrieval<'_> {
     }
 
     fn asked<'f>(&'f self, filters: Option<&'f Filters>) -> Asked<'f> {
-        Asked { query: self.query, filters, providers: self.providers }
+        Asked { query: self.query, filters, models: self.models }
     }
 
-    async fn filters(&mut self, datasets: &[&Dataset]) -> Result<Option<Filters>, NodeFailure> {
+    /// Filters that a model would make are none when it cannot be helped: the search is what is wanted (Dify).
+    async fn filters(&self, datasets: &[&Dataset]) -> Option<Filters> {
         let given = self.data.filters.as_ref();
         match (self.data.filtering, &self.data.filter_model) {
-            (Filtering::Manual, _) => Ok(given.and_then(|filters| filters.fill(self.variables))),
+            (Filtering::Manual, _) => given.and_then(|filters| filters.fill(self.variables)),
             (Filtering::Automatic, Some(model)) => {
                 let mut known = Vec::new();
                 for one in datasets {
-                    known.extend(one.fields().await?);
+                    match one.fields().await {
+                        Ok(fields) => known.extend(fields),
+                        Err(error) => {
+                            tracing::warn!(node = %self.node.id, %error, "the fields of a dataset are not known; nothing is filtered");
+                            return None;
+                        }
+                    }
                 }
                 let fields: Vec<&str> = known.iter().map(String::as_str).collect();
                 // Nothing that a model could say would count.
                 if fields.is_empty() {
-                    return Ok(None);
+                    return None;
                 }
-                let model_found = self.providers.resolve(model).await?;
-                let messages = automatic::messages(self.query, &fields);
-                let reply = self.ask(&model_found, model, messages).await;
+                let reply = self.ask("llm:filter", model, automatic::messages(self.query, &fields)).await;
                 let logic = given.map(|filters| filters.logic);
-                Ok(reply.and_then(|reply| automatic::filters(&reply, &fields, logic)))
+                reply.and_then(|reply| automatic::filters(&reply, &fields, logic))
             }
-            (Filtering::Automatic, None) | (Filtering::Disabled, _) => Ok(None),
+            (Filtering::Automatic, None) | (Filtering::Disabled, _) => None,
         }
     }
 
     /// One dataset, which a model chooses where there are several. Its failure is the node's.
     async fn single(
-        &mut self,
+        &self,
         config: &ModelConfig,
         datasets: &[&Dataset],
         filters: Option<&Filters>,
     ) -> Result<Vec<Passage>, NodeFailure> {
         let chosen = match datasets {
             [only] => Some(*only),
-            several => self.choose(config, several).await?,
+            several => self.choose(config, several).await,
         };
         match chosen {
             Some(dataset) => Ok(dataset.search(self.asked(filters)).await?),
@@ -133,39 +138,31 @@ impl Retrieval<'_> {
         }
     }
 
-    async fn choose<'d>(
-        &mut self,
-        config: &ModelConfig,
-        datasets: &[&'d Dataset],
-    ) -> Result<Option<&'d Dataset>, NodeFailure> {
+    async fn choose<'d>(&self, config: &ModelConfig, datasets: &[&'d Dataset]) -> Option<&'d Dataset> {
         let choice =
             |one: &&'d Dataset| Choice { id: &one.id, name: &one.name, description: &one.description };
         let choices: Vec<Choice<'_>> = datasets.iter().map(choice).collect();
-        let model = self.providers.resolve(config).await?;
-        let reply = self.ask(&model, config, router::messages(self.query, &choices)).await;
+        let reply = self.ask("llm:router", config, router::messages(self.query, &choices)).await;
         let chosen = reply.and_then(|reply| router::chosen(&reply, &choices));
         tracing::debug!(node = %self.node.id, dataset = chosen.map(|at| choices[at].id), "a model chose a dataset");
-        Ok(chosen.map(|at| datasets[at]))
+        chosen.map(|at| datasets[at])
     }
 
-    /// What a model says, paid for; none when it fails, which is passed over here (Dify).
-    async fn ask(&mut self, model: &Model, config: &ModelConfig, messages: Vec<Message>) -> Option<String> {
+    /// What a model says; none when it cannot be asked or fails, which is passed over here (Dify).
+    async fn ask(&self, step: &str, config: &ModelConfig, messages: Vec<Message>) -> Option<String> {
         let question = Question {
             messages,
             params: params::resolve(&config.completion_params, self.variables),
             tools: Vec::new(),
-            mode: ModelMode::Chat,
+            mode: config.mode,
             stream: true,
         };
-        match model.ask(question, &mut |_| {}).await {
-            Ok(reply) => {
-                self.usage = usage::sum(&self.usage, &bill(model, &reply));
-                Some(reply.text)
-            }
+        match self.models.ask(step, config, question).await {
+            Ok(said) => Some(said),
             Err(error) => {
                 // The text may repeat the question, which the log does not show.
-                let error_type = error.class.error_type();
-                tracing::warn!(node = %self.node.id, model = model.name(), error_type, "a model did not help to search");
+                let error_type = NodeFailure::from(error).error_type;
+                tracing::warn!(node = %self.node.id, model = config.name, error_type, "a model did not help to search");
                 None
             }
         }
@@ -182,10 +179,11 @@ impl Retrieval<'_> {
         let method = rank::method(config, &indexings)?;
         let asked = self.asked(filters);
         let searches = datasets.iter().map(|one| async move { (*one, one.search(asked).await) });
-        // In the order of the datasets, so that the same finds give the same result.
-        let mut searches = futures_util::stream::iter(searches.collect::<Vec<_>>()).buffered(searches_max);
+        // In the order of the datasets, so that the same finds give the same result; all of them, so that no call of a model is
+        // broken off that will be paid for.
+        let searches = futures_util::stream::iter(searches.collect::<Vec<_>>()).buffered(searches_max);
         let mut passages = Vec::new();
-        while let Some((dataset, found)) = searches.next().await {
+        for (dataset, found) in searches.collect::<Vec<_>>().await {
             match found {
                 Ok(found) => passages.extend(found),
                 Err(error) if dataset.strict => return Err(error.into()),
@@ -210,7 +208,8 @@ impl Retrieval<'_> {
         passages: Vec<Passage>,
     ) -> Result<Vec<Passage>, NodeFailure> {
         let Some((provider, name)) = &config.reranking_model else { return Ok(passages) };
-        let model = match self.providers.model(provider, name).await {
+        let name = ModelName { provider: provider.clone(), model: name.clone() };
+        let model = match self.models.find(&name).await {
             Ok(model) => model,
             Err(error) => {
                 tracing::warn!(node = %self.node.id, %error, "passages are not ranked");
@@ -219,7 +218,7 @@ impl Retrieval<'_> {
         };
         let texts: Vec<String> = passages.iter().map(|passage| passage.content.clone()).collect();
         let top_n = if config.top_k == 0 { texts.len() } else { config.top_k };
-        let ranking = model.rerank(self.query, &texts, top_n).await?;
+        let ranking = self.models.ranking("rerank", (&name, &model), self.query, (&texts, top_n)).await?;
         Ok(rank::by_model(&passages, &ranking, config))
     }
 }

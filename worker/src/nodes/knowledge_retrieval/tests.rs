@@ -1,15 +1,24 @@
 //! The node against services and models on this machine.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
+use tidemill_common::clock::SystemClock;
+use tidemill_common::config::{HttpConfig, KnowledgeConfig};
 use tidemill_common::graph::build::import;
+use tidemill_common::knowledge::{Piece, segments};
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;
+use tidemill_common::store::memory::MemoryStore;
+use tidemill_common::store::{Generation, KnowledgeBases, Published};
 use tidemill_common::value::Lookup;
+use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord};
 
 use super::*;
+use crate::fake::{FakeJobs, charges, steps};
 use crate::knowledge::tests::{Service, datasets};
+use crate::providers::Providers;
 
 struct Values(Json);
 
@@ -45,6 +54,11 @@ fn single() -> Json {
 
 /// Runs a node with these changes over these datasets.
 async fn run_node(service: &Service, changes: Json, datasets: &Datasets) -> NodeResult {
+    run_job(&FakeJobs::new(), service, changes, datasets).await
+}
+
+/// The same, as the job whose steps are these.
+async fn run_job(jobs: &Arc<FakeJobs>, service: &Service, changes: Json, datasets: &Datasets) -> NodeResult {
     let mut data = json!({
         "type": "knowledge-retrieval", "title": "K", "query_variable_selector": ["start", "q"],
         "dataset_ids": ["a", "b"], "retrieval_mode": "multiple",
@@ -65,7 +79,8 @@ async fn run_node(service: &Service, changes: Json, datasets: &Datasets) -> Node
         json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "max_retries": 0}});
     let providers = Providers::new(&serde_json::from_value(profile).unwrap(), &|_| None).unwrap();
     let values = Values(json!({"start": {"q": "why?", "empty": "", "n": 1, "year": 2020}}));
-    run(data, node, &values, &providers, datasets).await
+    let steps = steps(jobs);
+    run(data, node, &values, &Models::new(&providers, &steps), datasets).await
 }
 
 /// The texts of `result`.
@@ -200,6 +215,62 @@ async fn a_model_chooses_one_dataset_and_is_paid() {
     only["dataset_ids"] = json!(["a", "ghost"]);
     assert_eq!(contents(&run_node(&service, only, &all).await), ["both", "apes"]);
     assert_eq!(service.seen().len(), before + 1);
+}
+
+#[tokio::test]
+async fn what_models_said_before_a_failure_is_paid_by_their_names_and_not_asked_again() {
+    let map = said(r#"{"metadata_map": []}"#);
+    let reply = said("```json\n{\"action\": \"b\", \"action_input\": \"why?\"}\n```");
+    let path = "/v1/chat/completions";
+    let service =
+        Service::new(&[(path, 200, &map), (path, 200, &reply), ("/bad/retrieval", 403, "no")]).await;
+    let fields = DatasetConfig { metadata_fields: vec!["year".into()], ..service.dataset("bad") };
+    let all = datasets(vec![("a", service.dataset("a")), ("b", fields)], false);
+    let mut changes = single();
+    changes["metadata_filtering_mode"] = json!("automatic");
+    changes["metadata_model_config"] = model();
+    let jobs = FakeJobs::new();
+    for _ in 0..2 {
+        let result = run_job(&jobs, &service, changes.clone(), &all).await;
+        assert_eq!(failure(&result).0, "ValueError");
+        assert_eq!(result.usage.as_ref().map(|usage| usage.total_tokens), Some(24));
+    }
+    let asked = service.paths().iter().filter(|asked| *asked == path).count();
+    assert_eq!(asked, 2);
+    let row = |key: &str| (key.to_owned(), "p:m".to_owned(), 12);
+    assert_eq!(charges(&jobs), [row("llm:filter/1"), row("llm:router/1")]);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_with_automatic_filters_or_the_choice_of_a_dataset_is_passed_over() {
+    let service = service(&[]).await;
+    let unknown = json!({"provider": "nobody", "name": "m", "mode": "chat", "completion_params": {}});
+    let automatic = json!({"metadata_filtering_mode": "automatic", "metadata_model_config": unknown});
+    let fields = DatasetConfig { metadata_fields: vec!["year".into()], ..service.dataset("a") };
+    let all = datasets(vec![("a", fields), ("b", service.dataset("b"))], false);
+    assert_eq!(contents(&run_node(&service, automatic.clone(), &all).await), ["bees", "both", "apes"]);
+    let router = json!({"retrieval_mode": "single", "single_retrieval_config": {"model": unknown}});
+    assert!(contents(&run_node(&service, router, &all).await).is_empty());
+    // A dataset that cannot say what fields it has, as its index is too large; nor can it be searched.
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let record = DatasetRecord { id: "a".into(), ..DatasetRecord::default() };
+    assert!(store.put_dataset(&record, true).await.unwrap());
+    let indexing = IndexingRecord { run: "1".into(), ..IndexingRecord::default() };
+    store.begin_indexing("a", "d", &indexing).await.unwrap();
+    let made = segments("a", "d", &[Piece { content: "x".into(), answer: None }]);
+    store.put_segments(Generation { dataset: "a", name: "g" }, &made).await.unwrap();
+    let document = DocumentRecord {
+        id: "d".into(),
+        generation: "g".into(),
+        segments: 1,
+        bytes: 9,
+        ..Default::default()
+    };
+    assert_eq!(store.publish_document("a", &document, "1").await.unwrap(), Published::Published);
+    let config = KnowledgeConfig { index_bytes_max: 1, ..KnowledgeConfig::default() };
+    let all = Datasets::new(&config, &HttpConfig::default()).unwrap().kept_in(store);
+    assert!(all.find(&["a".into()]).await.unwrap()[0].fields().await.is_err());
+    assert!(contents(&run_node(&service, automatic, &all).await).is_empty());
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@
 pub(in crate::nodes) mod files;
 mod record;
 
-use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
@@ -17,7 +16,7 @@ use tidemill_common::nodes::step::Secrets;
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, parameters};
 use tidemill_common::nodes::{NodeResult, Usage};
-use tidemill_common::value::{JsonMap, Lookup, Segment, SegmentType, Variables};
+use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
 use crate::calls::run::{INPUT, STEP_NODE};
 use crate::executor::PieceSink;
@@ -68,7 +67,12 @@ pub async fn run(
         Err(error) => return failed(result, error),
     };
     let noted = data.declared.as_deref().map(Known::just);
-    let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+    let declared = match data.provider_type {
+        // The form of the run that is made looks at its values itself.
+        ProviderKind::Workflow => noted,
+        _ => tool.known().or(noted),
+    };
+    let declared = declared.unwrap_or(Known::NOTHING);
     let configured = match parameters::configured(data, declared, variables) {
         Ok(configured) => configured,
         Err(message) => return failed(result, ToolError::unavailable(message)),
@@ -85,11 +89,6 @@ pub async fn run(
         Err(message) => return failed(result, ToolError::new(Stage::Invoke, message)),
     };
     tracing::debug!(node = %node.id, provider = %data.provider_id, tool = %data.tool_name, "calling a tool");
-    if data.provider_type == ProviderKind::Workflow && holds_secret(data, variables, &arguments) {
-        let message =
-            "a secret cannot be handed to another workflow; give that one an environment variable of its own";
-        return failed(result, ToolError::new(Stage::Invoke, message));
-    }
     match call(&tool, &arguments, declared, node, means).await {
         (Ok(recorded), _) => {
             let result = charged(result, recorded.usage);
@@ -125,29 +124,6 @@ fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
         result.usage = Some(usage);
     }
     result
-}
-
-/// Whether a secret's text is among the arguments: they would lie in the open as another run's inputs.
-fn holds_secret(data: &ToolData, variables: &dyn Variables, arguments: &JsonMap) -> bool {
-    let mut mentioned = Vec::new();
-    data.mentions(&mut mentioned);
-    let secrets = mentioned.iter().filter_map(|(node, name)| match variables.variable(node, name) {
-        Lookup::Found(segment) if segment.ty == SegmentType::Secret => {
-            segment.value.as_str().map(str::to_owned)
-        }
-        _ => None,
-    });
-    let secrets: Vec<String> = secrets.filter(|text| !text.is_empty()).collect();
-    !secrets.is_empty() && arguments.values().any(|value| holds(value, &secrets))
-}
-
-fn holds(value: &Json, texts: &[String]) -> bool {
-    match value {
-        Json::String(text) => texts.iter().any(|secret| text.contains(secret.as_str())),
-        Json::Array(items) => items.iter().any(|item| holds(item, texts)),
-        Json::Object(map) => map.values().any(|item| holds(item, texts)),
-        Json::Null | Json::Bool(_) | Json::Number(_) => false,
-    }
 }
 
 /// Why there are no outputs.

@@ -7,7 +7,7 @@ use tidemill_common::value::JsonMap;
 
 use super::parts;
 use crate::providers::media::{SentMessage, SentPart};
-use crate::providers::params::take_schema;
+use crate::providers::params::{ANSWER, take_schema};
 use crate::providers::{ChatRequest, ModelError};
 
 /// Fields that the client sets itself.
@@ -157,10 +157,25 @@ fn response_format(label: &str, body: &mut Map<String, Json>) -> Result<(), Mode
     let Some(Json::String(format)) = body.get("response_format").cloned() else { return Ok(()) };
     let mut object = json!({"type": format});
     if format == "json_schema" {
-        object["json_schema"] = schema.unwrap_or(Json::Null);
+        object["json_schema"] = schema.map_or(Json::Null, named_schema);
     }
     body.insert("response_format".into(), object);
     Ok(())
+}
+
+/// A schema as the API wants it, with a name. For some models Dify sends the schema alone, which their own APIs take; behind
+/// this one it would be refused.
+fn named_schema(schema: Json) -> Json {
+    match schema {
+        Json::Object(mut map)
+            if map.get("schema").is_some_and(Json::is_object) && !map.contains_key("type") =>
+        {
+            map.entry("name").or_insert_with(|| json!(ANSWER));
+            Json::Object(map)
+        }
+        Json::Object(map) => json!({"name": ANSWER, "schema": map}),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -205,8 +220,19 @@ mod tests {
         for (params, expected) in [
             (json!({"response_format": "json_object", "json_schema": "{}"}), json!({"type": "json_object"})),
             (
-                json!({"response_format": "json_schema", "json_schema": "{\"name\":\"n\"}"}),
-                json!({"type": "json_schema", "json_schema": {"name": "n"}}),
+                json!({"response_format": "json_schema", "json_schema": "{\"name\":\"n\",\"schema\":{}}"}),
+                json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {}}}),
+            ),
+            (
+                json!({"response_format": "json_schema", "json_schema": "{\"schema\":{}}"}),
+                json!({"type": "json_schema", "json_schema": {"schema": {}, "name": "llm_response"}}),
+            ),
+            // As Dify has it for models with gemini in their name and providers with ollama in theirs.
+            (
+                json!({"response_format": "json_schema", "json_schema": "{\"type\":\"object\",\"schema\":{}}"}),
+                json!({"type": "json_schema", "json_schema": {
+                    "name": "llm_response", "schema": {"type": "object", "schema": {}}
+                }}),
             ),
             (json!({"response_format": {"type": "text"}}), json!({"type": "text"})),
             (json!({"json_schema": "{}"}), json!(null)),

@@ -50,7 +50,7 @@ pub(super) fn read_ranking(
         let score = ["relevance_score", "score"].iter().find_map(|key| item.get(key)?.as_f64())?;
         Some((place(item).filter(|index| *index < count)?, score))
     };
-    let ranking: Option<Ranking> = items.iter().map(score).collect();
+    let ranking: Option<Vec<(usize, f64)>> = items.iter().map(score).collect();
     let mut ranking = ranking.ok_or_else(|| unusable(label, "a result without a document or a score"))?;
     if ranking.iter().any(|(_, score)| !(0.0..=1.0).contains(score)) {
         for (_, score) in &mut ranking {
@@ -59,7 +59,19 @@ pub(super) fn read_ranking(
     }
     ranking.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     ranking.truncate(top_n);
-    Ok(ranking)
+    Ok((ranking, ranking_tokens(answer)))
+}
+
+/// Where the services that rank say what they counted: those after OpenAI's fashion, and Cohere.
+fn ranking_tokens(answer: &Json) -> Tokens {
+    const PLACES: [&str; 4] = [
+        "/usage/prompt_tokens",
+        "/usage/total_tokens",
+        "/meta/tokens/input_tokens",
+        "/meta/billed_units/input_tokens",
+    ];
+    let prompt = PLACES.iter().find_map(|place| answer.pointer(place)?.as_u64());
+    Tokens { prompt: prompt.unwrap_or(0), completion: 0 }
 }
 
 /// Numbers, or the bytes of numbers (32 bits, smallest byte first) in base64.
@@ -122,6 +134,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_ranking_counts_is_read_wherever_it_stands() {
+        for (more, counted) in [
+            (json!({"usage": {"total_tokens": 7}}), 7),
+            (json!({"usage": {"prompt_tokens": 6, "total_tokens": 7}}), 6),
+            (json!({"meta": {"tokens": {"input_tokens": 5}}}), 5),
+            (json!({"meta": {"billed_units": {"search_units": 1}}}), 0),
+        ] {
+            let mut answer = json!({"results": [{"index": 0, "relevance_score": 1}]});
+            answer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let (_, tokens) = read_ranking("p", &answer, 1, 1).unwrap();
+            assert_eq!((tokens.prompt, tokens.completion), (counted, 0), "{more}");
+        }
+    }
+
+    #[test]
     fn rankings_are_best_first_and_between_0_and_1() {
         let answer = |scores: [f64; 3]| {
             let results: Vec<Json> = scores
@@ -131,8 +158,9 @@ mod tests {
                 .collect();
             json!({"results": results})
         };
-        assert_eq!(read_ranking("p", &answer([0.1, 0.9, 0.5]), 3, 2).unwrap(), [(1, 0.9), (2, 0.5)]);
-        let bent = read_ranking("p", &answer([-4.0, 0.9, 1.5]), 3, 3).unwrap();
+        let (ranking, tokens) = read_ranking("p", &answer([0.1, 0.9, 0.5]), 3, 2).unwrap();
+        assert_eq!((ranking, tokens.prompt), (vec![(1, 0.9), (2, 0.5)], 0));
+        let (bent, _) = read_ranking("p", &answer([-4.0, 0.9, 1.5]), 3, 3).unwrap();
         assert_eq!(bent.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [2, 1, 0]);
         assert!(bent.iter().all(|(_, score)| (0.0..=1.0).contains(score)), "{bent:?}");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use sha2::{Digest, Sha256};
+use tidemill_common::limits::VALUE_BYTES_MAX;
 use tidemill_common::providers::check::{self, base_url, headers, pricing, sendable};
 use tidemill_common::providers::{
     CONNECT_TIMEOUT_MS, FILES_BYTES_MAX, MediaSend, ModelSettings, ProviderConfig, ProviderKind,
@@ -52,6 +53,7 @@ impl Connection {
                     headers,
                     read_timeout: Duration::from_millis(table.read_timeout_ms.unwrap_or(READ_TIMEOUT_MS)),
                     retries_max: table.max_retries.unwrap_or(RETRIES_MAX),
+                    answer_bytes_max: table.answer_bytes_max.unwrap_or(VALUE_BYTES_MAX),
                     base_url: endpoint(kind, &base_url).to_owned(),
                     secrets: secrets(secret, &table.headers),
                 };

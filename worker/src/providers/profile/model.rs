@@ -163,7 +163,8 @@ impl Model {
         tokens.completion = tokens.completion.saturating_add(counted.completion);
     }
 
-    /// Places of the `top_n` documents that say most about a query, with their relevance from 0 to 1, best first.
+    /// Places of the `top_n` documents that say most about a query, with their relevance from 0 to 1, best first; and the
+    /// tokens that were counted.
     ///
     /// # Errors
     /// What the provider reports.
@@ -174,7 +175,7 @@ impl Model {
         top_n: usize,
     ) -> Result<Ranking, ModelError> {
         if documents.is_empty() || top_n == 0 {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Tokens::default()));
         }
         self.client.rerank(&self.label, self.sent_name(), query, documents, top_n).await
     }

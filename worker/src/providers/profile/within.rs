@@ -91,7 +91,8 @@ impl Within<'_> {
         loop {
             let turn = limited.turn(self.pace, self.call, tokens_of(documents)).await;
             let answer = turn.during(self.model.rerank(query, documents, top_n)).await;
-            if let Ended::Over(answer) = turn.end(answer, |_| Spent::default(), false).await {
+            let spent = |(_, tokens): &Ranking| Spent { tokens: *tokens, ..Spent::default() };
+            if let Ended::Over(answer) = turn.end(answer, spent, false).await {
                 return answer;
             }
         }

@@ -91,13 +91,7 @@ impl Address {
 
     /// An error without what the headers keep secret.
     pub(super) fn hidden(&self, error: McpError) -> McpError {
-        let hide = |text| without_secrets(&self.headers, text);
-        match error {
-            McpError::Unreachable(text) => McpError::Unreachable(hide(text)),
-            McpError::Broken(text) => McpError::Broken(hide(text)),
-            McpError::Refused { code, message } => McpError::Refused { code, message: hide(message) },
-            McpError::Expired => McpError::Expired,
-        }
+        error.worded(|text| without_secrets(&self.headers, text))
     }
 }
 

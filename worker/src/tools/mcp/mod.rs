@@ -68,7 +68,7 @@ impl McpServer {
                     false => Box::new(StreamableHttp::new(at)),
                 }
             }
-            (true, false) => Box::new(Program::new(id, config, silence, answer_bytes_max, variable)?),
+            (true, false) => Box::new(Program::new(id, config, answer_bytes_max, variable)),
             (true, true) => {
                 return Err(wrong("url", "give the server's url, or the command that is the server"));
             }
@@ -153,7 +153,7 @@ impl ToolRuntime for McpServer {
         let result = result.map_err(|error| {
             let message = match &error {
                 McpError::Unreachable(_) => format!("Failed to connect to MCP server: {error}"),
-                McpError::Broken(_) | McpError::Refused { .. } | McpError::Expired => {
+                McpError::Broken(_) | McpError::Silent(_) | McpError::Refused { .. } | McpError::Expired => {
                     format!("Failed to invoke tool: {error}")
                 }
             };

@@ -16,6 +16,9 @@ pub enum McpError {
     /// What it says makes no sense, or it broke off.
     #[error("{0}")]
     Broken(String),
+    /// It did not answer in so many seconds.
+    #[error("no answer within {0} s")]
+    Silent(u64),
     /// It says no.
     #[error("{message} (code {code})")]
     Refused {
@@ -34,7 +37,18 @@ impl McpError {
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Expired => true,
-            Self::Broken(_) | Self::Refused { .. } => false,
+            Self::Broken(_) | Self::Silent(_) | Self::Refused { .. } => false,
+        }
+    }
+
+    /// The same, its words changed.
+    #[must_use]
+    pub fn worded(self, change: impl Fn(String) -> String) -> Self {
+        match self {
+            Self::Unreachable(text) => Self::Unreachable(change(text)),
+            Self::Broken(text) => Self::Broken(change(text)),
+            Self::Refused { code, message } => Self::Refused { code, message: change(message) },
+            Self::Silent(_) | Self::Expired => self,
         }
     }
 }
@@ -112,7 +126,8 @@ fn one(value: &Json) -> Incoming {
 }
 
 fn result(value: &Json) -> Result<Json, McpError> {
-    match value.get("error") {
+    // Some servers say that there is none.
+    match value.get("error").filter(|error| !error.is_null()) {
         None => Ok(value.get("result").cloned().unwrap_or_default()),
         Some(error) => {
             let message = error.get("message").and_then(Json::as_str).unwrap_or("no message").to_owned();
@@ -148,6 +163,10 @@ mod tests {
             (
                 json!({"id": 3, "error": {"code": -32602, "message": "no"}}),
                 Incoming::Answer { id: 3, result: Err(refused(-32602)) },
+            ),
+            (
+                json!({"id": 4, "result": {"a": 1}, "error": null}),
+                Incoming::Answer { id: 4, result: Ok(json!({"a": 1})) },
             ),
             (json!({"method": "notifications/progress", "params": {}}), Incoming::Other),
             (json!({"id": null, "error": {}}), Incoming::Other),

@@ -252,12 +252,16 @@ for line in sys.stdin:
     if method == "initialize":
         say({"id": id, "result": {"protocolVersion": "2024-11-05", "capabilities": {}}})
     elif method == "tools/list":
-        say({"id": id, "result": {"tools": [{"name": "t"}, {"name": "end"}, {"name": "hang"}]}})
+        say({"id": id, "result": {"tools": [{"name": "t"}, {"name": "end"}, {"name": "hang"}, {"name": "leak"}]}})
     elif method == "tools/call":
         name = message["params"]["name"]
         if name == "end":
             sys.exit(0)
         if name == "hang":
+            continue
+        if name == "leak":
+            print("the key is " + os.environ["OWN"], file=sys.stderr, flush=True)
+            say({"id": id, "error": {"code": 1, "message": "key " + os.environ["OWN"] + " is wrong"}})
             continue
         say({"id": "q", "method": "ping"})
         pong = json.loads(sys.stdin.readline())
@@ -288,6 +292,54 @@ async fn a_program_serves_all_calls_and_is_started_anew_when_it_has_ended() {
     assert_eq!((ended.message.as_str(), ended.retryable), (message, true));
     let third = words(&call(&server, "t", json!({})).await.unwrap());
     assert_ne!(first[1], third[1]);
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_is_started_anew_for_the_next_call() {
+    let server = program(1);
+    let first = words(&call(&server, "t", json!({})).await.unwrap());
+    let error = call(&server, "hang", json!({})).await.unwrap_err();
+    assert_eq!(error.message, "Failed to invoke tool: no answer within 1 s");
+    let second = words(&call(&server, "t", json!({})).await.unwrap());
+    assert_ne!(first[1], second[1]);
+}
+
+#[tokio::test]
+async fn what_the_environment_of_a_program_keeps_secret_is_in_no_error_and_no_log() {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let _logged = tracing::subscriber::set_default(Lines(lines.clone()));
+    let env = [("OWN".to_owned(), Hidden("s3cret-of-ours".into()))].into();
+    let command = ["python3", "-c", PROGRAM].map(str::to_owned).to_vec();
+    let server = of(&McpConfig { command, env, ..McpConfig::default() });
+    let error = call(&server, "leak", json!({})).await.unwrap_err();
+    assert_eq!(error.message, "Failed to invoke tool: key *** is wrong (code 1)");
+    crate::fake::until("the log", || lines.lock().unwrap().iter().any(|it: &String| it.contains("key is")))
+        .await;
+    let lines = lines.lock().unwrap().concat();
+    assert!(lines.contains("the key is ***") && !lines.contains("s3cret"), "{lines}");
+}
+
+/// Keeps the fields of what is logged.
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            line.push_str(&format!("{field}={value:?} "));
+        });
+        self.0.lock().unwrap().push(line);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
 }
 
 #[tokio::test]

@@ -31,6 +31,11 @@ impl Waiting {
         self.lock().is_some()
     }
 
+    /// Whether nobody waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lock().as_ref().is_none_or(HashMap::is_empty)
+    }
+
     /// Nobody waits in vain from now on.
     pub(super) fn close(&self) {
         *self.lock() = None;
@@ -56,7 +61,7 @@ impl Waiting {
         match tokio::time::timeout(silence, answer).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(self.ended()),
-            Err(_) => Err(McpError::Broken(format!("no answer within {} s", silence.as_secs_f64()))),
+            Err(_) => Err(McpError::Silent(silence.as_secs())),
         }
     }
 

@@ -8,8 +8,10 @@ use tidemill_common::nodes::tool::{Declaration, Form, Parameter, ParameterType};
 use tidemill_common::value::JsonMap;
 use url::Url;
 
+use super::swagger;
+
 /// The methods that are looked at, in this order.
-const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
+pub(super) const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
 
 /// Where a parameter goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +70,18 @@ pub struct Operation {
 /// # Errors
 /// Why it is not one, in Dify's words where there are some.
 pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String> {
-    let document = read_plain(text).map_err(|problem| problem.message)?;
+    let mut document = read_plain(text).map_err(|problem| problem.message)?;
+    if swagger::is_one(&document) {
+        document = swagger::converted(document);
+    }
     // A version without quotes may be read as a number.
     if !matches!(document.get("openapi"), Some(Json::String(_) | Json::Number(_))) {
-        return Err("Only openapi is supported now.".into());
+        return Err(match document.pointer("/api/url").and_then(Json::as_str) {
+            Some(url) => format!(
+                "Only openapi is supported now. This is a plugin's manifest: give the document of {url}"
+            ),
+            None => "Only openapi is supported now.".into(),
+        });
     }
     let listed = document.pointer("/servers/0/url").and_then(Json::as_str);
     let server = server.or(listed).ok_or("No server found in the openapi yaml.")?.trim_end_matches('/');
@@ -166,7 +176,7 @@ fn body_of(document: &Json, body: &Json) -> Option<Body> {
 }
 
 /// Follows a `$ref` within the document; what leads nowhere stays.
-fn resolved<'a>(document: &'a Json, value: &'a Json) -> &'a Json {
+pub(super) fn resolved<'a>(document: &'a Json, value: &'a Json) -> &'a Json {
     let mut at = value;
     // A chain of references is short; one that is long is a circle.
     for _ in 0..16 {

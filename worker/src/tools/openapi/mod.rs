@@ -1,11 +1,12 @@
 //! Custom API tools: an OpenAPI document whose operations are tools.
 //!
-//! In the order of a call: [`document`] reads the document once, [`request`] puts a call together, [`answer`] makes
+//! In the order of a call: [`document`] reads the document once (`swagger` brings older ones into its form), [`request`] puts a call together, [`answer`] makes
 //! messages of what comes back. Calls go out through the guard: the document chose the address.
 
 pub mod answer;
 pub mod document;
 pub mod request;
+mod swagger;
 
 use std::time::Duration;
 

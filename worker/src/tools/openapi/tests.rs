@@ -292,7 +292,12 @@ async fn the_guard_stands_before_addresses_of_documents() {
 #[test]
 fn what_cannot_be_used_names_the_setting() {
     for (document, reason) in [
-        ("swagger: '2.0'", "Only openapi is supported now."),
+        ("swagger: '1.2'", "Only openapi is supported now."),
+        ("swagger: '2.0'", "No server found in the openapi yaml."),
+        (
+            "schema_version: v1\napi: {type: openapi, url: 'http://x/api.yml'}",
+            "Only openapi is supported now. This is a plugin's manifest: give the document of http://x/api.yml",
+        ),
         ("openapi: 3.1", "No server found in the openapi yaml."),
         ("openapi: 3.0.0", "No server found in the openapi yaml."),
         ("openapi: 3.0.0\nservers: [{url: 'http://x'}]", "No paths found in the openapi yaml."),

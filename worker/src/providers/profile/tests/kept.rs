@@ -8,9 +8,8 @@ use tidemill_common::dsl::SealingKey;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
-use tidemill_common::providers::{ProfilesConfig, draft};
-use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind};
-use tidemill_common::value::JsonMap;
+use tidemill_common::providers::ProfilesConfig;
+use tidemill_common::store::CatalogKind;
 
 use super::super::kept::Kept;
 use super::super::named::{ProfileError, Stands};

@@ -1,0 +1,241 @@
+//! Questions that runs wait for, other than forms, on a terminal: leave, a choice, values. Shown, asked, and said how to
+//! answer without one.
+
+use serde_json::{Map, Value as Json, json};
+use tidemill_common::nodes::PauseRequest;
+use tidemill_common::nodes::pause::as_form::{Wanted, of_type, wanted};
+
+use crate::console::Console;
+use crate::error::Error;
+use crate::output::text::{one_line, safe};
+
+/// Details that say nothing to people, or are shown as part of the rest.
+const UNSHOWN: [&str; 8] = [
+    "interaction_type",
+    "form_token",
+    "node_execution_id",
+    "step",
+    "timeout_ms",
+    "on_timeout",
+    "timeout_s",
+    "simple",
+];
+
+/// What is asked, in lines.
+pub(crate) fn shown(name: &str, asked: &PauseRequest) -> String {
+    let mut text = format!("{} asks:\n", one_line(name));
+    for line in safe(&asked.content).lines() {
+        text.push_str(format!("  {line}").trim_end());
+        text.push('\n');
+    }
+    for (key, value) in asked.details.iter().filter(|(key, value)| is_shown(key, value)) {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        text.push_str(&format!("  {}: {}\n", one_line(key), one_line(&value)));
+    }
+    text
+}
+
+fn is_shown(key: &str, value: &Json) -> bool {
+    let is_empty = match value {
+        Json::Null => true,
+        Json::String(text) => text.is_empty(),
+        Json::Object(map) => map.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Bool(_) | Json::Number(_) => false,
+    };
+    !is_empty && !UNSHOWN.contains(&key)
+}
+
+/// Asks for an answer: `{"input"}`. None when the input ends.
+///
+/// # Errors
+/// The terminal cannot be read.
+pub(crate) async fn ask(
+    name: &str,
+    asked: &PauseRequest,
+    console: &mut Console,
+) -> Result<Option<Json>, Error> {
+    console.note(format_args!("\n{}", shown(name, asked)));
+    let input = match wanted(asked) {
+        Wanted::Approval => approval(console).await?,
+        Wanted::Choice => choice(asked, console).await?,
+        Wanted::Fields => fields(asked, console).await?,
+        Wanted::Value => value(asked, console).await?,
+    };
+    Ok(input.map(|input| json!({ "input": input })))
+}
+
+async fn approval(console: &mut Console) -> Result<Option<Json>, Error> {
+    loop {
+        let Some(line) = console.ask("approve (yes, no): ").await? else { return Ok(None) };
+        let approved = match line.trim().to_lowercase().as_str() {
+            "y" | "yes" | "approve" | "true" => true,
+            "n" | "no" | "reject" | "false" => false,
+            _ => {
+                console.note("answer yes or no");
+                continue;
+            }
+        };
+        let Some(comment) = console.ask("comment (may be empty): ").await? else { return Ok(None) };
+        let mut input = json!({ "approved": approved });
+        if !comment.trim().is_empty() {
+            input["comment"] = comment.trim().into();
+        }
+        return Ok(Some(input));
+    }
+}
+
+async fn choice(asked: &PauseRequest, console: &mut Console) -> Result<Option<Json>, Error> {
+    let options = options(asked);
+    for (at, (id, label)) in options.iter().enumerate() {
+        console.note(format_args!("  {}  {} ({})", at + 1, one_line(label), one_line(id)));
+    }
+    let default = asked.defaults.as_str().unwrap_or_default();
+    loop {
+        let Some(line) = console.ask(&format!("choose{}: ", in_brackets(default))).await? else {
+            return Ok(None);
+        };
+        let line = if line.trim().is_empty() { default } else { line.trim() };
+        let by_number = line.parse().ok().and_then(|n: usize| options.get(n.checked_sub(1)?));
+        let by_name = || options.iter().find(|(id, label)| id == line || label == line);
+        match by_number.or_else(by_name) {
+            Some((id, _)) => return Ok(Some(id.as_str().into())),
+            None => console.note("choose by number or name"),
+        }
+    }
+}
+
+async fn fields(asked: &PauseRequest, console: &mut Console) -> Result<Option<Json>, Error> {
+    let mut input = Map::new();
+    for (name, schema) in properties(asked) {
+        let known =
+            asked.details.get("current").and_then(|known| known.get(name)).filter(|known| !known.is_null());
+        let known = known.map(|known| known.as_str().map_or_else(|| known.to_string(), str::to_string));
+        let ty = schema.get("type").and_then(Json::as_str).map(|ty| format!(" ({ty})")).unwrap_or_default();
+        let label = format!("{}{ty}{}: ", one_line(name), in_brackets(&known.unwrap_or_default()));
+        let Some(line) = console.ask(&label).await? else { return Ok(None) };
+        if !line.is_empty() {
+            input.insert(name.clone(), of_type(schema, &line.into()));
+        }
+    }
+    Ok(Some(Json::Object(input)))
+}
+
+async fn value(asked: &PauseRequest, console: &mut Console) -> Result<Option<Json>, Error> {
+    let default = match &asked.defaults {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let Some(line) = console.ask(&format!("answer{}: ", in_brackets(&default))).await? else {
+        return Ok(None);
+    };
+    if line.is_empty() && !asked.defaults.is_null() {
+        return Ok(Some(asked.defaults.clone()));
+    }
+    Ok(Some(of_type(&asked.schema, &line.into())))
+}
+
+fn in_brackets(default: &str) -> String {
+    if default.is_empty() { String::new() } else { format!(" [{}]", one_line(default)) }
+}
+
+fn options(asked: &PauseRequest) -> Vec<(String, String)> {
+    let one = |option: &Json| {
+        let id = option["id"].as_str()?;
+        Some((id.to_string(), option["label"].as_str().unwrap_or(id).to_string()))
+    };
+    asked.options.as_array().into_iter().flatten().filter_map(one).collect()
+}
+
+fn properties(asked: &PauseRequest) -> impl Iterator<Item = (&String, &Json)> {
+    asked.schema.get("properties").and_then(Json::as_object).into_iter().flatten()
+}
+
+/// Named values as what the question wants of them.
+pub(crate) fn named(asked: &PauseRequest, given: &[(String, String)]) -> Json {
+    let typed = |(name, text): &(String, String)| {
+        let schema = asked.schema.get("properties").and_then(|known| known.get(name)).unwrap_or(&Json::Null);
+        (name.clone(), of_type(schema, &text.as_str().into()))
+    };
+    Json::Object(given.iter().map(typed).collect())
+}
+
+/// How the command that answers goes on.
+pub(crate) fn how_to_answer(asked: &PauseRequest) -> String {
+    match wanted(asked) {
+        Wanted::Approval => " --approve|--reject".to_string(),
+        Wanted::Choice => {
+            let ids: Vec<String> = options(asked).into_iter().map(|(id, _)| id).collect();
+            format!(" --choose {}", ids.join("|"))
+        }
+        Wanted::Fields => properties(asked).map(|(name, _)| format!(" --input {name}=…")).collect(),
+        Wanted::Value => match asked.schema.get("type").and_then(Json::as_str) {
+            None | Some("string") => " --text …".to_string(),
+            Some(_) => " --json …".to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::tests::captured_with;
+    use tidemill_common::nodes::PauseKind;
+    use tidemill_common::nodes::pause::input::approval_schema;
+
+    fn asking(kind: PauseKind, schema: Json) -> PauseRequest {
+        PauseRequest::asking(kind, "Well?", schema)
+    }
+
+    #[tokio::test]
+    async fn every_kind_is_asked_until_it_fits() {
+        let choice = PauseRequest {
+            options: json!([{"id": "a", "label": "Ale"}, {"id": "b"}]),
+            ..asking(PauseKind::UserInteraction, Json::Null)
+        };
+        let schema =
+            json!({"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "number"}}});
+        let number = asking(PauseKind::UserInteraction, json!({"type": "integer"}));
+        let proposed = PauseRequest { defaults: json!("tea"), ..asking(PauseKind::HumanRelay, Json::Null) };
+        for (asked, lines, expected) in [
+            (
+                asking(PauseKind::Confirm, approval_schema()),
+                vec!["perhaps", "y", ""],
+                json!({"approved": true}),
+            ),
+            (
+                asking(PauseKind::ToolApproval, approval_schema()),
+                vec!["no", "too dear"],
+                json!({"approved": false, "comment": "too dear"}),
+            ),
+            (choice.clone(), vec!["3", "2"], json!("b")),
+            (choice, vec!["Ale"], json!("a")),
+            (asking(PauseKind::Params, schema), vec!["", "5"], json!({"n": 5})),
+            (number, vec!["7"], json!(7)),
+            (proposed, vec![""], json!("tea")),
+        ] {
+            let (mut console, _, _) = captured_with(&lines);
+            let answer = ask("Review", &asked, &mut console).await.expect("asks");
+            assert_eq!(answer, Some(json!({ "input": expected })), "{lines:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_leaves_has_not_answered() {
+        let (mut console, _, _) = captured_with(&["y"]);
+        let asked = asking(PauseKind::Confirm, approval_schema());
+        assert_eq!(ask("Review", &asked, &mut console).await.expect("asks"), None);
+    }
+
+    #[test]
+    fn what_is_asked_is_shown_with_what_there_is_to_know() {
+        let mut asked = asking(PauseKind::Confirm, approval_schema());
+        asked.details.insert("risk".into(), "high".into());
+        asked.details.insert("reason".into(), "".into());
+        asked.details.insert("input".into(), json!({"start.city": "Bergen"}));
+        let expected = "Pay asks:\n  Well?\n  risk: high\n  input: {\"start.city\":\"Bergen\"}\n";
+        assert_eq!(shown("Pay", &asked), expected);
+        assert_eq!(how_to_answer(&asked), " --approve|--reject");
+    }
+}

@@ -1,0 +1,86 @@
+//! `dialect=step`: the events of a run in the words of a step executor: dotted names, one envelope that says which flow and
+//! which step. What it has no word for is left out.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::Graph;
+use tidemill_common::ids::RunId;
+use tidemill_common::wire::event::EventRecord;
+
+/// What stays the same for a run.
+pub(super) struct Flow<'a> {
+    pub(super) run: &'a RunId,
+    pub(super) graph: &'a Graph,
+    pub(super) app: &'a str,
+    pub(super) conversation: &'a str,
+}
+
+/// An event's name and its payload; none when the dialect has none for it.
+pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Json)> {
+    let data = |key: &str| record.data.get(key).cloned().unwrap_or(Json::Null);
+    let text = |key: &str| record.data.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let event = match record.kind.as_str() {
+        "graph_run_started" => "flow.start".to_owned(),
+        "graph_run_paused" => "flow.stop".to_owned(),
+        "graph_run_succeeded" | "graph_run_partial_succeeded" => "flow.success".to_owned(),
+        "graph_run_failed" => "flow.failed".to_owned(),
+        "graph_run_aborted" => "flow.cancel".to_owned(),
+        "step_init" => "step.init".to_owned(),
+        "step_input" => "step.input".to_owned(),
+        "step_output" => "step.output".to_owned(),
+        "step_error" => "step.error".to_owned(),
+        "step_cancel" => "step.cancel".to_owned(),
+        "step_waiting_for_start" => "step.waiting_for_start".to_owned(),
+        "step_waiting_for_param" => "step.waiting_for_param".to_owned(),
+        "text_add" => "text.add".to_owned(),
+        // An object is told under the type of the step that made it.
+        "step_data" => text("step_type"),
+        _ => return None,
+    };
+    let content = match record.kind.as_str() {
+        "text_add" => json!({"text": data("text")}),
+        "graph_run_succeeded" | "graph_run_partial_succeeded" => data("outputs"),
+        "graph_run_failed" => json!({"error": data("error")}),
+        "graph_run_aborted" => json!({"reason": data("reason")}),
+        _ => match data("content") {
+            Json::Null => json!({}),
+            content => content,
+        },
+    };
+    let metadata =
+        |key: &str| record.data.get("metadata").and_then(|it| it.get(key)).cloned().unwrap_or(json!(0));
+    let payload = json!({
+        "event": event,
+        "id": record.entry.to_string(),
+        "groupId": flow.run.to_string(),
+        "conversationId": flow.conversation,
+        "taskId": flow.run.to_string(),
+        "flow": {
+            "appId": flow.app,
+            "flowId": flow.graph.hash.to_string(),
+            "flowName": flow.graph.name,
+            "flowStatus": status(&record.kind),
+            "stepId": text("step_id"),
+            "stepName": text("step_name"),
+            "stepDescription": text("step_description"),
+            "stepStatus": text("step_status"),
+        },
+        "content": content,
+        "metadata": {
+            "timeCost": metadata("time_cost"),
+            "inputTokens": metadata("input_tokens"),
+            "outputTokens": metadata("output_tokens"),
+        },
+    });
+    Some((event, payload))
+}
+
+/// The state of the run that an event speaks of.
+fn status(kind: &str) -> &'static str {
+    match kind {
+        "graph_run_paused" | "step_waiting_for_start" | "step_waiting_for_param" => "waiting",
+        "graph_run_succeeded" | "graph_run_partial_succeeded" => "success",
+        "graph_run_failed" => "error",
+        "graph_run_aborted" => "cancelled",
+        _ => "running",
+    }
+}

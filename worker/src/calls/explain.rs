@@ -1,0 +1,70 @@
+//! The failure of a step in plain words, for runs that want them (`on_error.use_llm`): a model is told what went wrong, and
+//! what it says goes to the user as text. The run ends as failed all the same; when the model fails, too, nothing is said.
+
+use serde_json::json;
+use tidemill_common::graph::Node;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::pause::CALLED_OFF;
+use tidemill_common::nodes::step::texts::{EXPLAIN_PROMPT, Text};
+use tidemill_common::value::JsonMap;
+
+use super::ask::{self, messages};
+use super::tell::{Status, Teller, Took, tell};
+use crate::executor::AttemptName;
+use crate::providers::Providers;
+use crate::steps::Steps;
+
+/// What the explaining step is called.
+const TITLE: Text = Text { zh: "错误处理", en: "Error" };
+
+/// What it is made of.
+pub(crate) struct Explaining<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) options: &'a RunOptions,
+    pub(crate) providers: &'a Providers,
+    pub(crate) steps: &'a Steps,
+    pub(crate) name: AttemptName,
+    pub(crate) profile: Option<&'a str>,
+}
+
+impl Explaining<'_> {
+    /// Explains the failure of a step, if it is one that ends the run and the run wants it.
+    pub(crate) async fn explain(&self, result: &mut NodeResult) {
+        let choices = self.options.choices();
+        let Some(failure) = result.failure.as_ref().filter(|_| choices.explains_errors) else { return };
+        let (node, retry) = (self.node, &self.node.retry);
+        let again = failure.retryable && retry.enabled && self.name.number <= retry.retries_max;
+        if again || failure.error_type == CALLED_OFF || node.error_strategy.is_some() || node.child.is_some()
+        {
+            return;
+        }
+        let (said, language) = (failure.message.clone(), choices.language);
+        let teller = Teller {
+            id: format!("{}_error", node.id),
+            name: TITLE.of(language).to_owned(),
+            description: String::new(),
+            ty: "llm".to_owned(),
+            attempt: self.name.number,
+        };
+        let Ok(model) = ask::model(self.providers, self.profile).await else { return };
+        let asked = json!({"step": node.title, "error_type": failure.error_type, "error": said});
+        tell(self.steps, teller.event(StepEvent::StepInput, Status::Running, asked.clone()));
+        let asked = messages(EXPLAIN_PROMPT.of(language), &asked.to_string());
+        let mut on_delta = |text: &str| tell(self.steps, teller.text(text));
+        match model.ask(self.steps, "explain:1", asked, JsonMap::new(), &mut on_delta).await {
+            Ok(reply) => {
+                let (input_tokens, output_tokens) =
+                    (reply.usage.prompt_tokens, reply.usage.completion_tokens);
+                let took = Took { input_tokens, output_tokens, ..Took::default() };
+                tell(self.steps, teller.output(Status::Success, json!({"text": reply.text}), took));
+                result.process_data.insert("explanation".into(), json!(reply.text));
+            }
+            Err(error) => {
+                tracing::info!(node = %node.id, error = error.message, "the model that explains a failure fails");
+                tell(self.steps, teller.output(Status::Error, json!({}), Took::default()));
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Leave to begin: somebody is asked before the node's own call is made, with what it would be made of. Whoever refuses ends
+//! the node: it leaves by its handle for that, or the run is stopped.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::{Confirm, Node};
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::run::{RunOptions, json_size};
+use tidemill_common::nodes::pause::input::{approval_schema, is_approved};
+use tidemill_common::nodes::pause::{called_off, not_interactive};
+use tidemill_common::nodes::{NodeResult, PauseKind, PauseRequest};
+use tidemill_common::value::{JsonMap, Lookup, SegmentType, Variables};
+
+use super::{Flow, Stage, WorkContext};
+use crate::steps::{Begun, PauseEnd, Steps, Told};
+
+/// The step that asks; its answer is found under it.
+const STEP: &str = "confirm";
+/// A value above this size is cut where it is shown, in bytes of JSON.
+const SHOWN_BYTES_MAX: usize = 4096;
+const SHOWN_CHARS: usize = 1000;
+
+/// The stage.
+pub(super) struct Confirming;
+
+#[async_trait::async_trait]
+impl Stage for Confirming {
+    async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
+        let node = cx.node();
+        let Some(confirm) = node.work.as_ref().and_then(|work| work.confirm.as_deref()) else {
+            return Flow::On;
+        };
+        match leave(node, confirm, shown(cx), cx.options, cx.steps, cx.name.number).await {
+            Ok(()) => Flow::On,
+            Err(end) => Flow::End(end),
+        }
+    }
+}
+
+/// Returns when somebody has given leave; an error is how the node ends without it. `input` is what the call would be made
+/// of, fit to be seen.
+pub(crate) async fn leave(
+    node: &Node,
+    confirm: &Confirm,
+    input: JsonMap,
+    options: &RunOptions,
+    steps: &Steps,
+    attempt: u32,
+) -> Result<(), Box<NodeResult>> {
+    if !options.choices().interactive {
+        return Err(Box::new(NodeResult::failed(not_interactive(PauseKind::Confirm))));
+    }
+    let content = json!({"risk": confirm.risk, "reason": confirm.reason, "input": input});
+    let waiting = event(node, attempt, "waiting", content.clone());
+    tell_once(steps, "confirm:asked", StepEvent::StepWaitingForStart, waiting).await;
+    let title = if node.title.is_empty() { node.id.as_str() } else { &node.title };
+    let prompt = match confirm.reason.as_str() {
+        "" => format!("May {title} begin?"),
+        reason => format!("May {title} begin? {reason}"),
+    };
+    let request = PauseRequest {
+        details: content.as_object().cloned().unwrap_or_default(),
+        ..PauseRequest::asking(PauseKind::Confirm, prompt, approval_schema())
+    };
+    let reason = match steps.pause(STEP, request).await {
+        PauseEnd::Answered(answer) if is_approved(&answer) => return Ok(()),
+        PauseEnd::Answered(answer) => {
+            let comment = answer.get("comment").and_then(Json::as_str).unwrap_or_default();
+            format!("node {} was not given leave to begin{}", node.id, behind(comment))
+        }
+        PauseEnd::Expired | PauseEnd::Cancelled => format!("node {} was called off before it began", node.id),
+    };
+    let told = event(node, attempt, "cancelled", json!({"reason": reason}));
+    tell_once(steps, "confirm:cancelled", StepEvent::StepCancel, told).await;
+    Err(Box::new(called_off(reason)))
+}
+
+fn behind(comment: &str) -> String {
+    if comment.is_empty() { String::new() } else { format!(": {comment}") }
+}
+
+async fn tell_once(steps: &Steps, step: &str, what: StepEvent, data: JsonMap) {
+    if let Begun::Try(the_try) = steps.begin(step).await {
+        let told = Told { events: vec![(what, data)], charge: None };
+        steps.record(step, the_try.number, &Json::Null, told).await;
+    }
+}
+
+/// The envelope that events of a step have.
+fn event(node: &Node, attempt: u32, status: &str, content: Json) -> JsonMap {
+    let fields = [
+        ("step_id", json!(node.id)),
+        ("step_name", json!(node.title)),
+        ("step_description", json!("")),
+        ("step_type", json!(node.kind.wire())),
+        ("step_status", json!(status)),
+        ("attempt", json!(attempt)),
+        ("content", content),
+    ];
+    fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}
+
+/// What the node will read: secrets masked, large values cut.
+fn shown(cx: &WorkContext<'_>) -> JsonMap {
+    let mut input = JsonMap::new();
+    for (node, name) in &cx.node().mentions {
+        let Lookup::Found(segment) = cx.variables.variable(node, name) else { continue };
+        let value = match segment.ty {
+            SegmentType::Secret => segment.log().into_owned().into(),
+            _ if json_size(&segment.value) > SHOWN_BYTES_MAX => {
+                let text: String = segment.text().chars().take(SHOWN_CHARS).collect();
+                format!("{text}…").into()
+            }
+            _ => segment.value.clone(),
+        };
+        input.insert(format!("{node}.{name}"), value);
+    }
+    input
+}
