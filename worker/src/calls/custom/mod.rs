@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::calls::{Manifest, Operation, Transport};
-use tidemill_common::machine::choices::Language;
+use tidemill_common::language::Language;
 use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::value::JsonMap;
 
