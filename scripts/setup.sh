@@ -3,7 +3,8 @@
 # no service is stopped, disabled or configured.
 set -eu
 
-has() { command -v "$1" >/dev/null 2>&1; }
+# Debian keeps the programs of PostgreSQL out of the path.
+has() { command -v "$1" >/dev/null 2>&1 || { [ "$1" = postgres ] && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }; }
 
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -27,6 +28,8 @@ missing=''
 has redis-server || missing="$missing redis-server"
 has python3 || missing="$missing python3"
 has cc || missing="$missing cc"
+# For the tests of `sql` nodes: each starts a private server.
+has postgres || missing="$missing postgres"
 [ -n "$missing" ] || exit 0
 say "installing:$missing"
 
@@ -34,6 +37,8 @@ say "installing:$missing"
 package() {
     case "$1:$2" in
         apt:redis-server) echo redis-server ;;
+        dnf:postgres) echo postgresql-server ;;
+        *:postgres) echo postgresql ;;
         apt:cc) echo 'gcc libc6-dev' ;;
         apk:cc) echo 'gcc musl-dev' ;;
         dnf:cc) echo gcc ;;

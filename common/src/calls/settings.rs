@@ -20,6 +20,12 @@ pub struct CallsConfig {
     pub sql_service_seconds_max: u64,
     /// Most bytes of an answer of a service, or of a Call.
     pub answer_bytes_max: u64,
+    /// Longest time of one operation of a registered Call, in seconds.
+    pub seconds_max: u64,
+    /// Longest line that a registered Call sends, in bytes.
+    pub line_bytes_max: usize,
+    /// Programs that registered Calls may be; each as the first word of their commands.
+    pub programs: Vec<String>,
 }
 
 impl Default for CallsConfig {
@@ -36,6 +42,10 @@ impl Default for CallsConfig {
             // As the services that are asked so have it.
             sql_service_seconds_max: 60,
             answer_bytes_max: 32 * 1024 * 1024,
+            seconds_max: 300,
+            line_bytes_max: 1024 * 1024,
+            // Who may register a Call would else run whatever they like on every worker.
+            programs: Vec::new(),
         }
     }
 }

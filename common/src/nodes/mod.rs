@@ -166,6 +166,8 @@ node_types! {
     Api "api" Executable                                   false true  true;
     /// a database
     Sql "sql" Executable                                   false true  true;
+    /// a Call of somebody's own
+    Call "call" Executable                                 false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
     /// a question to the user
@@ -204,6 +206,9 @@ pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
         | NodeKind::Summary
         | NodeKind::Facts
         | NodeKind::Slot
+        | NodeKind::Api
+        | NodeKind::Sql
+        | NodeKind::Call
         | NodeKind::Choice => true,
         _ => false,
     }

@@ -82,7 +82,8 @@ pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems
         | NodeKind::Facts
         | NodeKind::Slot
         | NodeKind::Api
-        | NodeKind::Sql => step_of(kind, data, problems),
+        | NodeKind::Sql
+        | NodeKind::Call => step_of(kind, data, problems),
     }
 }
 

@@ -1,10 +1,20 @@
 //! What is kept for calls, from the command that keeps it to the keys that hold it.
 
 use std::io::Write;
-use std::process::{Output, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 
+use reqwest::Method;
 use serde_json::{Value as Json, json};
+use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster, Scheduler};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+
+use super::called::file;
+use super::secrets::nothing_in_redis_holds;
 
 const MARKER: &str = "marker-never-to-be-seen";
 
@@ -68,4 +78,163 @@ async fn se_a01_what_is_kept_lies_in_redis_as_it_was_written_and_without_secrets
     let manifest = ["calls", "add", "greet", "--set", "operations=[\"init\"]", "--set", "streaming=true"];
     let error = badly(&manifest).await;
     assert!(error.contains("Call greet does not meet the Call standard"), "{error}");
+}
+
+/// A server that answers every call with its head, and notes it.
+async fn echo() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let ledger = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (mut stream, mut head) = (BufReader::new(stream), String::new());
+            while !head.ends_with("\r\n\r\n")
+                && stream.read_line(&mut head).await.is_ok_and(|count| count > 0)
+            {}
+            ledger.lock().expect("nobody panics").push(head.clone());
+            let body = json!({"head": head}).to_string();
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            // A caller that is gone wants no answer.
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    (url, seen)
+}
+
+async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> Json {
+    let request = client.request(Method::PUT, &format!("/api/v1/{kind}/{id}"));
+    let request = request.header("content-type", "application/json").body(entry.to_string());
+    let answer = client.send(request).await;
+    assert!([200, 201].contains(&answer.status), "{kind} {id}: {}", answer.text);
+    answer.body
+}
+
+/// A table in a file of SQLite, made by Python, which the tests need anyway.
+fn database(folder: &Path) -> String {
+    let file = folder.join("orders.db").display().to_string();
+    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+                  c.executescript('create table t (id integer, a integer); insert into t values (7, 1), (8, 2)')";
+    let done = Command::new("python3").args(["-c", script, &file]).status().expect("python3 is installed");
+    assert!(done.success());
+    file
+}
+
+const GREET: &str = r#"#!/usr/bin/env python3
+import json, os, sys
+asked = json.load(sys.stdin)
+if asked["operation"] == "init":
+    print(json.dumps({"input": {"who": asked["params"]["who"]}}))
+else:
+    print(json.dumps({"type": "text", "content": "Hello " + asked["input"]["who"] + " " + os.environ["TOKEN"]}))
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a01_xc_06_xc_07_a_library_node_a_query_and_a_call_of_ones_own_run_and_show_no_secret() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("greet.py");
+    std::fs::write(&program, GREET).expect("it is written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let program = program.display().to_string();
+    let settings = [
+        ("scheduler.secret_key", "open sesame"),
+        ("worker.providers_refresh_ms", "0"),
+        ("http.allow", "127.0.0.1"),
+        ("calls.programs", program.as_str()),
+    ];
+    let cluster = Cluster::start(&settings, None).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let (server, seen) = echo().await;
+    let auth =
+        json!({"header": [{"name": "X-Key", "value": MARKER}], "query": [{"name": "key", "value": MARKER}]});
+    keep(&client, "services", "svc", json!({"server": server, "auth": auth})).await;
+    let known = json!({"url": format!("{server}/weather"), "method": "get", "query": {"unit": "C"}});
+    let node =
+        keep(&client, "library", "n1", json!({"callId": "API", "service_id": "svc", "knownParams": known}))
+            .await;
+    let stored: String = cluster.redis.ask(&["HGET", "tm:library:n1", "knownParams"]).await;
+    keep(
+        &client,
+        "datasources",
+        "db",
+        json!({"database_type": "sqlite", "database": database(folder.path())}),
+    )
+    .await;
+    let manifest = json!({
+        "info": {"en": {"name": "Greet", "description": "Says hello"}}, "operations": ["init", "exec"], "streaming": true,
+        "transport": {"type": "process", "command": [program], "env": {"TOKEN": MARKER}}
+    });
+    let call = keep(&client, "calls", "greet", manifest).await;
+
+    let nodes = [
+        (
+            "w",
+            json!({"type": "api", "title": "W", "node": "n1", "params": {"query": {"city": "{{#start.city#}}"}}}),
+        ),
+        (
+            "s",
+            json!({"type": "sql", "title": "S", "datasource": "db", "sql": "select id from t where a = :a", "bind": {"a": 1}}),
+        ),
+        ("g", json!({"type": "call", "title": "G", "node": "greet", "params": {"who": "{{#start.city#}}"}})),
+    ];
+    let outputs = [
+        ("code", ["w", "http_code"]),
+        ("rows", ["s", "result"]),
+        ("sql", ["s", "sql"]),
+        ("said", ["g", "text"]),
+    ];
+    let workflow = file("Calls", &["city"], &nodes, &outputs);
+    let body = json!({"workflow": workflow, "inputs": {"city": "Rome"}, "user": "tester"});
+    let run = client.submit(&body).await;
+    let ended = client.ended(&run).await;
+    let expected = json!({"code": 200, "rows": [{"id": 7}], "sql": "select id from t where a = :a", "said": "Hello Rome ***"});
+    assert_eq!(ended["outputs"], expected, "{ended:#}");
+
+    let heads = seen.lock().expect("nobody panics").clone();
+    assert_eq!(heads.len(), 1, "GET once: {heads:?}");
+    assert!(heads[0].starts_with(&format!("GET /weather?city=Rome&key={MARKER} ")), "{}", heads[0]);
+    assert!(heads[0].contains(&format!("x-key: {MARKER}")), "{}", heads[0]);
+    let after: String = cluster.redis.ask(&["HGET", "tm:library:n1", "knownParams"]).await;
+    assert_eq!(after, stored, "what is kept is not touched");
+
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let told = format!("{told:?}");
+    for (what, entry) in [("library_node", &node), ("call_version", &call)] {
+        assert!(told.contains(what) && told.contains(&entry["version"].to_string()), "no {what} in {told}");
+    }
+    let mut shown = format!("{ended} {told}");
+    for kind in ["services", "library", "calls", "datasources"] {
+        shown += &client.get(&format!("/api/v1/{kind}")).await.text;
+    }
+    for entry in std::fs::read_dir(cluster.logs()).expect("there are logs").flatten() {
+        shown += &std::fs::read_to_string(entry.path()).unwrap_or_default();
+    }
+    assert!(!shown.contains(MARKER), "a secret is shown: {shown}");
+    nothing_in_redis_holds(&cluster.redis, MARKER);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a28_se_a15_a_node_that_names_nothing_fails_by_name_and_special_ones_stay() {
+    let cluster = Cluster::start(
+        &[("worker.providers_refresh_ms", "0"), ("scheduler.secret_key", "open sesame")],
+        None,
+    )
+    .await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    for (node, expected) in [("n1", "Call n1 not found"), ("nope", "Call nope not found")] {
+        let nodes = [("c", json!({"type": "call", "title": "C", "node": node}))];
+        let body = json!({"workflow": file("None", &[], &nodes, &[]), "inputs": {}, "user": "tester"});
+        let run = client.submit(&body).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["status"], "failed", "{ended:#}");
+        assert!(ended["error"].as_str().unwrap_or_default().contains(expected), "{ended:#}");
+    }
+    let nodes = [("c", json!({"type": "call", "title": "C", "node": "EMPTY"}))];
+    let body = json!({"workflow": file("Empty", &[], &nodes, &[]), "inputs": {}, "user": "tester"});
+    let run = client.submit(&body).await;
+    assert_eq!(client.ended(&run).await["status"], "succeeded");
 }

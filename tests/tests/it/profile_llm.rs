@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use tidemill::mock_llm::Running;
+use tidemill_tests::check::Transcript;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 use tidemill_tests::outside::Outside;
-use tidemill_tests::sse::Transcript;
 use tidemill_tests::wait::{LONG, until};
 
 /// A fleet whose workers have the profiles `fast`, which is the default, and `relay` in their settings.

@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
+use tidemill_tests::redis::Redis;
 
 use super::called::file;
 use super::{System, system};
@@ -31,7 +32,11 @@ fn compares_key(node: &str, flow: Flow) -> Flow {
 
 /// Asserts that no key of Redis holds the secret in the clear.
 fn nothing_in_redis_holds_it(system: &System) {
-    let redis = &system.cluster.redis;
+    nothing_in_redis_holds(&system.cluster.redis, SECRET);
+}
+
+/// The same of any text.
+pub(super) fn nothing_in_redis_holds(redis: &Redis, secret: &str) {
     for key in redis.cli(&["--scan"]).lines() {
         let held = match redis.cli(&["TYPE", key]).as_str() {
             "string" => redis.cli(&["GET", key]),
@@ -41,7 +46,7 @@ fn nothing_in_redis_holds_it(system: &System) {
             "zset" => redis.cli(&["ZRANGE", key, "0", "-1"]),
             _ => redis.cli(&["SMEMBERS", key]),
         };
-        assert!(!held.contains(SECRET), "{key} holds the secret: {held}");
+        assert!(!held.contains(secret), "{key} holds the secret: {held}");
     }
 }
 

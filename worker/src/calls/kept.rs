@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::api::Token;
+use super::custom::Custom;
 use super::{Call, LibraryNode, Shelf};
 use crate::http::HttpSettingError;
 use crate::tools::door::Door;
@@ -252,10 +253,10 @@ impl Shelf for Calls {
 
     async fn call(&self, id: &str) -> Result<Option<(Arc<dyn Call>, u64)>, CallError> {
         let found = self.found(CatalogKind::Call, id, manifest_of).await?;
-        found.map_or(Ok(None), |_| {
-            let message = format!("Call {id} is registered, and this version runs no registered Calls");
-            Err(CallError::of(VALUE_ERROR, message))
-        })
+        Ok(found.map(|Version { of, version }| {
+            let call: Arc<dyn Call> = Arc::new(Custom { id: id.into(), manifest: of });
+            (call, version)
+        }))
     }
 }
 

@@ -5,9 +5,11 @@
 
 mod api;
 pub(crate) mod ask;
+mod custom;
 mod empty;
 pub(crate) mod explain;
 mod facts;
+mod hide;
 mod kept;
 mod llm;
 pub(crate) mod params;
@@ -173,6 +175,11 @@ pub trait Call: Send + Sync {
 
     /// Whether the user sees its pieces unless the node says otherwise.
     fn to_user(&self) -> bool {
+        false
+    }
+
+    /// Whether the node leaves by the handle that its output `branch_id` names, where an edge has it.
+    fn chooses(&self) -> bool {
         false
     }
 

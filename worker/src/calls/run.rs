@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::step::{CallError, Chunk, Gathered, StepData};
+use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
 use tidemill_common::objects::Effects;
 use tidemill_common::slots::Schema;
 use tidemill_common::value::{JsonMap, Segment};
@@ -26,6 +26,8 @@ use crate::steps::Steps;
 pub(crate) const STEP_NODE: &str = "#step";
 /// The variable in it: the input as it is to be used, missing values filled in.
 pub(crate) const INPUT: &str = "input";
+/// The output that names the branch of a call that chooses.
+const BRANCH_ID: &str = "branch_id";
 /// The class of an error of output that does not fit.
 const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
 
@@ -84,13 +86,25 @@ async fn step(
             let record = teller.record(Status::Success, json!(shown), output, took);
             let runtime = kept(runtime, around, &called, seconds(began), took);
             let effects = Effects { messages: Vec::new(), runtime, history: vec![record] };
-            NodeResult { outputs, effects: Some(Box::new(effects)), ..result }
+            let handle = handle(&prepared, around, &outputs);
+            NodeResult { outputs, handle, effects: Some(Box::new(effects)), ..result }
         }
         Err(error) => {
             let error = CallError { message: prepared.secrets.masked(&error.message), ..error };
             let error = CallError { data: prepared.secrets.masked_map(&error.data), ..error };
             failed(result, &teller, around.steps, &error, json!(shown), took)
         }
+    }
+}
+
+/// By which handle the node leaves: a call that chooses names one in `branch_id`, which counts where an edge has it.
+fn handle(prepared: &Prepared<'_>, around: Around<'_>, outputs: &[(String, Segment)]) -> String {
+    let chosen = outputs.iter().find(|(name, _)| name == BRANCH_ID && prepared.found.call.chooses());
+    let chosen = chosen.and_then(|(_, segment)| segment.value.as_str());
+    let mut handles = around.node.outs.iter().map(|edge| &*around.graph.edge(*edge).handle);
+    match chosen.filter(|chosen| handles.any(|handle| handle == *chosen)) {
+        Some(chosen) => chosen.to_owned(),
+        None => SOURCE_HANDLE.to_owned(),
     }
 }
 

@@ -62,6 +62,7 @@ pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Slot, Executor::Outside(&Step)),
     (NodeKind::Api, Executor::Outside(&Step)),
     (NodeKind::Sql, Executor::Outside(&Step)),
+    (NodeKind::Call, Executor::Outside(&Step)),
 ];
 
 struct Llm;

@@ -234,6 +234,7 @@ fn ask_for_contexts(nodes: &mut [Node]) {
 fn is_chosen(node: &Node, may_be_called_off: bool, handle: &str) -> bool {
     match &node.data {
         NodeData::UserInteraction(data) => data.chooses(handle),
+        NodeData::Step(data) if data.chooses(handle) => true,
         _ => may_be_called_off && handle == REJECT && !node.is_branch(),
     }
 }

@@ -14,7 +14,7 @@ pub mod texts;
 
 use serde_json::Value as Json;
 
-use super::NodeKind;
+use super::{FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 use crate::dsl::Problems;
 use crate::dsl::fields::lax_bool;
 use crate::language::Language;
@@ -141,8 +141,11 @@ pub const STEP_FORMS: &[StepForm] = &[
     StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: false },
     StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: true, fills: true },
     StepForm { kind: NodeKind::Sql, call: "SQL", keys: SQL_KEYS, has_background: true, fills: false },
+    StepForm { kind: NodeKind::Call, call: CALL, keys: &[], has_background: true, fills: true },
 ];
 
+/// What a `call` node stands for by itself: nothing.
+const CALL: &str = "CALL";
 /// What `api` takes.
 const API_KEYS: &[&str] = &[
     "url",
@@ -204,6 +207,11 @@ impl StepData {
     /// Reads `data` of a node of this type; reports what is wrong and returns nothing when it cannot be used.
     pub fn parse(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(kind, data, problems)
+    }
+
+    /// Whether an edge with this handle may be the way out, though steps have one: a registered Call may choose.
+    pub fn chooses(&self, handle: &str) -> bool {
+        self.call == CALL && ![SOURCE_HANDLE, FAIL_BRANCH_HANDLE].contains(&handle)
     }
 
     /// The id by which the call is looked up.

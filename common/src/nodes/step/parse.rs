@@ -40,6 +40,9 @@ pub(super) fn parse(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> 
     if kind == NodeKind::Api {
         check_api(&params, problems);
     }
+    if kind == NodeKind::Call && node.as_ref().is_none_or(String::is_empty) {
+        problems.error(INVALID_NODE_DATA, "a call node needs `node`: a library node or a Call, by its id");
+    }
     (problems.error_count() == before).then(|| StepData {
         node: node.filter(|id| !id.is_empty()),
         call: form.call,

@@ -12,6 +12,7 @@ use url::form_urlencoded::Serializer;
 
 use super::SERVICE_METADATA;
 use crate::calls::Calls;
+use crate::calls::hide::Hide;
 use crate::tools::door::{Request, secret, whole};
 
 /// The header that carries a token.
@@ -22,8 +23,6 @@ const TOKEN_WAIT: Duration = Duration::from_secs(30);
 const TOKEN_MARGIN: Duration = Duration::from_secs(30);
 /// How long a token lasts that does not say.
 const TOKEN_LASTS: Duration = Duration::from_secs(300);
-/// Shortest secret that is looked for in texts: a shorter one stands in many words.
-const SECRET_CHARS_MIN: usize = 4;
 
 /// All that a call carries, at hand.
 #[derive(Default)]
@@ -117,29 +116,10 @@ impl Credentials {
         }
     }
 
-    /// A text without them: a server may repeat what it was sent.
-    pub(super) fn hidden(&self, text: &str) -> String {
+    /// Finds them in what is said: a server may repeat what it was sent.
+    pub(super) fn hide(&self) -> Hide {
         let values = self.headers.iter().chain(&self.cookies).chain(&self.query).map(|(_, value)| value);
-        // The key is the last word of `Bearer …` and its like.
-        let words = values
-            .chain(&self.token)
-            .flat_map(|value| [value.as_str(), value.rsplit(' ').next().unwrap_or(value)]);
-        words.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text.to_owned(), |text, word| {
-            let encoded: String = Serializer::new(String::new()).append_key_only(word).finish();
-            text.replace(word, "***").replace(&encoded, "***")
-        })
-    }
-
-    /// A value, the same way.
-    pub(super) fn hidden_in(&self, value: &Json) -> Json {
-        match value {
-            Json::String(text) => self.hidden(text).into(),
-            Json::Array(items) => items.iter().map(|item| self.hidden_in(item)).collect(),
-            Json::Object(map) => {
-                map.iter().map(|(key, value)| (self.hidden(key), self.hidden_in(value))).collect()
-            }
-            Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
-        }
+        Hide::of(values.chain(&self.token).cloned())
     }
 }
 

@@ -109,13 +109,13 @@ async fn perform(means: Means<'_>, input: &JsonMap) -> Result<JsonMap, CallError
         credentials = Credentials::of(means.calls, id, service).await?;
     }
     let sent = send(means, &draft, url, &credentials).await;
-    let hidden = |error: CallError| CallError {
-        message: credentials.hidden(&error.message),
-        data: error.data.iter().map(|(key, value)| (key.clone(), credentials.hidden_in(value))).collect(),
+    let hide = credentials.hide();
+    let (code, result) = sent.map_err(|error| CallError {
+        message: hide.text(&error.message),
+        data: hide.map(&error.data),
         ..error
-    };
-    let (code, result) = sent.map_err(hidden)?;
-    let result = credentials.hidden_in(&result);
+    })?;
+    let result = hide.value(&result);
     Ok(JsonMap::from_iter([("http_code".to_owned(), json!(code)), ("result".to_owned(), result)]))
 }
 

@@ -22,6 +22,7 @@ use tidemill_common::value::JsonMap;
 use self::database::{Bounds, Place};
 use self::outcome::{data, failed, invalid, refused};
 use self::statement::Prepared;
+use super::hide::Hide;
 use super::kept::VALUE_ERROR;
 use super::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
 
@@ -155,29 +156,14 @@ impl Asked {
         })
     }
 
-    /// What is said, without the password.
-    fn hidden(&self, text: &str) -> String {
-        match self.password.as_deref().filter(|password| !password.is_empty()) {
-            Some(password) => text.replace(password, "***"),
-            None => text.to_owned(),
-        }
-    }
-
-    /// A value, the same way.
-    fn hidden_in(&self, value: &Json) -> Json {
-        match value {
-            Json::String(text) => self.hidden(text).into(),
-            Json::Array(items) => items.iter().map(|item| self.hidden_in(item)).collect(),
-            Json::Object(map) => {
-                map.iter().map(|(key, value)| (key.clone(), self.hidden_in(value))).collect()
-            }
-            Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
-        }
+    /// Finds the password in what is said.
+    fn hide(&self) -> Hide {
+        Hide::of(self.password.clone())
     }
 
     fn without_password(&self, error: CallError) -> CallError {
-        let data = error.data.iter().map(|(key, value)| (key.clone(), self.hidden_in(value))).collect();
-        CallError { message: self.hidden(&error.message), data, ..error }
+        let hide = self.hide();
+        CallError { message: hide.text(&error.message), data: hide.map(&error.data), ..error }
     }
 
     fn place<'a>(&'a self, room: &'a std::sync::Arc<tokio::sync::Semaphore>) -> Place<'a> {

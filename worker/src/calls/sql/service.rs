@@ -24,11 +24,8 @@ pub(super) async fn ask(calls: &Calls, asked: &Asked) -> Result<JsonMap, CallErr
         let reply = reply(calls, asked).await?;
         read(&reply, asked)
     };
-    let mut data = answer.await.map_err(|error| asked.without_password(error))?;
-    for value in data.values_mut() {
-        *value = asked.hidden_in(value);
-    }
-    Ok(data)
+    let data = answer.await.map_err(|error| asked.without_password(error))?;
+    Ok(asked.hide().map(&data))
 }
 
 async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {

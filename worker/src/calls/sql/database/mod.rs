@@ -120,7 +120,13 @@ fn trouble(error: &sqlx::Error) -> Trouble {
         Error::Database(refused) => {
             let code = refused.code().unwrap_or_default();
             let text = refused.message().to_owned();
-            if is_passing(&code) { Trouble::Connection(text) } else { Trouble::Refused(text) }
+            if is_passing(&code) {
+                Trouble::Connection(text)
+            } else if STOPPED.contains(&&*code) {
+                Trouble::Bound(format!("{text} (calls.sql_seconds_max, timeout)"))
+            } else {
+                Trouble::Refused(text)
+            }
         }
         Error::Io(error) => Trouble::Connection(error.to_string()),
         Error::Tls(error) => Trouble::Connection(format!("TLS: {error}")),
@@ -131,6 +137,9 @@ fn trouble(error: &sqlx::Error) -> Trouble {
         other => Trouble::Refused(other.to_string()),
     }
 }
+
+/// Codes of statements that a server has stopped because they took too long: of PostgreSQL, of MariaDB.
+const STOPPED: [&str; 2] = ["57014", "70100"];
 
 /// Codes of servers that are starting, ending or full: SQLSTATE of PostgreSQL and MySQL, of SQLite busy and locked.
 fn is_passing(code: &str) -> bool {

@@ -1,0 +1,189 @@
+//! Calls that are registered: each is told of by its manifest and reached over HTTP or as a program. It is asked with one
+//! object an operation (`{"operation": "init" | "exec" | "after_exec", …}`); `exec` answers line by line.
+
+mod http;
+mod lines;
+mod process;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::calls::{Manifest, Operation, Transport};
+use tidemill_common::language::Language;
+use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::value::JsonMap;
+
+use self::lines::Reader;
+use super::hide::Hide;
+use super::{Call, CallContext, CallInfo, Calls, ChunkSink};
+
+/// The class of what is no piece.
+const TYPE_ERROR: &str = "TypeError";
+
+/// A Call that is registered.
+#[derive(Debug)]
+pub(super) struct Custom {
+    pub(super) id: Arc<str>,
+    pub(super) manifest: Manifest,
+}
+
+/// One operation to be asked for.
+struct Asked<'a> {
+    id: &'a str,
+    body: Json,
+    calls: &'a Calls,
+    /// The same for every delivery of an attempt.
+    key: String,
+    /// Secrets of the transport.
+    hide: &'a Hide,
+}
+
+#[async_trait::async_trait]
+impl Call for Custom {
+    fn info(&self, language: Language) -> CallInfo {
+        let info = self.manifest.info(language);
+        CallInfo { name: info.name, description: info.description }
+    }
+    fn input_schema(&self) -> Json {
+        Json::Object(self.manifest.input_schema.clone())
+    }
+    fn output_schema(&self) -> Option<Json> {
+        let schema = &self.manifest.output_schema;
+        (!schema.is_empty()).then(|| Json::Object(schema.clone()))
+    }
+    fn enable_filling(&self) -> bool {
+        self.manifest.enable_filling
+    }
+    fn to_user(&self) -> bool {
+        self.manifest.to_user
+    }
+    fn chooses(&self) -> bool {
+        self.manifest.branch
+    }
+    async fn init(&self, cx: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
+        let body = json!({
+            "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
+        });
+        self.init_by(cx.calls, key(cx), body).await
+    }
+    async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
+        self.exec_by(cx.calls, key(cx), input, out).await
+    }
+}
+
+fn key(cx: CallContext<'_>) -> String {
+    cx.name.idempotency_key()
+}
+
+/// What a Call is told of the run.
+fn variables(cx: CallContext<'_>) -> Json {
+    let background = cx.background;
+    json!({
+        "ids": {"task_id": cx.name.run.to_string(), "executor_id": cx.name.execution.to_string(), "step_id": cx.node.id.as_str()},
+        "question": background.question,
+        "summary": background.summary,
+        "history": background.history,
+        "language": cx.language.name(),
+    })
+}
+
+impl Custom {
+    async fn init_by(&self, calls: &Calls, key: String, body: Json) -> Result<JsonMap, CallError> {
+        let (mut whole, hide) = (Vec::new(), self.hide(calls)?);
+        let asked = Asked { id: &self.id, body, calls, key, hide: &hide };
+        self.ask(asked, &mut |piece| {
+            whole.extend_from_slice(piece);
+            Ok(())
+        })
+        .await?;
+        let answer: Json = serde_json::from_slice(&whole).unwrap_or_default();
+        match answer.get("input") {
+            Some(Json::Object(input)) => Ok(hide.map(input)),
+            _ => {
+                let message = format!(
+                    "the Call {} answers init with something else than {{\"input\": {{…}}}}",
+                    self.id
+                );
+                Err(CallError::of(TYPE_ERROR, message))
+            }
+        }
+    }
+
+    async fn exec_by(
+        &self,
+        calls: &Calls,
+        key: String,
+        input: JsonMap,
+        out: ChunkSink<'_>,
+    ) -> Result<(), CallError> {
+        let body = json!({"operation": Operation::Exec.name(), "input": input});
+        let mut reader = Reader::new(&self.id, calls.config.line_bytes_max);
+        let hide = self.hide(calls)?;
+        let mut take = |chunk: Chunk| {
+            out(match chunk {
+                Chunk::Text(text) => Chunk::Text(hide.text(&text)),
+                Chunk::Data(data) => Chunk::Data(hide.map(&data)),
+            });
+        };
+        let asked = Asked { id: &self.id, body, calls, key: key.clone(), hide: &hide };
+        self.ask(asked, &mut |piece| reader.take(piece, &mut take)).await?;
+        reader.end(&mut take)?;
+        if !self.manifest.has(Operation::AfterExec) {
+            return Ok(());
+        }
+        let body = json!({"operation": Operation::AfterExec.name(), "input": input});
+        self.ask(Asked { id: &self.id, body, calls, key, hide: &hide }, &mut |_| Ok(())).await
+    }
+
+    /// Asks for an operation; what is answered goes to `take` as it comes.
+    async fn ask(&self, asked: Asked<'_>, take: Take<'_>) -> Result<(), CallError> {
+        let (calls, id, hide) = (asked.calls, asked.id, asked.hide);
+        let most = Duration::from_secs(calls.config.seconds_max);
+        let work = async {
+            match &self.manifest.transport {
+                Some(Transport::Http { url, headers, headers_env }) => {
+                    http::ask(asked, url, (headers, headers_env), take).await
+                }
+                Some(Transport::Process { command, env, env_from }) => {
+                    process::ask(asked, command, (env, env_from), take).await
+                }
+                None => {
+                    Err(CallError::of(super::kept::VALUE_ERROR, format!("the Call {id} has no transport")))
+                }
+            }
+        };
+        let done = tokio::time::timeout(most, work).await;
+        let late = || {
+            let message =
+                format!("the Call {id} has not ended within {} s (calls.seconds_max)", most.as_secs());
+            CallError::of("TimeoutError", message)
+        };
+        let done = done.unwrap_or_else(|_| Err(late()));
+        done.map_err(|error| CallError {
+            message: hide.text(&error.message),
+            data: hide.map(&error.data),
+            ..error
+        })
+    }
+
+    /// The secrets of its transport.
+    fn hide(&self, calls: &Calls) -> Result<Hide, CallError> {
+        let (kept, named) = match &self.manifest.transport {
+            Some(Transport::Http { headers, headers_env, .. }) => (headers, headers_env),
+            Some(Transport::Process { env, env_from, .. }) => (env, env_from),
+            None => return Ok(Hide::default()),
+        };
+        let mut secrets: Vec<String> = kept.values().map(|value| value.0.clone()).collect();
+        for name in named.values() {
+            secrets.push(calls.variable(name, &format!("the Call {}", self.id))?);
+        }
+        Ok(Hide::of(secrets))
+    }
+}
+
+/// Takes what is answered, piece by piece.
+type Take<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), CallError> + Send);
+
+#[cfg(test)]
+mod tests;
