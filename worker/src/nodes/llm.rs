@@ -72,7 +72,7 @@ pub async fn run(
             let said = node
                 .gives_context
                 .then(|| turns::build_context(&prompt.messages, &answer.said(data), &prompt.secrets));
-            let kept = joined.map(|conversation| Box::new(conversation.effects(own, &answer.reply.text)));
+            let kept = joined.map(|conversation| Box::new(conversation.effects(own, &answer.said(data))));
             let mut result = NodeResult { effects: kept, ..succeeded(result, data, &prompt, answer) };
             result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
             result
