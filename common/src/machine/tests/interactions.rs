@@ -263,7 +263,7 @@ fn an_item_sees_the_run_variable_that_it_sets_and_so_does_what_follows() {
     let text = "it iteration iterator_selector: [s, xs], output_selector: [q, input]\n\
                 it/q user-interaction interaction_type: ask_for_input, on_answer: {update_variables: [{name: v}]}\n\
                 it/t text template: '{{ v }}', variables: [{variable: v, value_selector: [run, v]}]\n\
-                a job\ns > it > a\nq > t";
+                a job\ns > it > a\nits > q > t";
     let mut play = Play::sheet(text, json!({"xs": ["one"]}));
     play.start();
     play.say("it#0/q", json!("x"));
