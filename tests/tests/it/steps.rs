@@ -443,3 +443,31 @@ async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_the
     assert!(output["metadata"]["outputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{output}");
     assert_eq!(client.get(&format!("/api/v1/runs/{run}/events?dialect=other")).await.status, 400);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a23_a_worker_that_dies_behind_the_search_leaves_what_was_found() {
+    let (model, outside) =
+        (finder(r#"{"query": {"city": "Paris", "unit": "C"}}"#).await, Outside::start().await);
+    let settings = [("http.allow", "127.0.0.1"), ("worker.job_lease_ms", "1500")];
+    let cluster = Cluster::start(&settings, Some(&model)).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    keep_profile(&client, &model).await;
+    // It dies when the second step is kept: behind the model's reply comes what was made of it.
+    let mut command = cluster.command("tidemill-worker");
+    command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_CRASH_AT", "worker.step_kept:2");
+    let mut dying = cluster.spawn("dying", command);
+    dying.says("worker started").await;
+    let run = submit(&client, &weather(&outside), json!({})).await;
+    until("the model to be asked", LONG, async || {
+        if model.requests().is_empty() { Err("nobody asks".to_string()) } else { Ok(()) }
+    })
+    .await;
+    let _other = cluster.worker().await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    assert_eq!((model.take_requests().len(), outside.take().len()), (1, 1), "{ended:#}");
+    assert_eq!(ended["total_tokens"], 10);
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert_eq!(told.count("node_run_succeeded", "w_slot"), 1);
+}
