@@ -39,7 +39,7 @@ fn the_table_of_verbs_is_consistent() {
 
 #[test]
 fn arguments_are_read_as_people_write_them() {
-    let fine: [&[&str]; 24] = [
+    let fine: [&[&str]; 28] = [
         &["check", "a.yml", "b.yml", "--json"],
         &["dev"],
         &["dev", "--mock-llm", "a.yml", "b.yml", "--workers", "3", "--listen", "127.0.0.1:0"],

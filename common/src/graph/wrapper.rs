@@ -104,7 +104,10 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
         let is_own = kind.is_some_and(|kind| is_own_form(kind, data));
         let retries_max = fields.integer("max_retries", 0, 0, problems).unwrap_or(0);
         let unless_said = retries_max > 0 && is_own;
-        let wanted = fields.boolean("retry_enabled", unless_said, problems).unwrap_or(false);
+        let wanted = match fields.given("retry_enabled") {
+            Some(_) => fields.boolean("retry_enabled", unless_said, problems).unwrap_or(false),
+            None => unless_said,
+        };
         let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
         if retries_max > 0 && !wanted {
             problems.warning_with_hint(

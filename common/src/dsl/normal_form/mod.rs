@@ -145,7 +145,7 @@ mod tests {
                 ], "edges": []}),
                 json!({"nodes": [
                     {"data": {"type": "llm", "profile_id": "p", "prompt": "x", "max_tool_calls_per_request": 4, "on_tool_error": "fail"}},
-                    {"data": {"type": "LLM", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "profile_id": "ours"}},
                     {"data": {"type": "llm", "model": {}, "outputAs": 1}},
                 ], "edges": []}),
             ),

@@ -176,7 +176,7 @@ fn a_step_that_is_called_off_stops_the_run_unless_an_edge_is_for_that() {
     off(&mut play);
     assert_eq!((play.run.status, play.node("m").status), (RunStatus::Stopped, NodeStatus::Stopped));
     assert_eq!(play.run.error.as_deref(), Some("Aborted: the user said no"));
-    let branches = "m llm\na job\nb job\ns > m > a\nm:rejected > b";
+    let branches = "m llm require_confirm: true\na job\nb job\ns > m > a\nm:rejected > b";
     let mut play = Play::sheet(branches, json!({}));
     play.start();
     off(&mut play);

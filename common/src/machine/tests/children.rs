@@ -81,7 +81,7 @@ fn ve_a04_a_child_is_told_before_its_parent_and_like_any_node() {
     play.done("t", "x");
     let own: Vec<String> = play.words().into_iter().filter(|words| words.starts_with("t ")).collect();
     assert_eq!(own, ["t starts", "t ok"]);
-    assert_eq!(play.last(), "succeeded answer=\"Raft, consensus\"");
+    assert_eq!(play.last(), "succeeded [answer=\"Raft, consensus\"]");
     // Neither steps nor edges are its own.
     assert_eq!((play.run.steps(), play.run.exceptions()), (3, 0));
 }

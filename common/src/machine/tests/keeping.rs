@@ -111,7 +111,7 @@ fn what_is_added_is_told_before_its_node_has_succeeded_and_read_by_those_behind_
     assert_eq!(
         told(&play, "conversation_updated")[1],
         json!({
-            "conversation_id": "main", "operation": "truncate", "batch": 1, "message_count": 1, "tokens_after": 24,
+            "conversation_id": "main", "operation": "truncate", "batch": 1, "message_count": 1, "tokens_after": 21,
             "stats": {"original_message_count": 2, "visible_message_count": 1, "invisible_message_count": 1},
         })
     );

@@ -79,7 +79,9 @@ impl Server {
         let settings = ["listen_addresses=127.0.0.1", "fsync=off", "unix_socket_directories="];
         let mut command = humble("postgres");
         command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
-        settings.iter().for_each(|setting| drop(command.args(["-c", setting])));
+        for setting in settings {
+            command.args(["-c", setting]);
+        }
         let postgres = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let server = Self { postgres, port, _folder: folder };
         server.fill().await;
