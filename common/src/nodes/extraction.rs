@@ -11,6 +11,14 @@ use crate::value::{JsonMap, Lookup, Segment, Variables};
 
 /// The class of a failure at the model.
 pub const LLM_INVOCATION: &str = "LLMInvocationError";
+/// The classes of failures before that.
+const BEFORE: [&str; 5] = [
+    "SourceNodeNotFoundError",
+    "VariableNotFoundError",
+    "InvalidVariableTypeError",
+    "ModelConfigNotFoundError",
+    "TemplateRenderError",
+];
 /// How many characters of the prompt a title shows.
 const TITLE_CHARS_MAX: usize = 30;
 
@@ -83,7 +91,8 @@ pub fn shown(extraction: &Extraction, result: NodeResult) -> NodeResult {
     process_data.extend(result.process_data);
     let outputs = result.outputs.into_iter().filter(|(name, _)| name == "text").collect();
     let failure = result.failure.map(|failure| match failure.error_type.as_str() {
-        "VariableNotFoundError" | "TemplateRenderError" => failure,
+        // What is missing was found before any model was asked.
+        class if BEFORE.contains(&class) => failure,
         _ => NodeFailure {
             message: format!("LLM invocation failed: {}", failure.message),
             error_type: LLM_INVOCATION.into(),

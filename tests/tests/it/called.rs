@@ -293,12 +293,12 @@ async fn the_log_of_an_agent_that_waited_for_an_app_stands_as_it_stood() {
     // The first call had failed when the job was put down for the second one.
     let log = ended["outputs"]["log"].as_array().unwrap();
     for (label, status) in [("CALL missing", "error"), ("CALL greet", "success")] {
-        let line = log.iter().find(|line| line["label"] == label).unwrap();
+        let line = log.iter().find(|line| line["label"] == label).unwrap_or_else(|| panic!("{label}: {log:#?}"));
         assert_eq!(line["status"], status, "{line:#}");
     }
     let told = client.follow(&run, None).await.to_the_end().await;
     let mut over = std::collections::BTreeMap::new();
-    for line in told.of_kind("node_run_agent_log").map(|event| &event.data["data"]) {
+    for line in told.of_kind("node_run_agent_log").map(|event| &event.data) {
         let (id, status) = (line["message_id"].as_str().unwrap(), line["status"].as_str().unwrap());
         let before = over.insert(id, status).unwrap_or("start");
         assert!(before == "start" || before == status, "{before} before {line:#}");

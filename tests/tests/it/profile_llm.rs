@@ -66,7 +66,7 @@ fn one(llm: Json) -> Flow {
 
 /// A node in the form.
 fn profile(more: Json) -> Json {
-    let mut data = json!({"profile_id": "fast", "prompt": "Hi {{name}}"});
+    let mut data = json!({"profile_id": "fast", "prompt": "Hi {{name}}", "model": null, "prompt_template": null});
     data.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
     data
 }
@@ -86,6 +86,12 @@ fn said(shown: &Json) -> &str {
 fn node<'a>(shown: &'a Json, id: &str) -> &'a Json {
     let mut all = shown["nodes"].as_array().into_iter().flatten();
     all.find(|node| node["id"] == id).unwrap_or_else(|| panic!("no node {id}: {shown:#}"))
+}
+
+/// What came of the model's node.
+fn result(told: &Transcript, kind: &str) -> Json {
+    let mut ends = told.of_kind(kind).filter(|event| event.data["node_id"] == "llm");
+    ends.next().unwrap_or_else(|| panic!("no {kind}: {told:#?}")).data["node_run_result"].clone()
 }
 
 fn messages(request: &Json) -> Vec<(String, String)> {
@@ -125,11 +131,11 @@ async fn lp_a01_lp_a02_lp_a17_a_profile_is_asked_and_what_was_said_is_kept() {
     assert_eq!((shown, &details["usage"]["total_tokens"]), (["fast", "Hi Ann", "Hello"], &json!(7)));
 
     let parameters = json!({"temperature": 0.1, "opts": {"b": 2}});
-    let (shown, _) =
+    let (shown, told) =
         fleet.runs(json!({"profileId": "default", "prompt": "params", "parameters": parameters}), "").await;
     let sent: Json = serde_json::from_str(said(&shown)).expect("JSON");
     assert_eq!(sent, json!({"temperature": 0.1, "opts": {"a": 1, "b": 2}}));
-    let process = &node(&shown, "llm")["process_data"];
+    let process = &result(&told, "node_run_succeeded")["process_data"];
     assert_eq!(
         (&process["profile_id"], &process["profile_version"]),
         (&json!("fast"), &json!(0)),
@@ -156,7 +162,7 @@ async fn lp_a03_lp_a04_lp_a05_what_cannot_be_asked_is_not_asked() {
     );
     assert_eq!(told.count("node_run_retry", "llm"), 0);
     let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
-    assert_eq!(failed["error_type"], "NotFoundError", "{failed:#}");
+    assert_eq!(failed["node_run_result"]["error_type"], "NotFoundError", "{failed:#}");
 
     let flow = Flow::new("start -> llm; llm[fail-branch] -> other -> end; llm[source] -> end2")
         .inputs(&["name"])
@@ -170,7 +176,7 @@ async fn lp_a03_lp_a04_lp_a05_what_cannot_be_asked_is_not_asked() {
     let (shown, told) = fleet.runs(json!({"prompt": "Hi {{missing}}"}), "").await;
     assert_eq!(node(&shown, "llm")["error"], "Variable not found: missing");
     let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
-    assert_eq!(failed["error_type"], "ValidationError");
+    assert_eq!(failed["node_run_result"]["error_type"], "ValidationError");
     assert!(fleet.requests().is_empty());
 }
 
@@ -187,13 +193,13 @@ async fn lp_a08_lp_a09_a_call_that_may_pass_is_made_again_when_it_was_asked_for(
     let (shown, told) = fleet.runs(node_of("down"), "").await;
     assert_eq!((fleet.requests().len(), told.count("node_run_retry", "llm")), (2, 1));
     let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
-    assert_eq!(failed["error_type"], "LLMError");
+    assert_eq!(failed["node_run_result"]["error_type"], "LLMError");
     let error = node(&shown, "llm")["error"].as_str().expect("a text");
     assert!(error.starts_with("LLM call failed: "), "{error}");
 
     let (shown, told) = fleet.runs(node_of("key"), "").await;
     assert_eq!((fleet.requests().len(), told.count("node_run_retry", "llm")), (1, 0));
-    let data = &node(&shown, "llm")["process_data"]["error"]["data"];
+    let data = &result(&told, "node_run_failed")["process_data"]["error"]["data"];
     let expected =
         json!({"type": "CONFIG_ERROR", "provider": "OPENAI_CHAT", "model": "m-small", "status_code": 401});
     assert_eq!(*data, expected, "{shown:#}");
@@ -218,8 +224,17 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
             |data: &Json| (data["chunk"].as_str().unwrap_or_default().to_owned(), data["is_final"] == true);
         of_llm.map(|event| chunk(&event.data)).collect()
     };
-    let (shown, told) = fleet.runs(json!({}), "").await;
-    assert_eq!((said(&shown), chunks(&told)), ("ab", vec![]));
+    // An end that hands its values on would tell them as text.
+    let silent = Flow::new("start -> llm -> end")
+        .inputs(&["name"])
+        .with("llm", profile(json!({})))
+        .with("end", json!({"outputs": []}));
+    let run = fleet.client.start(&silent, &[("name", "x")]).await;
+    let shown = fleet.client.ended(&run).await;
+    let told = fleet.client.follow(&run, None).await.to_the_end().await;
+    assert_eq!(shown["status"], "succeeded", "{shown:#}");
+    let result = result(&told, "node_run_succeeded");
+    assert_eq!((&result["outputs"]["content"], chunks(&told)), (&json!("ab"), vec![]));
     let flow = |prompt: &str| {
         let llm = json!({"stream": true, "prompt": prompt, "retry_config": {"max_retries": 1, "retry_interval": 10}});
         Flow::new("start -> llm -> answer").with("llm", profile(llm)).answer("answer", "{{#llm.text#}}")
@@ -232,7 +247,7 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
     assert_eq!(chunks(&told), expected);
     let succeeded =
         told.of_kind("node_run_succeeded").find(|event| event.data["node_id"] == "llm").expect("it ends");
-    assert_eq!(succeeded.data["outputs"]["content"], "ab");
+    assert_eq!(succeeded.data["node_run_result"]["outputs"]["content"], "ab");
     assert_eq!(succeeded.data["outputs"]["usage"]["total_tokens"], 7);
 
     fleet.requests();
@@ -241,7 +256,7 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
     let told = fleet.client.follow(&run, None).await.to_the_end().await;
     let succeeded =
         told.of_kind("node_run_succeeded").find(|event| event.data["node_id"] == "llm").expect("it ends");
-    assert_eq!((&succeeded.data["outputs"]["content"], fleet.requests().len()), (&json!("xy"), 2));
+    assert_eq!((&succeeded.data["node_run_result"]["outputs"]["content"], fleet.requests().len()), (&json!("xy"), 2));
     assert_eq!((told.count("llm_stream_error", "llm"), told.count("node_run_retry", "llm")), (1, 1));
     assert_eq!(shown["total_tokens"], 7, "what broke off was not counted by anybody");
 }
@@ -328,7 +343,7 @@ async fn lp_a13_lp_a14_lp_a24_calls_that_fail_or_are_too_many_fail_as_the_node_s
     let (shown, told) = fleet.runs(tools(json!({"on_tool_error": "fail"})), "").await;
     let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
     assert_eq!(
-        (&shown["status"], &failed["error_type"]),
+        (&shown["status"], &failed["node_run_result"]["error_type"]),
         (&json!("failed"), &json!("ToolError")),
         "{shown:#}"
     );

@@ -253,6 +253,8 @@ async fn cx_a26_a_model_is_asked_instead_of_a_person() {
     let model = llm::rules(json!([{"match": {}, "reply": "granted"}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;
+    let provider = json!({"id": "openai", "base_url": model.base_url()});
+    assert_eq!(client.post("/api/v1/providers", &provider).await.status, 201);
     let profile =
         json!({"id": "default", "name": "default", "provider": "openai", "model": "m", "default": true});
     let kept = client.post("/api/v1/profiles", &profile).await;

@@ -31,7 +31,7 @@ async fn keep_profile(client: &Client, model: &Model) {
     let provider = json!({"id": "acme", "base_url": model.base_url()});
     let answer = client.post("/api/v1/providers", &provider).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
-    let profile = json!({"id": "p", "provider": "acme", "model": "m", "default": true});
+    let profile = json!({"id": "p", "name": "p", "provider": "acme", "model": "m", "default": true});
     let answer = client.post("/api/v1/profiles", &profile).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
 }
@@ -153,7 +153,7 @@ async fn se_a05_an_answer_that_does_not_fit_opens_another_round_and_none_calls_t
         open.next().cloned().ok_or_else(|| shown.to_string())
     })
     .await;
-    assert_eq!(second["details"]["round"], 2, "{second:#}");
+    assert_eq!(second["round"], 2, "{second:#}");
     assert_eq!(second["schema"]["required"], json!(["/query/city"]));
     paused(client, &run).await;
     answer(client, &run, &second, json!(false)).await;
@@ -201,7 +201,7 @@ async fn se_a07_a_model_that_is_down_leaves_the_question_to_a_person() {
     let shown = paused(client, &run).await;
     let pause = pending(&shown);
     assert_eq!(pause["kind"], "params");
-    assert!(pause["details"]["slot_error"].as_str().is_some_and(|error| !error.is_empty()), "{pause:#}");
+    assert!(pause["slot_error"].as_str().is_some_and(|error| !error.is_empty()), "{pause:#}");
     assert_eq!(shown["total_tokens"], 0);
 }
 
@@ -432,8 +432,8 @@ async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_the
     let expected =
         ["flow.start", "step.input", "text.add", "text.add", "step.output", "flow.success", "done"];
     assert_eq!(names, expected, "{told}");
-    let output = &payloads[4];
-    assert_eq!((&output["taskId"], &output["content"]), (&json!(run), &json!({"text": "Hello"})));
+    let output = payloads.iter().find(|payload| payload["event"] == "step.output").unwrap();
+    assert_eq!((&output["taskId"], &output["content"]), (&json!(run), &json!({"text": "Hello"})), "{told}");
     let flow = &output["flow"];
     assert_eq!(
         (&flow["stepId"], &flow["stepName"], &flow["stepStatus"]),

@@ -16,8 +16,11 @@ pub(super) struct Flow<'a> {
 
 /// An event's name and its payload; none when the dialect has none for it.
 pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Json)> {
-    let data = |key: &str| record.data.get(key).cloned().unwrap_or(Json::Null);
-    let text = |key: &str| record.data.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+    // What a step tells lies within the event's data.
+    let of_step = record.data.get("data");
+    let field = |key: &str| of_step.and_then(|told| told.get(key)).or_else(|| record.data.get(key));
+    let data = |key: &str| field(key).cloned().unwrap_or(Json::Null);
+    let text = |key: &str| field(key).and_then(Json::as_str).unwrap_or_default().to_owned();
     let event = match record.kind.as_str() {
         "graph_run_started" => "flow.start".to_owned(),
         "graph_run_paused" => "flow.stop".to_owned(),
@@ -47,7 +50,7 @@ pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Jso
         },
     };
     let metadata =
-        |key: &str| record.data.get("metadata").and_then(|it| it.get(key)).cloned().unwrap_or(json!(0));
+        |key: &str| field("metadata").and_then(|it| it.get(key)).cloned().unwrap_or(json!(0));
     let payload = json!({
         "event": event,
         "id": record.entry.to_string(),

@@ -8,6 +8,7 @@ use std::thread;
 
 use sqlparser::ast::{Query, Select, Statement, Visit, Visitor};
 use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use tidemill_common::calls::DatabaseType;
@@ -44,6 +45,8 @@ const DOING: [&str; 27] = [
 ];
 /// A tree of the longest statement is as deep as it is long where operators follow each other; who walks it needs room.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
+/// Most operators and key words of a statement; each may be a level of its tree. Values, names and commas do not count.
+const OPERATORS_MAX: usize = 8_192;
 
 /// A statement that may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +121,11 @@ fn cut(sql: &str, database: DatabaseType) -> Result<(Vec<String>, Vec<String>), 
     }
     let tokens = Tokenizer::new(dialect(database), sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| invalid(error.to_string()))?;
+    let operators = tokens.iter().filter(|here| may_nest(&here.token)).count();
+    if operators > OPERATORS_MAX {
+        let reason = format!("it has {operators} operators and key words, at most {OPERATORS_MAX} are read");
+        return Err(invalid(reason));
+    }
     let mut places = Places::new(sql);
     let (mut pieces, mut names, mut from, mut end) = (Vec::new(), Vec::new(), 0, sql.len());
     for (at, here) in tokens.iter().enumerate() {
@@ -146,6 +154,15 @@ fn cut(sql: &str, database: DatabaseType) -> Result<(Vec<String>, Vec<String>), 
     }
     pieces.push(sql[from..end.max(from)].trim_end().to_owned());
     Ok((pieces, names))
+}
+
+/// Whether the tree of a statement may have a level more for this.
+fn may_nest(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => word.keyword != Keyword::NoKeyword,
+        Token::Comma | Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) => false,
+        _ => true,
+    }
 }
 
 fn is_last(tokens: &[TokenWithSpan]) -> bool {
@@ -365,8 +382,12 @@ mod tests {
 
     #[test]
     fn a_long_chain_of_operators_is_read_or_refused_and_breaks_nothing() {
-        let sql = format!("select 1{}", "+1".repeat(30_000));
+        let sql = format!("select 1{}", "+1".repeat(8_000));
         assert!(read(&sql, Postgres).is_ok());
+        let sql = format!("select 1{}", "+1".repeat(30_000));
+        assert!(matches!(read(&sql, Postgres), Err(Refused::Invalid(reason)) if reason.contains("8192")));
+        let many = format!("select 1 where 1 in (1{})", ", 1".repeat(20_000));
+        assert!(read(&many, Postgres).is_ok());
         let sql = format!("select {}1{}", "(".repeat(10_000), ")".repeat(10_000));
         assert!(matches!(read(&sql, Postgres), Err(Refused::Invalid(_))));
     }
