@@ -94,7 +94,7 @@ fn veiled(graph: &crate::graph::Graph, effects: Box<Effects>) -> Box<Effects> {
         let masked = |text: String, secret: &&&Segment| {
             text.replace(secret.value.as_str().unwrap_or_default(), &secret.log())
         };
-        (!found.is_empty()).then(|| found.iter().fold(text.to_string(), |text, secret| masked(text, secret)))
+        (!found.is_empty()).then(|| found.iter().fold(text.to_string(), masked))
     }))
 }
 

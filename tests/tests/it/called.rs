@@ -293,7 +293,8 @@ async fn the_log_of_an_agent_that_waited_for_an_app_stands_as_it_stood() {
     // The first call had failed when the job was put down for the second one.
     let log = ended["outputs"]["log"].as_array().unwrap();
     for (label, status) in [("CALL missing", "error"), ("CALL greet", "success")] {
-        let line = log.iter().find(|line| line["label"] == label).unwrap_or_else(|| panic!("{label}: {log:#?}"));
+        let line =
+            log.iter().find(|line| line["label"] == label).unwrap_or_else(|| panic!("{label}: {log:#?}"));
         assert_eq!(line["status"], status, "{line:#}");
     }
     let told = client.follow(&run, None).await.to_the_end().await;

@@ -66,7 +66,8 @@ fn one(llm: Json) -> Flow {
 
 /// A node in the form.
 fn profile(more: Json) -> Json {
-    let mut data = json!({"profile_id": "fast", "prompt": "Hi {{name}}", "model": null, "prompt_template": null});
+    let mut data =
+        json!({"profile_id": "fast", "prompt": "Hi {{name}}", "model": null, "prompt_template": null});
     data.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
     data
 }
@@ -248,7 +249,7 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
     let succeeded =
         told.of_kind("node_run_succeeded").find(|event| event.data["node_id"] == "llm").expect("it ends");
     assert_eq!(succeeded.data["node_run_result"]["outputs"]["content"], "ab");
-    assert_eq!(succeeded.data["outputs"]["usage"]["total_tokens"], 7);
+    assert_eq!(succeeded.data["node_run_result"]["outputs"]["usage"]["total_tokens"], 7);
 
     fleet.requests();
     let run = fleet.client.start(&flow("break"), &[]).await;
@@ -256,7 +257,10 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
     let told = fleet.client.follow(&run, None).await.to_the_end().await;
     let succeeded =
         told.of_kind("node_run_succeeded").find(|event| event.data["node_id"] == "llm").expect("it ends");
-    assert_eq!((&succeeded.data["node_run_result"]["outputs"]["content"], fleet.requests().len()), (&json!("xy"), 2));
+    assert_eq!(
+        (&succeeded.data["node_run_result"]["outputs"]["content"], fleet.requests().len()),
+        (&json!("xy"), 2)
+    );
     assert_eq!((told.count("llm_stream_error", "llm"), told.count("node_run_retry", "llm")), (1, 1));
     assert_eq!(shown["total_tokens"], 7, "what broke off was not counted by anybody");
 }

@@ -75,8 +75,8 @@ async fn paused(client: &Client, run: &str) -> Json {
 }
 
 fn pending(shown: &Json) -> Json {
-    let pauses = shown["pauses"].as_array().into_iter().flatten();
-    pauses.filter(|pause| pause["status"] == "pending").next_back().expect("one is open").clone()
+    let mut pauses = shown["pauses"].as_array().into_iter().flatten();
+    pauses.rfind(|pause| pause["status"] == "pending").expect("one is open").clone()
 }
 
 async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
@@ -230,7 +230,7 @@ async fn se_a25_a_question_outlives_the_whole_fleet() {
 /// A step in the form of `llm`.
 fn says(prompt: &str, more: Json) -> Json {
     let mut node = json!({"type": "llm", "title": "L", "system_prompt": "be brief", "user_prompt": prompt});
-    node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    node.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     node
 }
 

@@ -6,19 +6,16 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
-use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::nodes::pause::input::approval_schema;
 use tidemill_common::nodes::{OnTimeout, PauseKind, PauseRequest};
 use tidemill_common::store::Paused;
-use tidemill_common::value::{Segment, SegmentType};
 use tidemill_common::wire::fact::JobName;
 
-use super::{Begun, PauseEnd, Steps, Told};
-use crate::fake::{FakeJobs, core, execution, run_id, until};
+use super::{PauseEnd, Steps};
+use crate::fake::{FakeJobs, core, execution, run_id};
 use crate::hand::Hand;
 use crate::held::Place;
-use crate::secrets::Secrets;
 
 fn request() -> PauseRequest {
     PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())
@@ -64,21 +61,4 @@ async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
     }
     let other = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:2", request())).await;
     assert!(other.is_err(), "another step is another question");
-}
-
-#[tokio::test]
-async fn secrets_are_masked_in_what_a_step_tells_and_named_in_what_it_keeps() {
-    let jobs = FakeJobs::new();
-    let hush = Segment::new(SegmentType::Secret, json!("sk-12345678901234567890"));
-    let secrets = Secrets::of([("KEY".into(), &hush)].into_iter());
-    let steps = Steps::new(&hand(&jobs), execution(5)).hiding(secrets);
-    let result = json!({"words": "use sk-12345678901234567890"});
-    let event = || (StepEvent::ToolCallStarted, json!({"arguments": result}).as_object().cloned().unwrap());
-    steps.tell(vec![event()]);
-    steps.record("tool:1", 1, &result, Told { events: vec![event()], charge: None }).await;
-    until("what was told arrives", || jobs.state().facts.len() == 2).await;
-    let kept = format!("{:?} {:?}", jobs.state().journal, jobs.state().facts);
-    assert!(!kept.contains("12345678901234567890"), "{kept}");
-    assert!(kept.contains("sk-123************90"), "{kept}");
-    assert_eq!(steps.begin("tool:1").await, Begun::Known(result));
 }

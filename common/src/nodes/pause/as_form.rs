@@ -105,7 +105,7 @@ pub fn of_type(schema: &Json, value: &Json) -> Json {
         Some(Json::Array(several)) => several.iter().any(|one| one == name),
         _ => false,
     };
-    if wants("string") || !schema.get("type").is_some_and(|ty| !ty.is_null()) {
+    if wants("string") || schema.get("type").is_none_or(|ty| ty.is_null()) {
         return value.clone();
     }
     serde_json::from_str(text.trim()).unwrap_or_else(|_| value.clone())

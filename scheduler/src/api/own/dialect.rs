@@ -49,8 +49,7 @@ pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Jso
             content => content,
         },
     };
-    let metadata =
-        |key: &str| field("metadata").and_then(|it| it.get(key)).cloned().unwrap_or(json!(0));
+    let metadata = |key: &str| field("metadata").and_then(|it| it.get(key)).cloned().unwrap_or(json!(0));
     let payload = json!({
         "event": event,
         "id": record.entry.to_string(),

@@ -18,7 +18,10 @@ use crate::fake::FakeJobs;
 const MARKER: &str = "marker-never-to-be-seen";
 
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(Method, Uri, HeaderMap, String)>>>);
+struct Seen(Arc<Mutex<Vec<Request>>>);
+
+/// A request as it came.
+type Request = (Method, Uri, HeaderMap, String);
 
 /// Answers as its path says: `/404/gone` is 404 with `gone`; `/echo` is what came; `/token` is a token.
 async fn answer(

@@ -17,7 +17,6 @@ mod service;
 
 /// A worker with one datasource.
 pub(super) struct Bench {
-    pub(super) jobs: Arc<FakeJobs>,
     pub(super) calls: Calls,
 }
 
@@ -27,7 +26,7 @@ impl Bench {
         jobs.keep(CatalogKind::Datasource, "db", datasource, &key());
         let calls = Calls::new(jobs.clone(), Some(key()), |_| None, Duration::ZERO);
         let calls = calls.reaching(&config, &HttpConfig::default()).expect("the defaults are right");
-        Self { jobs, calls }
+        Self { calls }
     }
     pub(super) async fn asked(&self, mut input: Json) -> (Asked, JsonMap) {
         input["datasource"] = "db".into();
@@ -104,11 +103,11 @@ async fn se_a17_what_does_not_only_read_leaves_sqlite_untouched() {
 #[tokio::test]
 async fn se_a17_what_the_database_refuses_is_told_and_not_tried_again() {
     let (_folder, bench) = bench(CallsConfig::default()).await;
-    let sql = "select nothing from t";
+    let sql = "select missing from t";
     let error = bench.refused(json!({"sql": sql})).await;
     assert_eq!((error.error_type.as_str(), error.retryable), ("SqlExecutionFailed", false));
     assert_eq!(error.data["sql"], sql);
-    assert!(error.data["db_error"].as_str().unwrap().contains("no such column: nothing"), "{error:?}");
+    assert!(error.data["db_error"].as_str().unwrap().contains("no such column: missing"), "{error:?}");
     let error = bench.refused(json!({"sql": "Here is your query."})).await;
     assert_eq!((error.error_type.as_str(), error.retryable), ("SqlInvalid", false));
 }
