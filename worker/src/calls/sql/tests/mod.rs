@@ -1,6 +1,5 @@
 //! `SQL` over a file of SQLite and over a PostgreSQL of its own.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
