@@ -177,8 +177,8 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     }
     let mut over: BTreeSet<&str> = BTreeSet::new();
     for line in told.of_kind("node_run_agent_log") {
-        let id = line.data["data"]["message_id"].as_str().unwrap_or_default();
-        match line.data["data"]["status"].as_str() {
+        let id = line.data["message_id"].as_str().unwrap_or_default();
+        match line.data["status"].as_str() {
             Some("start") if over.contains(id) => return Err(format!("{at}: {} begins again", line.data)),
             Some("start") => {}
             _ => _ = over.insert(id),
