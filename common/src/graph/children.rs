@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::work::{Extraction, FedInput, INPUTS};
 use crate::dsl::{Document, DocumentNode};
+use crate::nodes::llm::profile::tool_mode::PROFILE_PREFIX;
 use crate::nodes::{NodeKind, extraction, step};
 use crate::value::JsonMap;
 
@@ -128,7 +129,7 @@ fn asked_by(data: &JsonMap) -> Option<Json> {
 
 /// A profile in place of a provider.
 fn profile(id: &str) -> Json {
-    let provider = format!("{}{id}", crate::providers::PROFILE_PREFIX);
+    let provider = format!("{}{id}", PROFILE_PREFIX);
     json!({"provider": provider, "name": "", "mode": "chat", "completion_params": {}})
 }
 

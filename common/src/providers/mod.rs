@@ -15,6 +15,7 @@ pub(crate) mod reading;
 pub mod secrets;
 mod settings;
 
+pub use crate::nodes::llm::profile::tool_mode::{PROFILE_PREFIX, ToolMode};
 pub use config::{
     AskedWith, CONNECT_TIMEOUT_MS, EMBED_TEXTS_MAX, FILES_BYTES_MAX, LimitsConfig, MediaSend, ModelSettings,
     PricingConfig, ProviderConfig, ProviderKind, ProvidersConfig, READ_TIMEOUT_MS, RETRIES_MAX, Secret,
@@ -22,9 +23,6 @@ pub use config::{
 };
 pub use draft::{Draft, DraftError, draft};
 pub use entry::{opened, shown};
-pub use profile::{Over, PROFILE_PROVIDERS, ProfileConfig, ToolMode};
+pub use profile::{Over, PROFILE_PROVIDERS, ProfileConfig};
 pub use reading::{profile_of, provider_of, table_in};
 pub use settings::{ProfileTableError, ProfilesConfig};
-
-/// How a workflow names a profile where it names a provider: `profile/ID`. No provider is called so.
-pub const PROFILE_PREFIX: &str = "profile/";

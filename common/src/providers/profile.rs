@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{ProviderConfig, ProviderKind, Secret, check};
 use crate::dsl::suggest::nearest;
+use crate::nodes::llm::profile::tool_mode::ToolMode;
 use crate::value::JsonMap;
 
 /// Google's models under OpenAI's API.
@@ -55,19 +56,6 @@ pub struct ProfileConfig {
     pub tool_mode: ToolMode,
     /// Whatever is to be kept with it.
     pub metadata: JsonMap,
-}
-
-/// How a model is told of tools and calls them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolMode {
-    /// By the API's own means.
-    #[default]
-    FunctionCall,
-    /// In the text, as XML.
-    Xml,
-    /// In the text, as JSON.
-    Json,
 }
 
 /// What a profile's `provider` means.

@@ -2,7 +2,7 @@
 //! a model, a person. All of it is pure; who asks the model and the person is the worker.
 //!
 //! [`schema`] compiles a schema, with the types `date` and `timestamp` besides those of draft 7, and replaces properties of
-//! it; [`missing`] finds what is absent or invalid; [`pointer`] names places in a value; [`fill`] puts in what was found;
+//! it; [`missing`] finds what is absent or invalid; [`mod@pointer`] names places in a value; [`fill`] puts in what was found;
 //! [`answer`] reads what a model or a person has said; [`prompt`] is what the model is asked.
 
 pub mod answer;

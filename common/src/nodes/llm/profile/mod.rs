@@ -6,6 +6,7 @@
 mod error;
 mod parse;
 pub mod text_calls;
+pub mod tool_mode;
 mod tools;
 
 use crate::dsl::Problems;

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::Role;
 use super::super::message::{Message, Part, ToolCall, ToolSpec};
-use crate::providers::ToolMode;
+use super::tool_mode::ToolMode;
 use crate::value::JsonMap;
 
 const XML: (&str, &str) = ("<tool_use>", "</tool_use>");
