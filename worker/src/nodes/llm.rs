@@ -167,7 +167,7 @@ async fn ask(
     let Means { on_delta, on_thought, pace, keeping, .. } = means;
     let model = model?;
     let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
-    let mut question = Question { mode: data.model.mode, ..Question::from(prompt) };
+    let mut question = Question::from(prompt);
     if let Some(schema) = &schema {
         schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
     }

@@ -37,7 +37,7 @@ pub async fn run(
     let process_data = process_data(data, &prompt, tool.as_ref());
     let result = NodeResult { inputs, process_data, ..NodeResult::default() };
     let tools = tool.into_iter().collect();
-    let question = Question { tools, mode: data.model.mode, stream: false, ..Question::from(&prompt) };
+    let question = Question { tools, stream: false, ..Question::from(&prompt) };
     match model.within(pace, "llm").ask(question, &mut |_| {}).await {
         Ok(reply) => {
             let said = node

@@ -32,8 +32,7 @@ pub async fn run(
     };
     note_asking(node, &data.model, &prompt);
     let result = NodeResult { inputs, ..NodeResult::default() };
-    let question = Question { mode: data.model.mode, ..Question::from(&prompt) };
-    let reply = match model.within(pace, "llm").ask(question, &mut |_| {}).await {
+    let reply = match model.within(pace, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
         Ok(reply) => reply,
         Err(error) => return failed(result, masked(error.into(), &prompt), no_bill()),
     };

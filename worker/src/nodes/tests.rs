@@ -109,15 +109,3 @@ async fn a_reply_that_is_of_no_use_is_paid_for() {
         assert_eq!(result.usage.map(|usage| usage.total_tokens), Some(12), "{error_type}");
     }
 }
-
-#[tokio::test]
-async fn a_workflow_that_wants_completions_gets_them() {
-    let whole = said(&json!({"index": 0, "text": "ok", "finish_reason": "stop"}));
-    let service = Service::new(&[("/v1/completions", 200, &whole)]).await;
-    let result = run_node(&service, asking("completion", json!({"text": "Once upon"}))).await;
-    assert_eq!(result.failure, None);
-    assert_eq!(result.outputs[0].1, Segment::string("ok"));
-    let (path, _, body) = service.seen().remove(0);
-    let prompt = body["prompt"].as_str().unwrap_or_default();
-    assert_eq!((path.as_str(), prompt.trim_start()), ("/v1/completions", "Once upon"));
-}
