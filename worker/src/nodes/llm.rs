@@ -77,10 +77,7 @@ pub async fn run(
             result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
             result
         }
-        // A reply that is of no use was paid for all the same.
-        Err(Unanswered { failure, usage }) => {
-            NodeResult { failure: Some(masked(failure, &prompt)), usage, ..result }
-        }
+        Err(failure) => NodeResult { failure: Some(masked(failure, &prompt)), ..result },
     }
 }
 
@@ -140,30 +137,12 @@ impl Answer {
     }
 }
 
-/// Why there is no answer, and what was paid for none.
-struct Unanswered {
-    failure: NodeFailure,
-    usage: Option<Usage>,
-}
-
-impl From<NodeFailure> for Unanswered {
-    fn from(failure: NodeFailure) -> Self {
-        Self { failure, usage: None }
-    }
-}
-
-impl From<ModelError> for Unanswered {
-    fn from(error: ModelError) -> Self {
-        NodeFailure::from(error).into()
-    }
-}
-
 async fn ask(
     data: &LlmData,
     prompt: &Prompt,
     model: Result<Model, ModelError>,
     means: Means<'_>,
-) -> Result<Answer, Unanswered> {
+) -> Result<Answer, NodeFailure> {
     let Means { on_delta, on_thought, pace, keeping, .. } = means;
     let model = model?;
     let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
@@ -171,17 +150,12 @@ async fn ask(
     if let Some(schema) = &schema {
         schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
     }
-    let (mut reply, usage, object, placed);
-    let paid = |usage: &Usage| {
-        let usage = usage.clone();
-        move |failure| Unanswered { failure, usage: Some(usage) }
-    };
+    let (mut reply, object, placed);
     match data.reasoning {
         ReasoningFormat::Tagged => {
             reply = model.within(pace, CALL).ask(question, on_delta).await?;
-            usage = bill(&model, &reply);
-            object = schema.map(|schema| schema.output(&reply.text)).transpose().map_err(paid(&usage))?;
-            placed = keep_files(&mut reply, keeping).await.map_err(paid(&usage))?;
+            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
+            placed = keep_files(&mut reply, keeping).await?;
             hand_on(placed.rest(), on_delta);
         }
         ReasoningFormat::Separated => {
@@ -192,13 +166,13 @@ async fn ask(
             };
             let mut push = |delta: &str| filter.push(delta, &mut sort);
             reply = model.within(pace, CALL).ask(question, &mut push).await?;
-            usage = bill(&model, &reply);
-            object = schema.map(|schema| schema.output(&reply.text)).transpose().map_err(paid(&usage))?;
-            placed = keep_files(&mut reply, keeping).await.map_err(paid(&usage))?;
+            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
+            placed = keep_files(&mut reply, keeping).await?;
             hand_on(placed.rest(), &mut push);
             filter.finish(&mut sort);
         }
     }
+    let usage = bill(&model, &reply);
     let Placed { text, files, .. } = placed;
     Ok(Answer { usage, reply: ModelReply { text, ..reply }, files, structured: object })
 }

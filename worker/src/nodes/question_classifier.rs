@@ -47,10 +47,7 @@ pub async fn run(
             result
         }
         Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
-        // Nothing is shown of it (Dify), and it is paid for.
-        Err(Unread::Escaped(failure)) => {
-            NodeResult { usage: Some(usage), ..NodeResult::failed(masked(failure, &prompt)) }
-        }
+        Err(Unread::Escaped(failure)) => NodeResult::failed(failure),
     }
 }
 
