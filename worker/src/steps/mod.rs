@@ -224,6 +224,11 @@ impl Steps {
         }
     }
 
+    /// What tells of a step that nobody is to hear of.
+    pub(crate) fn untold(&self) -> Report {
+        self.report(Vec::new(), None)
+    }
+
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
         let events = self.hidden(events);
         match &self.inside {
