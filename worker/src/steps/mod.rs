@@ -335,6 +335,11 @@ impl Steps {
         self.hand.core.settings.parameter_rounds_max
     }
 
+    /// Longest prompt of a step, in bytes.
+    pub(crate) fn prompt_bytes_max(&self) -> usize {
+        self.hand.core.settings.prompt_bytes_max
+    }
+
     /// Whether this try of a step has called a run.
     pub(crate) async fn has_called(&self, step: &str, number: u32) -> bool {
         let run = self.of.run.called_by(&self.of.execution, step, number);

@@ -4,6 +4,7 @@
 mod once;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::time::Instant;
 
@@ -13,7 +14,6 @@ use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::step::{CallError, Chunk, Gathered, StepData};
 use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
 use tidemill_common::objects::Effects;
-use tidemill_common::slots::Schema;
 use tidemill_common::value::{JsonMap, Segment};
 
 use super::explain::Explaining;
@@ -29,8 +29,6 @@ pub(crate) const STEP_NODE: &str = "#step";
 pub(crate) const INPUT: &str = "input";
 /// The output that names the branch of a call that chooses.
 const BRANCH_ID: &str = "branch_id";
-/// The class of an error of output that does not fit.
-const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
 
 /// Runs the node. A failure is part of the result. Dropping the future ends the call.
 pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink<'_>) -> NodeResult {
@@ -52,8 +50,9 @@ async fn step(
     on_delta: DeltaSink<'_>,
 ) -> NodeResult {
     let filled = around.variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()]);
-    if let Some(Json::Object(filled)) = filled.map(|segment| segment.value.clone()) {
-        prepared.input = filled;
+    match filled.map(|segment| segment.value.clone()) {
+        Some(Json::Object(filled)) => prepared.input = filled,
+        _ => begun(around.steps, &prepared),
     }
     let (teller, began, clock) = (prepared.teller.clone(), now(), Instant::now());
     let shown = prepared.secrets.masked_map(&prepared.input);
@@ -80,7 +79,7 @@ async fn step(
         let mut outputs = called.gathered.outputs();
         outputs.retain(|(name, _)| !more.contains_key(name));
         outputs.extend(more.into_iter().map(|(name, value)| (name, Segment::infer(value))));
-        typed(outputs, &prepared, data.strict_output).map(|outputs| (called, outputs))
+        typed::typed(outputs, prepared.output_schema(), data.strict_output).map(|outputs| (called, outputs))
     });
     match called {
         Ok((called, outputs)) => {
@@ -104,6 +103,12 @@ async fn step(
             failed(result, &teller, around.steps, &error, json!(shown), took)
         }
     }
+}
+
+/// Tells that a step is there: which call it is, before anything is looked for or done. Whoever looks for missing input has
+/// told it already.
+pub(crate) fn begun(steps: &Steps, prepared: &Prepared<'_>) {
+    tell(steps, prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record())));
 }
 
 /// By which handle the node leaves: a call that chooses names one in `branch_id`, which counts where an edge has it.
@@ -151,24 +156,6 @@ async fn call(
     prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out).await?;
     called.seconds = clock.elapsed().as_secs_f64();
     Ok(called)
-}
-
-/// Outputs under the types that the schema of the output declares, where they have them; checked where that is wanted.
-fn typed(
-    outputs: Vec<(String, Segment)>,
-    prepared: &Prepared<'_>,
-    is_strict: bool,
-) -> Result<Vec<(String, Segment)>, CallError> {
-    if is_strict {
-        let schema = Schema::new(prepared.output_schema());
-        let schema = schema.map_err(|error| CallError::of("ValueError", error.to_string()))?;
-        let value: JsonMap = outputs.iter().map(value_of).collect();
-        if let Some(wrong) = schema.missing(&Json::Object(value)).first() {
-            let message = format!("the output does not fit its schema: {}: {}", wrong.pointer, wrong.problem);
-            return Err(CallError::of(OUTPUT_MISMATCH, message).with(json!({"field": wrong.pointer})));
-        }
-    }
-    Ok(outputs)
 }
 
 fn value_of((name, segment): &(String, Segment)) -> (String, Json) {
