@@ -13,6 +13,7 @@ mod events;
 mod knowledge;
 mod layering;
 mod library;
+mod library_steps;
 mod limits;
 mod messages;
 mod pauses;

@@ -14,10 +14,10 @@ use super::{System, system};
 /// What the model is told that looks for missing input.
 const LOOKS: &str = "提取工具调用缺少的参数";
 const LOOKS_AGAIN: &str = "JSON Schema 输出";
-const FILLING: &str = "自动参数填充";
+pub(super) const FILLING: &str = "自动参数填充";
 
 /// A model that looks for fields, and says something else to all else.
-async fn finder(answer: &str) -> Model {
+pub(super) async fn finder(answer: &str) -> Model {
     llm::rules(json!([
         {"match": {"system_contains": LOOKS}, "reply": answer, "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
         {"match": {"system_contains": LOOKS_AGAIN}, "reply": answer, "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
@@ -27,7 +27,7 @@ async fn finder(answer: &str) -> Model {
 }
 
 /// Keeps the default profile.
-async fn keep_profile(client: &Client, model: &Model) {
+pub(super) async fn keep_profile(client: &Client, model: &Model) {
     let provider = json!({"id": "acme", "base_url": model.base_url()});
     let answer = client.post("/api/v1/providers", &provider).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
@@ -59,12 +59,12 @@ fn weather(outside: &Outside) -> String {
     file("Weather", &["q"], &[("w", sends(outside))], &[("body", ["w", "body"])])
 }
 
-async fn submit(client: &Client, text: &str, options: Json) -> String {
+pub(super) async fn submit(client: &Client, text: &str, options: Json) -> String {
     let inputs = json!({"q": "weather in Paris tomorrow"});
     client.submit(&json!({"workflow": text, "inputs": inputs, "user": "u", "options": options})).await
 }
 
-async fn paused(client: &Client, run: &str) -> Json {
+pub(super) async fn paused(client: &Client, run: &str) -> Json {
     until("the run to pause", LONG, async || {
         let shown = client.run(run).await;
         let waits =
@@ -74,12 +74,12 @@ async fn paused(client: &Client, run: &str) -> Json {
     .await
 }
 
-fn pending(shown: &Json) -> Json {
+pub(super) fn pending(shown: &Json) -> Json {
     let mut pauses = shown["pauses"].as_array().into_iter().flatten();
     pauses.rfind(|pause| pause["status"] == "pending").expect("one is open").clone()
 }
 
-async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
+pub(super) async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
     let id = pause["pause_id"].as_str().expect("a pause has an id");
     let answer =
         client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &json!({"input": input})).await;

@@ -148,6 +148,8 @@ pub const STEP_FORMS: &[StepForm] = &[
 const CALL: &str = "CALL";
 /// What `api` takes.
 const API_KEYS: &[&str] = &[
+    "operation",
+    "path",
     "url",
     "method",
     "content_type",
