@@ -20,6 +20,7 @@ mod profile_llm;
 mod redis;
 mod scheduler;
 mod start;
+mod steps;
 mod upgrade;
 mod worker;
 

@@ -70,7 +70,7 @@ pub(super) async fn document(
 async fn fetched(
     calls: &Calls,
     url: &str,
-    wrong: &dyn Fn(String) -> CallError,
+    wrong: &(dyn Fn(String) -> CallError + Sync),
 ) -> Result<Vec<u8>, CallError> {
     let url = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
     let request = Request {

@@ -110,7 +110,9 @@ fn read<'a>(
         }
     }
     let mut content_type = None;
-    if let Some(body) = given.get("requestBody").map(|body| resolved(document, body)) {
+    // Other methods have none.
+    let takes_body = matches!(method, "post" | "put" | "patch");
+    if let Some(body) = given.get("requestBody").filter(|_| takes_body).map(|body| resolved(document, body)) {
         let content = body.get("content").and_then(Json::as_object);
         let found = content.into_iter().flatten().find(|(name, _)| is_sent(name));
         let Some((name, of)) = found else {

@@ -110,6 +110,11 @@ impl Draft {
         };
         let url = given("url").and_then(Json::as_str).unwrap_or_default().trim();
         let url = with_path(url, &object("path")?)?;
+        let is_described = given("operation").is_some() || given("path").is_some();
+        if let Some((_, name)) = url.split_once('{').filter(|_| is_described) {
+            let name = name.split('}').next().unwrap_or_default();
+            return Err(CallError::new(format!("path.{name} is required: the url has a place for it")));
+        }
         if url.is_empty() {
             return Err(CallError::new("url is required: of the node, or of a library node (knownParams)"));
         }

@@ -209,6 +209,8 @@ async fn parameters_of_a_path_stand_in_it_and_lead_nowhere_else() {
     let paths: Vec<String> =
         bench.seen.0.lock().unwrap().iter().map(|seen| seen.1.path().to_owned()).collect();
     assert_eq!(paths, ["/echo/a%2Fb%20%3F%23%C3%BC/x", "/echo/7/x"]);
+    let nothing = json!({"url": "/echo/{id}", "path": {}});
+    assert!(bench.refused(nothing).await.message.contains("path.id is required"));
     for wrong in ["..", ".", ""] {
         assert!(bench.refused(input(json!(wrong))).await.message.contains("path.id"), "{wrong:?}");
     }
