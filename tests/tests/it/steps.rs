@@ -293,6 +293,27 @@ async fn se_a20_a_step_sees_as_many_steps_as_it_wants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn xc_11_a_prompt_of_a_step_that_is_too_long_is_not_sent_and_names_the_setting() {
+    let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
+    let system = system(&[("worker.prompt_bytes_max", "2000")], &model).await;
+    let client = &system.client;
+    keep_profile(client, &model).await;
+    for (node, says) in [
+        (says("{{ question }}", json!({"question": "x".repeat(3000)})), "worker.prompt_bytes_max"),
+        (
+            json!({"type": "facts", "title": "F", "message": [{"role": "user", "content": "x".repeat(3000)}]}),
+            "may have 2000",
+        ),
+    ] {
+        let run = submit(client, &file("Long", &["q"], &[("l", node)], &[]), json!({})).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["status"], "failed", "{ended:#}");
+        assert!(ended["error"].as_str().is_some_and(|error| error.contains(says)), "{ended:#}");
+    }
+    assert_eq!(model.take_requests().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn se_a24_text_of_a_worker_that_died_is_withdrawn_and_stands_in_the_answer_once() {
     let pieces = ["one ", "two ", "three ", "four ", "five ", "six"];
     let model = llm::slow(&pieces, 300).await;
