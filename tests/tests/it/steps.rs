@@ -450,8 +450,16 @@ async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_the
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let names: Vec<&str> = payloads.iter().filter_map(|payload| payload["event"].as_str()).collect();
-    let expected =
-        ["flow.start", "step.input", "text.add", "text.add", "step.output", "flow.success", "done"];
+    let expected = [
+        "flow.start",
+        "step.init",
+        "step.input",
+        "text.add",
+        "text.add",
+        "step.output",
+        "flow.success",
+        "done",
+    ];
     assert_eq!(names, expected, "{told}");
     let output = payloads.iter().find(|payload| payload["event"] == "step.output").unwrap();
     assert_eq!((&output["taskId"], &output["content"]), (&json!(run), &json!({"text": "Hello"})), "{told}");
@@ -460,7 +468,7 @@ async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_the
         (&flow["stepId"], &flow["stepName"], &flow["stepStatus"]),
         (&json!("l"), &json!("Say"), &json!("success"))
     );
-    assert_eq!((&flow["flowName"], &payloads[5]["flow"]["flowStatus"]), (&json!("Hello"), &json!("success")));
+    assert_eq!((&flow["flowName"], &payloads[6]["flow"]["flowStatus"]), (&json!("Hello"), &json!("success")));
     assert!(output["metadata"]["outputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{output}");
     assert_eq!(client.get(&format!("/api/v1/runs/{run}/events?dialect=other")).await.status, 400);
 }
