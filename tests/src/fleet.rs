@@ -18,6 +18,9 @@ const NO_REDIS: i32 = 3;
 const START_PAUSE: Duration = Duration::from_millis(200);
 /// How wrong a clock may be.
 const CLOCK_WRONG_MS: i64 = 5 * 60 * 1000;
+const SETTINGS_FILE: &str = "tidemill.toml";
+/// Nodes that name no profile have this one.
+const SETTINGS: &str = "[profiles.default]\nprovider = \"default\"\nmodel = \"mock\"\n";
 
 /// What a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,8 @@ impl Fleet {
         dice: &mut Dice,
     ) -> Self {
         let cluster = Cluster::start(settings, Some(model)).await;
+        std::fs::write(cluster.logs().join(SETTINGS_FILE), SETTINGS)
+            .expect("the cluster's folder can be written");
         let mut fleet = Self { cluster, members: Vec::new(), complaints: Vec::new(), clocks_differ };
         let roles = [(Role::Scheduler, schedulers), (Role::Worker, workers)];
         for (role, count) in roles {
@@ -232,7 +237,7 @@ fn spawn(cluster: &Cluster, role: Role, proxy: &Proxy, address: &str, clock_offs
         Role::Worker => ("tidemill-worker", "worker"),
     };
     let mut command = cluster.command(program);
-    command.args(["--listen", address, "--redis-url", &proxy.url()]);
+    command.args(["--listen", address, "--redis-url", &proxy.url()]).env("TIDEMILL_CONFIG", SETTINGS_FILE);
     if clock_offset_ms != 0 {
         command.env(tidemill_common::clock::OFFSET_VARIABLE, clock_offset_ms.to_string());
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::{Method, RequestBuilder};
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use crate::check::{Event, Transcript};
 use crate::cluster::ADMIN_KEY;
@@ -87,8 +87,9 @@ impl Patient {
         }
     }
 
-    /// Answers whatever a run waits for, by the first action and with a text in every field; for ever.
-    pub async fn answer_forms(&self, run: &str, text: &str) -> std::convert::Infallible {
+    /// Answers whatever a run waits for, for ever: a form by its first action and with a text in every field, anything else
+    /// with what its schema allows.
+    pub async fn answer_pauses(&self, run: &str, text: &str) -> std::convert::Infallible {
         loop {
             tokio::time::sleep(PAUSE * 2).await;
             let asked = self.ask(Method::GET, &format!("/api/v1/runs/{run}/pauses"), |r| r).await;
@@ -97,13 +98,9 @@ impl Patient {
                 pauses["data"].as_array().into_iter().flatten().filter(|p| p["status"] == "pending");
             for pause in pending {
                 let id = pause["pause_id"].as_str().unwrap_or_default();
-                let names = pause["inputs"].as_array().into_iter().flatten();
-                let names = names.filter_map(|input| input["output_variable_name"].as_str());
-                let inputs: serde_json::Map<_, _> =
-                    names.map(|name| (name.to_string(), json!(text))).collect();
-                let action = &pause["actions"][0]["id"];
-                let body =
-                    json!({"action": action, "inputs": inputs, "key": format!("{run} {id}")}).to_string();
+                let mut body = answer_of(pause, text);
+                body["key"] = json!(format!("{run} {id}"));
+                let body = body.to_string();
                 let path = format!("/api/v1/runs/{run}/pauses/{id}/answer");
                 let fill =
                     |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
@@ -210,5 +207,56 @@ impl Patient {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % self.addresses.len().max(1);
         let url = format!("http://{}{path}", self.addresses[at]);
         self.http.request(method, url).bearer_auth(ADMIN_KEY)
+    }
+}
+
+/// What somebody says who agrees to all.
+fn answer_of(pause: &Json, text: &str) -> Json {
+    if pause["kind"] != "human_input" {
+        return json!({"input": made_up(&pause["schema"], text)});
+    }
+    let names = pause["inputs"].as_array().into_iter().flatten();
+    let names = names.filter_map(|input| input["output_variable_name"].as_str());
+    let inputs: Map<_, _> = names.map(|name| (name.to_string(), json!(text))).collect();
+    json!({"action": pause["actions"][0]["id"], "inputs": inputs})
+}
+
+/// A value that a schema allows.
+fn made_up(schema: &Json, text: &str) -> Json {
+    if let Some(first) = schema["enum"].get(0) {
+        return first.clone();
+    }
+    // Of several types the first is meant.
+    match schema["type"].as_str().or(schema["type"][0].as_str()) {
+        Some("boolean") => json!(true),
+        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or(json!(7)),
+        Some("array") => json!([made_up(&schema["items"], text)]),
+        Some("object") => {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            properties
+                .map(|(name, schema)| (name.clone(), made_up(schema, text)))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        _ => json!(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_pause_has_an_answer_that_its_schema_allows() {
+        let form = json!({"kind": "human_input", "actions": [{"id": "ok"}], "inputs": [{"output_variable_name": "note"}]});
+        assert_eq!(answer_of(&form, "t"), json!({"action": "ok", "inputs": {"note": "t"}}));
+        let asks =
+            |schema: Json| answer_of(&json!({"kind": "params", "schema": schema}), "t")["input"].clone();
+        let trip = json!({"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}}});
+        assert_eq!(asks(trip), json!({"city": "t", "days": 1}));
+        assert_eq!(asks(json!({"enum": ["red", "blue"]})), "red");
+        assert_eq!(asks(json!({"type": ["boolean", "object"]})), true);
+        assert_eq!(asks(json!({"type": "array", "items": {"type": "number"}})), json!([7]));
+        assert_eq!(asks(Json::Null), "t");
     }
 }

@@ -96,13 +96,13 @@ async fn live(patient: &Patient, workflow: &Workflow, at: usize, tag: String, se
     story
 }
 
-/// Follows a run to its end; somebody answers its forms meanwhile.
+/// Follows a run to its end; somebody answers what it asks meanwhile.
 async fn follow(patient: &Patient, workflow: &Workflow, story: &Story) -> (Followed, Option<Trouble>) {
     let following = patient.follow(&story.run, END_MAX);
     let followed = if workflow.asks_people {
         tokio::select! {
             followed = following => followed,
-            never = patient.answer_forms(&story.run, &story.tag) => match never {},
+            never = patient.answer_pauses(&story.run, &story.tag) => match never {},
         }
     } else {
         following.await

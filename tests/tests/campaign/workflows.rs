@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
+use tidemill_common::dsl::DocumentNode;
 use tidemill_common::graph::AppMode;
 use tidemill_common::graph::build::import;
 
@@ -56,9 +57,18 @@ fn read(path: &Path, outside: &str) -> Result<Workflow, String> {
     }
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let has_conversation = !document.conversation.is_empty();
-    let asks_people = of_type("human-input").is_some();
+    let asks_people = document.nodes.iter().any(asks);
     let is_chat = document.mode == AppMode::Chat;
     Ok(Workflow { name, text, variables, is_chat, has_conversation, asks_people })
+}
+
+/// Whether a node may wait for somebody.
+fn asks(node: &DocumentNode) -> bool {
+    let is = |name: &str| {
+        node.data.get(name).is_some_and(|value| !matches!(value, Json::Null | Json::Bool(false)))
+    };
+    matches!(node.type_name(), "human-input" | "user-interaction")
+        || ["require_confirm", "enable_filling", "on_missing"].into_iter().any(is)
 }
 
 impl Workflow {

@@ -120,7 +120,7 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
         let following = patient.follow(&run, END_MAX);
         let followed = tokio::select! {
             followed = following => followed,
-            never = patient.answer_forms(&run, "deep") => match never {},
+            never = patient.answer_pauses(&run, "deep") => match never {},
             never = send_again(&patient, &run) => match never {},
         };
         followed.map(|seen| (run, seen)).map_err(|(_, trouble)| format!("{name}: {trouble:?}"))
