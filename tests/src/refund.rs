@@ -45,9 +45,10 @@ impl Refund {
     /// When there is no room, or no Python, which tests need anyway.
     pub async fn start() -> Self {
         let model = llm::rules(json!([
+            {"match": {"system_contains": "missing parameters"}, "reply": "{}", "usage": {"prompt_tokens": 7, "completion_tokens": 1}},
+            {"match": {"system_contains": "JSON schema"}, "reply": "{}", "usage": {"prompt_tokens": 7, "completion_tokens": 1}},
             {"match": {"contains": "Which order is it?"}, "reply": "A17", "usage": {"prompt_tokens": 20, "completion_tokens": 2}},
             {"match": {"contains": "A customer of our shop writes"}, "reply": "Order A17 is lost.", "usage": {"prompt_tokens": 10, "completion_tokens": 5}},
-            {"match": {}, "reply": "{}", "usage": {"prompt_tokens": 7, "completion_tokens": 1}},
         ]));
         let (model, outside) = (model.await, Outside::start().await);
         let folder = tempfile::tempdir().expect("there is room");

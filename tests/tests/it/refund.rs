@@ -37,7 +37,7 @@ async fn xc_01_all_designs_meet_in_one_run_that_asks_three_times() {
             assert_eq!(pause["current"]["query"]["order"], "A17", "what was extracted is known: {pause:#}");
         }
         if kind == "user_interaction" {
-            assert_eq!(pause["prompt"], r#"Order A17: {"state":"lost"}. Pay it back?"#, "{pause:#}");
+            assert_eq!(pause["prompt"], r#"Order A17: {"state": "lost"}. Pay it back?"#, "{pause:#}");
         }
         let id = pause["pause_id"].as_str().expect("a pause has an id");
         let body = json!({"input": answer()});
