@@ -92,11 +92,13 @@ impl RunId {
     }
 
     /// Room for [`Self::encode`].
+    #[cfg(feature = "runtime")]
     pub(crate) const fn buffer() -> [u8; 36] {
         [0; 36]
     }
 
     /// The id as text, without a string of its own.
+    #[cfg(feature = "runtime")]
     pub(crate) fn encode<'a>(&self, buffer: &'a mut [u8; 36]) -> &'a str {
         self.0.hyphenated().encode_lower(buffer)
     }
