@@ -5,7 +5,7 @@ use tidemill_tests::client::Client;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 
-use super::{called, system};
+use super::{System, called, system};
 
 /// A `context-processor`.
 fn processor(operation: Json) -> Json {
