@@ -18,6 +18,7 @@ mod older;
 mod pressure;
 mod profile_llm;
 mod redis;
+mod refund;
 mod scheduler;
 mod start;
 mod steps;

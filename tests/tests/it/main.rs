@@ -21,6 +21,7 @@ mod profile_llm;
 mod providers;
 mod questions;
 mod redis_page;
+mod refund;
 mod secrets;
 mod snapshots;
 mod spending;

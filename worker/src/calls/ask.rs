@@ -5,12 +5,13 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::message::{Message, Part};
 use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::profile::NOT_FOUND;
 use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
 use crate::nodes::llm::bill;
-use crate::providers::profile::Stands;
+use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
 
@@ -33,8 +34,13 @@ pub(crate) struct Reply {
 /// There is no such profile, or it cannot be used.
 pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
     let id = profile.unwrap_or("default");
-    let named =
-        providers.profile(id).await.map_err(|error| CallError::of("LLMProfileError", error.to_string()))?;
+    let named = providers.profile(id).await.map_err(|error| {
+        let class = match &error {
+            ProfileError::NotFound { .. } => NOT_FOUND,
+            ProfileError::Unusable(_) => "LLMProfileError",
+        };
+        CallError::of(class, error.to_string())
+    })?;
     let (profile, provider) = (named.id.clone(), named.profile.provider.clone());
     match named.stands {
         Stands::Model(model) => Ok(Asked { model: *model, provider }),
