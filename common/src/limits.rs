@@ -201,7 +201,8 @@ pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
 pub const KNOWLEDGE_SEGMENT_CHARS_MAX: usize = 32_000;
 /// Levels in which placeholders of a prompt may stand in each other (`prompt_levels_max` of the node).
 pub const PROMPT_LEVELS_MAX: usize = 5;
-/// Longest prompt of an `llm` node in its profile form, in bytes, its variables filled in (`worker.prompt_bytes_max`).
+/// Longest prompt of an `llm` node in its profile form, and of whatever a step asks a model, in bytes, its variables filled
+/// in (`worker.prompt_bytes_max`).
 pub const PROMPT_BYTES_MAX: usize = 1024 * 1024;
 /// Most calls of tools that one reply may ask for (`max_tool_calls_per_request` of the node).
 pub const TOOL_CALLS_MAX: u32 = 3;

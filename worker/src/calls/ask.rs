@@ -58,6 +58,15 @@ pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
     system.into_iter().chain([message(Role::User, user)]).collect()
 }
 
+/// How long the texts of a prompt are in all.
+fn bytes_of(messages: &[Message]) -> usize {
+    let texts = messages.iter().flat_map(|message| &message.parts).map(|part| match part {
+        Part::Text(text) => text.len(),
+        _ => 0,
+    });
+    texts.sum()
+}
+
 impl Asked {
     /// Asks, or takes what was said before. Pieces go to `on_delta` as they come; a reply from the journal goes there whole.
     ///
@@ -81,6 +90,12 @@ impl Asked {
             }
             Begun::Try(the_try) => the_try,
         };
+        let (bytes, bytes_max) = (bytes_of(&messages), steps.prompt_bytes_max());
+        if bytes > bytes_max {
+            let message =
+                format!("the prompt has {bytes} bytes, and may have {bytes_max} (worker.prompt_bytes_max)");
+            return Err(NodeFailure::new("ValidationError", message));
+        }
         let params = Params { values: params, stop: Vec::new() };
         let question = Question { messages, params, tools: Vec::new(), mode: ModelMode::Chat, stream: true };
         let reply = self.model.within(steps, step).ask(question, on_delta).await?;

@@ -84,6 +84,8 @@ pub struct CallContext<'a> {
     pub steps: &'a Steps,
     /// Which attempt it is.
     pub name: AttemptName,
+    /// What it carries as `Idempotency-Key`: the same for every delivery of a try.
+    pub key: &'a str,
     /// The workflow.
     pub graph: &'a Graph,
     /// What it knows of its run.
@@ -114,6 +116,15 @@ impl Made {
     pub(crate) fn take(&self) -> (Option<Usage>, JsonMap, JsonMap) {
         let besides = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         (besides.usage, besides.runtime, besides.outputs)
+    }
+    /// A copy of all of it.
+    pub(crate) fn seen(&self) -> (Option<Usage>, JsonMap, JsonMap) {
+        let besides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (besides.usage.clone(), besides.runtime.clone(), besides.outputs.clone())
+    }
+    /// All of it, as it was taken before.
+    pub(crate) fn put(&self, usage: Option<Usage>, runtime: JsonMap, outputs: JsonMap) {
+        self.with(|besides| *besides = Besides { usage, runtime, outputs });
     }
     fn with(&self, change: impl FnOnce(&mut Besides)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -176,6 +187,12 @@ pub trait Call: Send + Sync {
     /// Whether the user sees its pieces unless the node says otherwise.
     fn to_user(&self) -> bool {
         false
+    }
+
+    /// Whether what came of it is kept in the run's journal, so that a job that is handed out again does not make it twice. Not
+    /// needed by one that does nothing outside but ask models, whose replies are kept.
+    fn is_kept(&self) -> bool {
+        true
     }
 
     /// Whether the node leaves by the handle that its output `branch_id` names, where an edge has it.

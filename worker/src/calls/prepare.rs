@@ -46,6 +46,10 @@ pub(crate) struct Prepared<'a> {
     pub(crate) input: JsonMap,
     pub(crate) made: Made,
     pub(crate) teller: Teller,
+    /// What the call carries as `Idempotency-Key`.
+    pub(crate) key: Box<str>,
+    /// Whether somebody has begun this call before and not told what came of it.
+    pub(crate) possible_duplicate: bool,
 }
 
 /// Prepares a step.
@@ -75,7 +79,20 @@ pub(crate) async fn with<'a>(
     let params = merged(known, given);
     let teller = teller(&found, around, language);
     let (input, made) = (JsonMap::new(), Made::default());
-    let mut prepared = Prepared { around, data, found, language, background, secrets, input, made, teller };
+    let (key, possible_duplicate) = (around.name.idempotency_key().into(), false);
+    let mut prepared = Prepared {
+        around,
+        data,
+        found,
+        language,
+        background,
+        secrets,
+        input,
+        made,
+        teller,
+        key,
+        possible_duplicate,
+    };
     let input = prepared.found.call.init(prepared.context(), params).await?;
     prepared.input = input;
     Ok(prepared)
@@ -99,6 +116,7 @@ impl<'a> Prepared<'a> {
             calls,
             steps,
             name,
+            key: &self.key,
             graph,
             background: &self.background,
             profile_id: self.data.filling.profile_id.as_deref(),
@@ -148,6 +166,9 @@ impl<'a> Prepared<'a> {
         }
         if let Some(library) = &self.found.library {
             record.insert("library_node".into(), json!({"id": library.id, "version": library.version}));
+        }
+        if self.possible_duplicate {
+            record.insert("possible_duplicate".into(), json!(true));
         }
         record
     }

@@ -224,6 +224,11 @@ impl Steps {
         }
     }
 
+    /// What tells of a step that nobody is to hear of.
+    pub(crate) fn untold(&self) -> Report {
+        self.report(Vec::new(), None)
+    }
+
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
         let events = self.hidden(events);
         match &self.inside {
@@ -328,6 +333,11 @@ impl Steps {
     /// How often a person is asked for what the input of a step lacks.
     pub(crate) fn parameter_rounds_max(&self) -> u32 {
         self.hand.core.settings.parameter_rounds_max
+    }
+
+    /// Longest prompt of a step, in bytes.
+    pub(crate) fn prompt_bytes_max(&self) -> usize {
+        self.hand.core.settings.prompt_bytes_max
     }
 
     /// Whether this try of a step has called a run.

@@ -27,7 +27,7 @@ use super::{Flow, Stage, WorkContext};
 use crate::calls::explain::Explaining;
 use crate::calls::params::{Asking, sources};
 use crate::calls::prepare::{Around, prepare};
-use crate::calls::run::{INPUT, STEP_NODE, failed};
+use crate::calls::run::{INPUT, STEP_NODE, begun, failed};
 use crate::calls::search::{Search, Searched};
 use crate::calls::tell::{Status, Teller, Took, tell};
 use crate::core::now;
@@ -128,6 +128,7 @@ async fn of_step(
     if !prepared.fills() {
         return Ok(None);
     }
+    begun(cx.steps, &prepared);
     let schema = compiled(cx, &prepared.teller, prepared.input_schema())?;
     let profile = data.filling.profile_id.clone();
     Ok(Some(Wanted {

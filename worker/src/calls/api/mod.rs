@@ -76,7 +76,7 @@ impl Call for Api {
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let service = cx.library.and_then(|library| library.service_id.as_deref());
-        let key = cx.node.settings.idempotency_key.then(|| cx.name.idempotency_key());
+        let key = cx.node.settings.idempotency_key.then(|| cx.key.to_owned());
         let means = Means { calls: cx.calls, http: cx.http, service, key };
         out(Chunk::Data(perform(means, &input).await?));
         Ok(())

@@ -65,15 +65,11 @@ impl Call for Custom {
         let body = json!({
             "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
         });
-        self.init_by(cx.calls, key(cx), body).await
+        self.init_by(cx.calls, cx.key.to_owned(), body).await
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        self.exec_by(cx.calls, key(cx), input, out).await
+        self.exec_by(cx.calls, cx.key.to_owned(), input, out).await
     }
-}
-
-fn key(cx: CallContext<'_>) -> String {
-    cx.name.idempotency_key()
 }
 
 /// What a Call is told of the run.
