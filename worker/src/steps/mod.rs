@@ -308,6 +308,9 @@ impl Steps {
     ///
     /// In a run that nobody answers (`interactive: false`) the node fails; who can do without an answer asks the run's
     /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
+    ///
+    /// Whoever is asked sees secrets masked; an answer that repeats what was shown is made whole again by
+    /// [`crate::secrets::Secrets::unmasked`].
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
         if self.inside.is_some() {
             // Nothing that runs inside a node waits for anybody.
@@ -326,8 +329,27 @@ impl Steps {
         let kind = request.kind.name();
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, %pause, kind, "waits for an answer");
         metrics::PARKED.count();
-        self.hand.park_for_answer(Asked { pause, step: step.into(), request });
+        self.hand.park_for_answer(Asked { pause, step: step.into(), request: self.shown(request) });
         std::future::pending().await
+    }
+
+    /// A question as it is seen: in the inbox, in events, by whoever is asked.
+    fn shown(&self, request: PauseRequest) -> PauseRequest {
+        let secrets = &self.secrets;
+        if secrets.are_none() {
+            return request;
+        }
+        PauseRequest {
+            content: secrets.masked(request.content),
+            message: secrets.masked(request.message),
+            inputs: secrets.hidden(request.inputs),
+            actions: secrets.hidden(request.actions),
+            defaults: secrets.hidden(request.defaults),
+            schema: secrets.hidden(request.schema),
+            options: secrets.hidden(request.options),
+            details: secrets.hidden_in(request.details),
+            ..request
+        }
     }
 
     /// How often a person is asked for what the input of a step lacks.

@@ -22,7 +22,7 @@ use crate::value::JsonMap;
 
 pub use chunk::{Chunk, Gathered};
 pub use error::CallError;
-pub use params::{Param, Secrets, merged};
+pub use params::{MASK, Param, Secrets, merged};
 
 /// The namespace of what a run keeps for its steps; see [`RUNTIME`].
 pub const RUNTIME_NODE: &str = "#rt";

@@ -12,7 +12,7 @@ use crate::value::template::{Part, Template, mention};
 use crate::value::{JsonMap, Lookup, Segment, SegmentType, Selector, Variables};
 
 /// What stands in place of a secret where people look.
-const MASK: &str = "******";
+pub const MASK: &str = "******";
 
 /// Where the value of a parameter comes from.
 #[derive(Debug, Clone, PartialEq)]

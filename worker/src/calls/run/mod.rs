@@ -17,7 +17,7 @@ use tidemill_common::objects::Effects;
 use tidemill_common::value::{JsonMap, Segment};
 
 use super::explain::Explaining;
-use super::prepare::{Around, Prepared, prepare};
+use super::prepare::{Around, Prepared, made, prepare};
 use super::tell::{Status, Teller, Took, seconds, tell};
 use crate::core::now;
 use crate::providers::DeltaSink;
@@ -49,10 +49,9 @@ async fn step(
     around: Around<'_>,
     on_delta: DeltaSink<'_>,
 ) -> NodeResult {
-    let filled = around.variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()]);
-    match filled.map(|segment| segment.value.clone()) {
-        Some(Json::Object(filled)) => prepared.input = filled,
-        _ => begun(around.steps, &prepared),
+    match made(around.variables) {
+        Some(input) => prepared.input = input,
+        None => begun(around.steps, &prepared),
     }
     let (teller, began, clock) = (prepared.teller.clone(), now(), Instant::now());
     let shown = prepared.secrets.masked_map(&prepared.input);
