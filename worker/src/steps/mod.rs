@@ -357,6 +357,16 @@ impl Steps {
         self.hand.core.settings.parameter_rounds_max
     }
 
+    /// How long pieces of text are gathered.
+    pub(crate) fn chunk_gather(&self) -> Duration {
+        self.hand.core.settings.chunk_gather
+    }
+
+    /// Whether what is told now would have to wait.
+    pub(crate) fn lane_is_busy(&self) -> bool {
+        self.hand.core.lanes.of(self.of.shard).is_busy()
+    }
+
     /// Longest prompt of a step, in bytes.
     pub(crate) fn prompt_bytes_max(&self) -> usize {
         self.hand.core.settings.prompt_bytes_max

@@ -8,7 +8,6 @@ use super::keys::GROUP;
 use super::replies::unexpected;
 use super::shards::word;
 use crate::ids::BlobId;
-use crate::limits;
 use crate::store::{JournalOf, StepBegin, StepKept, StoreError};
 
 impl RedisStore {
@@ -31,7 +30,6 @@ impl RedisStore {
             of.attempt,
             if another { "next" } else { "" },
             now_micros,
-            limits::JOURNAL_SECONDS,
         ];
         let answer: Vec<Value> = self.connector.run(DOING, &self.scripts.begin_step, &keys, &list).await?;
         let mut parts = answer.into_iter().map(word);
@@ -71,7 +69,6 @@ impl RedisStore {
             of.run.to_string(),
             fact.0,
             fact.1,
-            limits::JOURNAL_SECONDS,
         ]);
         if !blobs.is_empty() {
             keys.push(self.keys.blobs(of.run));

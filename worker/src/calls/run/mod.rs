@@ -2,6 +2,7 @@
 //! the record and the history are made. An error is told as well, and is the node's.
 
 mod once;
+pub(crate) mod said;
 #[cfg(test)]
 mod tests;
 mod typed;
@@ -16,6 +17,7 @@ use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
 use tidemill_common::objects::Effects;
 use tidemill_common::value::{JsonMap, Segment};
 
+use self::said::Said;
 use super::explain::Explaining;
 use super::prepare::{Around, Prepared, made, prepare};
 use super::tell::{Status, Teller, Took, seconds, tell};
@@ -137,6 +139,7 @@ async fn call(
 ) -> Result<Called, CallError> {
     let (to_user, teller, clock) = (prepared.to_user(), &prepared.teller, Instant::now());
     let mut called = Called { gathered: Gathered::default(), said: String::new(), seconds: 0.0 };
+    let said = Said::new(steps, teller);
     let mut out = |chunk: Chunk| {
         match &chunk {
             Chunk::Text(text) if text.is_empty() => {}
@@ -144,15 +147,18 @@ async fn call(
                 on_delta(text);
                 called.said.push_str(text);
                 if to_user {
-                    tell(steps, teller.text(text));
+                    said.push(text);
                 }
             }
-            Chunk::Data(object) if to_user => tell(steps, teller.object(object)),
+            Chunk::Data(object) if to_user => {
+                said.flush();
+                tell(steps, teller.object(object));
+            }
             Chunk::Data(_) => {}
         }
         called.gathered.take(chunk);
     };
-    prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out).await?;
+    said.of(prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out)).await?;
     called.seconds = clock.elapsed().as_secs_f64();
     Ok(called)
 }

@@ -2,7 +2,6 @@
 -- KEYS     1 jobs stream   2 journal of the run
 -- ARGV     1 group   2 consumer   3 entry   4 delivery number   5 field of the result   6 field of the mark, without
 --          its number   7 which attempt of the node it is   8 "next" to begin another try   9 now, µs
---          10 seconds that the journal is kept
 -- RETURNS  {"STALE"} | {"KNOWN", result} | {"BEGIN", number of the try, "1" when this try was begun before}
 -- CALLER   store/redis/journal.rs, begin_step
 local call, K, A = redis.call, KEYS, ARGV
@@ -19,5 +18,6 @@ until not later
 local again = mark and A[8] ~= 'next' and string.match(mark, '^%d+') == A[7]
 if not again then try = try + 1 end
 call('HSET', K[2], A[6] .. try, A[7] .. ' ' .. A[9])
-call('EXPIRE', K[2], A[10])
+-- As long as its run; one of an older version had an end of its own.
+call('PERSIST', K[2])
 return {'BEGIN', tostring(try), again and '1' or '0'}
