@@ -304,7 +304,8 @@ async fn one_search(
         map.iter().map(|(name, value)| (name.clone(), Segment::infer(value.clone()))).collect()
     };
     let inputs = asked.as_object().map(segments).unwrap_or_default();
-    let result = NodeResult { inputs, outputs: segments(&output), ..NodeResult::default() };
+    let mut result = NodeResult { inputs, outputs: segments(&output), ..NodeResult::default() };
+    steps.show_doubled(&mut result.process_data);
     (searched, result, inside, Json::Object(kept))
 }
 

@@ -40,6 +40,14 @@ impl Param {
                 }
                 Some(Self::Variable(selector))
             }
+            Some(("extraction", Json::Object(_))) => {
+                problems.error(
+                    INVALID_NODE_DATA,
+                    "an extraction needs source_node_id, source_variable and extraction_prompt, and is the whole value of a \
+                     parameter",
+                );
+                None
+            }
             Some(_) | None => Some(Self::Mixed(value.clone())),
         }
     }

@@ -15,7 +15,7 @@ impl RedisStore {
         &self,
         of: &JournalOf,
         step: &str,
-        another: bool,
+        how: &str,
         now_micros: i64,
     ) -> Result<StepBegin, StoreError> {
         const DOING: &str = "beginning a step of a job";
@@ -28,7 +28,7 @@ impl RedisStore {
             of.field(step),
             of.mark(step),
             of.attempt,
-            if another { "next" } else { "" },
+            how,
             now_micros,
         ];
         let answer: Vec<Value> = self.connector.run(DOING, &self.scripts.begin_step, &keys, &list).await?;
@@ -40,7 +40,7 @@ impl RedisStore {
             "KNOWN" => Ok(StepBegin::Known(parts.next().unwrap_or_default())),
             "BEGIN" => match (number(), number()) {
                 (Some(attempt), Some(again)) => {
-                    Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1 })
+                    Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1, was_begun: again > 0 })
                 }
                 _ => Err(unexpected(DOING, "a try without a number")),
             },
