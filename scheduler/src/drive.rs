@@ -291,7 +291,8 @@ impl<'a> Wheel<'a> {
                 }
                 // Swept, or lost: whatever is said of it means nothing any more.
                 Err(LoadError::NoRun(_)) => {
-                    let reason = format!("RuntimeError: the state of run {id} is not there, and its job was done");
+                    let reason =
+                        format!("RuntimeError: the state of run {id} is not there, and its job was done");
                     gone.insert(id, Gone { reason, rest: None });
                 }
                 Err(error) => {

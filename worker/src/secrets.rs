@@ -272,7 +272,8 @@ mod tests {
     #[test]
     fn an_answer_that_repeats_a_mask_means_what_was_masked() {
         let known = secrets(&[("KEY", "sk-12345678901234567890")]);
-        let asked = json!({"q": "use sk-12345678901234567890", "list": ["sk-12345678901234567890", "b"], "n": 1});
+        let asked =
+            json!({"q": "use sk-12345678901234567890", "list": ["sk-12345678901234567890", "b"], "n": 1});
         let shown = known.hidden(asked.clone());
         assert!(!shown.to_string().contains("1234567890"), "{shown}");
         assert_eq!(known.unmasked(shown.clone(), &asked), asked);

@@ -42,7 +42,9 @@ impl LibraryConfig {
             return Err("callId is required: the Call that it stands for".into());
         }
         if self.call_id.eq_ignore_ascii_case("choice") {
-            return Err("Choice has branches, which are a workflow's own: write a node of type choice there".into());
+            return Err(
+                "Choice has branches, which are a workflow's own: write a node of type choice there".into()
+            );
         }
         for (name, what) in
             [("overrideInput", &self.override_input), ("overrideOutput", &self.override_output)]
@@ -79,7 +81,8 @@ fn secret_in(at: &str, map: &JsonMap) -> Option<String> {
 
 /// Whether a name is one of a secret, or has one at its end: `X-Api-Key`, `client_secret`, `accessToken`.
 fn is_secret(name: &str) -> bool {
-    let name: String = name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).collect::<String>().to_lowercase();
+    let name: String =
+        name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).collect::<String>().to_lowercase();
     SECRET_NAMES.iter().any(|secret| name.ends_with(secret))
 }
 

@@ -3,8 +3,8 @@
 
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record, StepEvent};
-use super::on_job_stepped::numbered;
 use super::fact::{Charge, ChildEnd, ChildEvent, ChildFact, JobChunk, JobDone, JobRef};
+use super::on_job_stepped::numbered;
 use super::run::NodeStatus;
 use super::{Step, budget, ledger, objects, on_job_started, response, variables};
 use crate::clock::Timestamp;

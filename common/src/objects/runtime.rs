@@ -184,9 +184,14 @@ mod tests {
 
     #[test]
     fn what_an_earlier_version_has_left_goes_on() {
-        let mut runtime = json!({"answer": "Hi you", "answers": {"a": "Hi ", "b": "you"}, "durations": {"a": 1.0},
-            "full_time": 1.0}).as_object().cloned().unwrap();
-        let change = json!({"answers": {"a": "Ho "}, "durations": {"a": 2.0, "c": 1.0}}).as_object().cloned().unwrap();
+        let mut runtime =
+            json!({"answer": "Hi you", "answers": {"a": "Hi ", "b": "you"}, "durations": {"a": 1.0},
+            "full_time": 1.0})
+            .as_object()
+            .cloned()
+            .unwrap();
+        let change =
+            json!({"answers": {"a": "Ho "}, "durations": {"a": 2.0, "c": 1.0}}).as_object().cloned().unwrap();
         apply(&mut runtime, &change, 100);
         assert_eq!((&runtime["answer"], &runtime["full_time"]), (&json!("Ho you"), &json!(3.0)));
         assert_eq!(runtime["answers"], json!({"a": 3, "b": 3}));

@@ -14,6 +14,7 @@ mod knowledge;
 mod layering;
 mod library;
 mod limits;
+mod masked;
 mod messages;
 mod pauses;
 mod profile_llm;

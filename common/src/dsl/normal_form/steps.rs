@@ -176,10 +176,12 @@ mod tests {
                 assert!(step(with(ty, theirs)).get(*ours).is_some(), "{ty}: {theirs}");
             }
             for (theirs, ours) in OF_RETRY {
-                let data = |key: &str| with(ty, "retry_config").as_object().cloned().map(|mut data| {
-                    data.insert("retry_config".into(), json!({key: 2}));
-                    Json::Object(data)
-                });
+                let data = |key: &str| {
+                    with(ty, "retry_config").as_object().cloned().map(|mut data| {
+                        data.insert("retry_config".into(), json!({key: 2}));
+                        Json::Object(data)
+                    })
+                };
                 assert_eq!(step(data(theirs).unwrap()), step(data(ours).unwrap()), "{ty}: {theirs}");
             }
         }
@@ -216,9 +218,7 @@ mod tests {
 
     #[test]
     fn xc_09_the_branches_of_the_original_format_are_read_from_the_last() {
-        let condition = |id: &str, selector: &str| {
-            json!([{"left": {id: "s", "name": "x"}, "operate": "number_equal", "right": {selector: ["a", "b"]}}])
-        };
+        let condition = |id: &str, selector: &str| json!([{"left": {id: "s", "name": "x"}, "operate": "number_equal", "right": {selector: ["a", "b"]}}]);
         let theirs = json!({"type": "CHOICE", "title": "C", "params": {"choices": [
             {"branchId": "d", "isDefault": true},
             {"branchId": "one", "conditions": condition("stepId", "variableSelector")},

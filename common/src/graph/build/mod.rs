@@ -112,7 +112,8 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     let mut inside = Vec::with_capacity(draft.nodes.len());
     let mut hooks = Vec::with_capacity(draft.nodes.len());
-    let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(node.kind, &node.source.data)).collect();
+    let called_off: Vec<bool> =
+        draft.nodes.iter().map(|node| may_be_called_off(node.kind, &node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,

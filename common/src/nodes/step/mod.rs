@@ -235,7 +235,9 @@ impl StepData {
     /// Whether all that its call reads is in its parameters: a statement that is written down answers no question.
     fn is_whole(&self) -> bool {
         let given = |name: &str| self.params.iter().find(|(known, _)| known == name).map(|(_, param)| param);
-        let asks = given("mode").is_some_and(|mode| !matches!(mode, Param::Constant(mode) | Param::Mixed(mode) if mode == "query"));
+        let asks = given("mode").is_some_and(
+            |mode| !matches!(mode, Param::Constant(mode) | Param::Mixed(mode) if mode == "query"),
+        );
         self.call == SQL && given("sql").is_some() && !asks
     }
 

@@ -132,11 +132,7 @@ struct Called {
     seconds: f64,
 }
 
-async fn call(
-    prepared: &Prepared<'_>,
-    steps: &Steps,
-    on_delta: DeltaSink<'_>,
-) -> Result<Called, CallError> {
+async fn call(prepared: &Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -> Result<Called, CallError> {
     let (to_user, teller, clock) = (prepared.to_user(), &prepared.teller, Instant::now());
     let mut called = Called { gathered: Gathered::default(), said: String::new(), seconds: 0.0 };
     let said = Said::new(steps, teller);

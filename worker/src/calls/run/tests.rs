@@ -215,7 +215,10 @@ async fn se_a23_a_call_that_was_made_is_not_made_again_and_tells_and_makes_the_s
         let first = came_to(&jobs, node(), script(), None, json!({})).await;
         assert!(jobs.state().journal.contains_key(&format!("{}/call", execution(5))), "it is kept");
         let again = came_to(&jobs, node(), script(), None, json!({})).await;
-        assert_eq!((first.script.given.lock().unwrap().len(), again.script.given.lock().unwrap().len()), (1, 0));
+        assert_eq!(
+            (first.script.given.lock().unwrap().len(), again.script.given.lock().unwrap().len()),
+            (1, 0)
+        );
         assert_eq!(again.result.outputs, first.result.outputs);
         assert_eq!(again.streamed, first.streamed);
         let said = |came: &Came| {
@@ -250,7 +253,10 @@ async fn se_a10_an_object_takes_the_place_of_all_before_it_but_not_of_what_was_t
     assert_eq!(came.output("b"), Some(json!(2)));
     assert_eq!(came.output("output"), Some(json!({"b": 2})));
     assert_eq!(came.output("a"), None);
-    assert_eq!(came.kinds(), ["step_init", "step_input", "text_add", "step_data", "step_data", "step_output"]);
+    assert_eq!(
+        came.kinds(),
+        ["step_init", "step_input", "text_add", "step_data", "step_data", "step_output"]
+    );
     assert_eq!(came.of("step_output")["content"], json!({"b": 2}));
     let answers = &came.result.effects.as_ref().unwrap().runtime["answers"];
     assert_eq!(answers, &json!({execution(5).to_string(): "abc"}));
@@ -299,7 +305,10 @@ async fn se_a14_the_history_holds_what_a_step_was_given_and_made() {
     assert_eq!(came.of("step_input")["content"], given);
     assert_eq!(came.result.process_data["library_node"], json!({"id": "n1", "version": 4}));
     let init = came.of("step_init");
-    assert_eq!((&init["step_status"], &init["content"]["library_node"]["id"]), (&json!("init"), &json!("n1")));
+    assert_eq!(
+        (&init["step_status"], &init["content"]["library_node"]["id"]),
+        (&json!("init"), &json!("n1"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -348,4 +357,23 @@ async fn output_that_must_fit_its_schema_is_checked() {
     assert_eq!(failure.error_type, "OutputSchemaMismatch");
     assert!(failure.message.contains("/n"), "{}", failure.message);
     assert_eq!(came(node(false), Some(script()), None, json!({})).await.result.failure, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn se_a09_a_thousand_pieces_are_told_in_a_few() {
+    let pieces: Vec<String> = (0..1000).map(|n| format!("{n},")).collect();
+    let mut chunks: Vec<Chunk> = pieces.iter().map(|piece| text(piece)).collect();
+    chunks.push(data(json!({"a": 1})));
+    let came = scripted(Script { chunks, to_user: true, ..Script::default() }).await;
+    let texts: Vec<&Json> =
+        came.told.iter().filter(|(kind, _)| kind == "text_add").map(|(_, data)| data).collect();
+    let said: String = texts.iter().map(|data| data["text"].as_str().unwrap()).collect();
+    assert_eq!(said, pieces.concat());
+    assert!(texts.len() < 10, "{} events", texts.len());
+    let kinds = came.kinds();
+    let object = kinds.iter().position(|kind| *kind == "step_data");
+    assert!(
+        object > kinds.iter().rposition(|kind| *kind == "text_add"),
+        "what came before an object is told before it"
+    );
 }
