@@ -131,8 +131,6 @@ pub const CALL_LOOK_MS: u64 = 300_000;
 pub const SPENDING_SERIES_MAX: usize = 500;
 /// How long it is kept what a key has spent on a day, in seconds.
 pub const KEY_DAYS_SECONDS: u64 = 92 * 24 * 3600;
-/// How long a journal of steps is kept after its last entry, in seconds: longer than any job can be in hand or parked.
-pub const JOURNAL_SECONDS: u64 = 30 * 24 * 3600;
 /// Longest time that a model rests at a stretch, whatever its provider asks for, and longest wait for a turn at a model, in
 /// milliseconds: then it is asked again.
 pub const MODEL_REST_MAX_MS: u64 = 3_600_000;

@@ -166,6 +166,17 @@ fn what_cannot_work_is_refused_with_what_to_do() {
         (LIBRARY, json!({}), "callId is required"),
         (
             LIBRARY,
+            json!({"callId": "API", "knownParams": {"headers": {"Authorization": "x"}}}),
+            "knownParams.headers.Authorization looks like a secret",
+        ),
+        (
+            LIBRARY,
+            json!({"callId": "API", "knownParams": {"body": [{"deep": {"X-Api-Key": "x"}}]}}),
+            "knownParams.body.deep.X-Api-Key looks like a secret",
+        ),
+        (LIBRARY, json!({"callId": "CHOICE"}), "write a node of type choice"),
+        (
+            LIBRARY,
             json!({"callId": "SQL", "knownParams": {"password": "x"}}),
             "credentials belong to a service",
         ),

@@ -15,6 +15,7 @@ mod layering;
 mod library;
 mod library_steps;
 mod limits;
+mod masked;
 mod messages;
 mod pauses;
 mod profile_llm;

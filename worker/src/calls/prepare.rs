@@ -10,6 +10,7 @@ use tidemill_common::nodes::step::{CallError, Secrets, StepData, merged, params}
 use tidemill_common::slots::with_overrides;
 use tidemill_common::value::{JsonMap, Variables};
 
+use super::run::{INPUT, STEP_NODE};
 use super::tell::Teller;
 use super::{CallContext, CallRef, Calls, Made, Resolved, resolve};
 use crate::executor::AttemptName;
@@ -60,7 +61,8 @@ pub(crate) async fn prepare<'a>(data: &'a StepData, around: Around<'a>) -> Resul
     with(resolve(data.id(), around.calls).await?, data, around).await
 }
 
-/// As [`prepare`], with a call that was found.
+/// As [`prepare`], with a call that was found. An input that a stage before has made is taken as it is: a call makes its
+/// input once.
 ///
 /// # Errors
 /// It cannot begin with this.
@@ -69,6 +71,22 @@ pub(crate) async fn with<'a>(
     data: &'a StepData,
     around: Around<'a>,
 ) -> Result<Prepared<'a>, CallError> {
+    let mut prepared = drafted(found, data, around);
+    match made(around.variables) {
+        Some(input) => prepared.input = input,
+        None => prepared.init().await?,
+    }
+    Ok(prepared)
+}
+
+/// The input that a stage before the step has made.
+pub(crate) fn made(variables: &(dyn Variables + Send + Sync)) -> Option<JsonMap> {
+    let found = variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()])?;
+    found.value.as_object().cloned()
+}
+
+/// A step whose input is the merged parameters still: [`Prepared::init`] is to come.
+pub(crate) fn drafted<'a>(found: Resolved, data: &'a StepData, around: Around<'a>) -> Prepared<'a> {
     let language = data.language.unwrap_or_else(|| around.options.choices().language);
     let mut secrets = Secrets::default();
     let question = data.filling.question.as_deref();
@@ -78,27 +96,34 @@ pub(crate) async fn with<'a>(
     let known = found.library.as_ref().map_or(&nothing, |library| &library.known_params);
     let params = merged(known, given);
     let teller = teller(&found, around, language);
-    let (input, made) = (JsonMap::new(), Made::default());
+    let made = Made::default();
     let (key, possible_duplicate) = (around.name.idempotency_key().into(), false);
-    let mut prepared = Prepared {
+    Prepared {
         around,
         data,
         found,
         language,
         background,
         secrets,
-        input,
+        input: params,
         made,
         teller,
         key,
         possible_duplicate,
-    };
-    let input = prepared.found.call.init(prepared.context(), params).await?;
-    prepared.input = input;
-    Ok(prepared)
+    }
 }
 
 impl<'a> Prepared<'a> {
+    /// Has the call make its input of the parameters.
+    ///
+    /// # Errors
+    /// It cannot begin with them.
+    pub(crate) async fn init(&mut self) -> Result<(), CallError> {
+        let params = std::mem::take(&mut self.input);
+        self.input = self.found.call.init(self.context(), params).await?;
+        Ok(())
+    }
+
     /// What the call may touch.
     pub(crate) fn context(&self) -> CallContext<'_> {
         let Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name } =

@@ -60,6 +60,7 @@ impl Call for Slot {
             language: cx.language,
             providers: cx.providers,
             profile: cx.profile(&input),
+            secrets: cx.secrets,
             steps: cx.steps,
             key: "slot",
         };

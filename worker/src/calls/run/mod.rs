@@ -2,6 +2,7 @@
 //! the record and the history are made. An error is told as well, and is the node's.
 
 mod once;
+pub(crate) mod said;
 #[cfg(test)]
 mod tests;
 mod typed;
@@ -17,8 +18,9 @@ use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
 use tidemill_common::objects::Effects;
 use tidemill_common::value::{JsonMap, Segment};
 
+use self::said::Said;
 use super::explain::Explaining;
-use super::prepare::{Around, Prepared, prepare};
+use super::prepare::{Around, Prepared, made, prepare};
 use super::tell::{Status, Teller, Took, seconds, tell};
 use crate::core::now;
 use crate::providers::DeltaSink;
@@ -50,10 +52,9 @@ async fn step(
     around: Around<'_>,
     on_delta: DeltaSink<'_>,
 ) -> NodeResult {
-    let filled = around.variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()]);
-    match filled.map(|segment| segment.value.clone()) {
-        Some(Json::Object(filled)) => prepared.input = filled,
-        _ => begun(around.steps, &prepared),
+    match made(around.variables) {
+        Some(input) => prepared.input = input,
+        None => begun(around.steps, &prepared),
     }
     let (teller, began, clock) = (prepared.teller.clone(), now(), Instant::now());
     let shown = prepared.secrets.masked_map(&prepared.input);
@@ -139,6 +140,7 @@ struct Called {
 async fn call(prepared: &Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -> Result<Called, CallError> {
     let (to_user, teller, clock) = (prepared.to_user(), &prepared.teller, Instant::now());
     let mut called = Called { gathered: Gathered::default(), said: String::new(), seconds: 0.0 };
+    let said = Said::new(steps, teller);
     let mut out = |chunk: Chunk| {
         match &chunk {
             Chunk::Text(text) if text.is_empty() => {}
@@ -146,15 +148,18 @@ async fn call(prepared: &Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -
                 on_delta(text);
                 called.said.push_str(text);
                 if to_user {
-                    tell(steps, teller.text(text));
+                    said.push(text);
                 }
             }
-            Chunk::Data(object) if to_user => tell(steps, teller.object(object)),
+            Chunk::Data(object) if to_user => {
+                said.flush();
+                tell(steps, teller.object(object));
+            }
             Chunk::Data(_) => {}
         }
         called.gathered.take(chunk);
     };
-    prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out).await?;
+    said.of(prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out)).await?;
     called.seconds = clock.elapsed().as_secs_f64();
     Ok(called)
 }

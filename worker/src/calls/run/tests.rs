@@ -371,3 +371,22 @@ async fn output_that_must_fit_its_schema_is_checked() {
     assert!(failure.message.contains("/n"), "{}", failure.message);
     assert_eq!(came(node(false), Some(script()), None, json!({})).await.result.failure, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn se_a09_a_thousand_pieces_are_told_in_a_few() {
+    let pieces: Vec<String> = (0..1000).map(|n| format!("{n},")).collect();
+    let mut chunks: Vec<Chunk> = pieces.iter().map(|piece| text(piece)).collect();
+    chunks.push(data(json!({"a": 1})));
+    let came = scripted(Script { chunks, to_user: true, ..Script::default() }).await;
+    let texts: Vec<&Json> =
+        came.told.iter().filter(|(kind, _)| kind == "text_add").map(|(_, data)| data).collect();
+    let said: String = texts.iter().map(|data| data["text"].as_str().unwrap()).collect();
+    assert_eq!(said, pieces.concat());
+    assert!(texts.len() < 10, "{} events", texts.len());
+    let kinds = came.kinds();
+    let object = kinds.iter().position(|kind| *kind == "step_data");
+    assert!(
+        object > kinds.iter().rposition(|kind| *kind == "text_add"),
+        "what came before an object is told before it"
+    );
+}
