@@ -71,7 +71,7 @@ pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
 fn bytes_of(messages: &[Message]) -> usize {
     let texts = messages.iter().flat_map(|message| &message.parts).map(|part| match part {
         Part::Text(text) => text.len(),
-        _ => 0,
+        Part::File(_) => 0,
     });
     texts.sum()
 }
