@@ -21,6 +21,7 @@ mod redis;
 mod refund;
 mod scheduler;
 mod start;
+mod steps;
 mod upgrade;
 mod worker;
 

@@ -82,11 +82,14 @@ async fn se_a01_what_is_kept_lies_in_redis_as_it_was_written_and_without_secrets
     assert!(error.contains("Call greet does not meet the Call standard"), "{error}");
 }
 
+/// Heads of calls.
+pub(super) type Heads = Arc<Mutex<Vec<String>>>;
+
 /// A server that answers every call with its head, and notes it.
-async fn echo() -> (String, Arc<Mutex<Vec<String>>>) {
+pub(super) async fn echo() -> (String, Heads) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
-    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Heads::default();
     let ledger = seen.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -106,7 +109,7 @@ async fn echo() -> (String, Arc<Mutex<Vec<String>>>) {
     (url, seen)
 }
 
-async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> Json {
+pub(super) async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> Json {
     let request = client.request(Method::PUT, &format!("/api/v1/{kind}/{id}"));
     let request = request.header("content-type", "application/json").body(entry.to_string());
     let answer = client.send(request).await;
@@ -115,7 +118,7 @@ async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> Json {
 }
 
 /// A table in a file of SQLite, made by Python, which the tests need anyway.
-fn database(folder: &Path) -> String {
+pub(super) fn database(folder: &Path) -> String {
     let file = folder.join("orders.db").display().to_string();
     let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
                   c.executescript('create table t (id integer, a integer); insert into t values (7, 1), (8, 2)')";
@@ -239,6 +242,62 @@ async fn se_a28_se_a15_a_node_that_names_nothing_fails_by_name_and_special_ones_
     let body = json!({"workflow": file("Empty", &[], &nodes, &[]), "inputs": {}, "user": "tester"});
     let run = client.submit(&body).await;
     assert_eq!(client.ended(&run).await["status"], "succeeded");
+}
+
+const CHOOSE: &str = r#"#!/usr/bin/env python3
+import json, sys
+asked = json.load(sys.stdin)
+if asked["operation"] == "init":
+    print(json.dumps({"input": asked["params"]}))
+else:
+    print(json.dumps({"type": "data", "content": {"branch_id": asked["input"]["to"]}}))
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_chooses_leaves_its_node_by_the_branch_that_it_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("choose.py");
+    std::fs::write(&program, CHOOSE).expect("it is written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let program = program.display().to_string();
+    let settings = [("worker.providers_refresh_ms", "0"), ("calls.programs", program.as_str())];
+    let cluster = Cluster::start(&settings, None).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let manifest = json!({
+        "info": {"en": {"name": "Choose", "description": "Chooses"}}, "operations": ["init", "exec"],
+        "streaming": true, "branch": true, "transport": {"type": "process", "command": [program]}
+    });
+    keep(&client, "calls", "choose", manifest).await;
+    let nodes = [
+        ("c", json!({"type": "call", "title": "C", "node": "choose", "params": {"to": "{{#start.to#}}"}})),
+        ("left", json!({"type": "template-transform", "title": "L", "template": "left", "variables": []})),
+        ("right", json!({"type": "template-transform", "title": "R", "template": "right", "variables": []})),
+        ("other", json!({"type": "template-transform", "title": "O", "template": "other", "variables": []})),
+    ];
+    let outputs =
+        [("left", ["left", "output"]), ("right", ["right", "output"]), ("other", ["other", "output"])];
+    let mut workflow: Json = serde_json::from_str(&file("Choose", &["to"], &nodes, &outputs)).expect("JSON");
+    workflow["workflow"]["graph"]["edges"] = json!([
+        {"source": "start", "target": "c"},
+        {"source": "c", "sourceHandle": "left", "target": "left"},
+        {"source": "c", "sourceHandle": "right", "target": "right"},
+        {"source": "c", "target": "other"},
+        {"source": "left", "target": "end"},
+        {"source": "right", "target": "end"},
+        {"source": "other", "target": "end"},
+    ]);
+    // What no edge names leaves as any node does.
+    for (to, taken) in [("left", "left"), ("right", "right"), ("nowhere", "other")] {
+        let body = json!({"workflow": workflow.to_string(), "inputs": {"to": to}, "user": "tester"});
+        let run = client.submit(&body).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["status"], "succeeded", "{ended:#}");
+        for branch in ["left", "right", "other"] {
+            let expected = if branch == taken { json!(branch) } else { Json::Null };
+            assert_eq!(ended["outputs"][branch], expected, "{to}: {ended:#}");
+        }
+    }
 }
 
 /// The record of a node, as events tell it.

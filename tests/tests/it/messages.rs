@@ -375,3 +375,21 @@ async fn hooks_are_told_before_a_node_and_behind_its_end() {
         "{ended:#}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cx_18_hooks_are_told_behind_an_end_that_came_before_the_nodes_own_call() {
+    let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    let hooks =
+        json!([{"hook_type": "after_execute", "event_name": "over", "event_payload": "{{ status }}"}]);
+    let flow = Flow::new("start -> llm -> end").with("llm", json!({"hooks": hooks, "require_confirm": true}));
+    let document = flow.document().to_string();
+    let quiet = json!({"workflow": document, "inputs": {}, "options": {"interactive": false}});
+    let run = client.submit(&quiet).await;
+    assert_eq!(client.ended(&run).await["status"], "failed");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let over: Vec<_> = told.of_kind("node_custom_event").collect();
+    assert_eq!((over.len(), &over[0].data["event_data"]), (1, &json!("failed")));
+    assert!(model.requests().is_empty());
+}

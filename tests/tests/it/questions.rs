@@ -164,6 +164,11 @@ async fn se_a22_a_step_waits_for_leave_and_calls_once_or_never() {
     assert_eq!((&pause["kind"], &pause["risk"]), (&json!("confirm"), &json!("high")), "{pause:#}");
     let node = shown["nodes"].as_array().into_iter().flatten().find(|node| node["id"] == "pay").cloned();
     assert_eq!(node.unwrap_or_default()["status"], "waiting");
+    assert_eq!(pause["input"]["url"], outside.base_url, "what would be called: {pause:#}");
+    let journal = format!("*run:{run}:journal");
+    let journal = cluster.redis.cli(&["--scan", "--pattern", &journal]);
+    assert!(!journal.is_empty());
+    assert_eq!(cluster.redis.cli(&["TTL", &journal]), "-1", "a journal lives as long as its run waits");
     assert!(outside.take().is_empty(), "nothing is called before");
     // Whoever takes the job up again finds the answer.
     worker.process.kill();

@@ -17,6 +17,7 @@ mod node_type;
 mod node_version;
 mod null_lists;
 mod retry_seconds;
+mod steps;
 mod user_interaction;
 
 use serde_json::Value as Json;
@@ -55,6 +56,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: context_processor::rewrite, part: Part::NodeData },
     // `profileId` of an llm node
     Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
+    // steps in camel case, and the branches of the original format
+    Form { rewrite: steps::rewrite, part: Part::NodeData },
     // hooks in camel case
     Form { rewrite: hooks::rewrite, part: Part::NodeData },
     // `default_value` as a mapping

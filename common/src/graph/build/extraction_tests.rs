@@ -270,6 +270,29 @@ fn ve_31_nodes_without_parameters_list_their_extractions() {
 }
 
 #[test]
+fn ve_31_parameters_of_a_step_are_extracted_wherever_they_stand() {
+    let of = json!({"type": "extraction", "value": value(json!({}))});
+    let short = "@llm1.context | Extract keywords";
+    for data in [
+        json!({"type": "api", "url": "http://x.test", "query": of}),
+        json!({"type": "api", "url": short}),
+        json!({"type": "api", "params": {"url": of}}),
+        json!({"type": "llm", "params": {"user_prompt": of}}),
+        json!({"type": "llm", "user_prompt": short}),
+    ] {
+        let graph = graph(
+            &file(json!({}), json!({}), &[json!({"id": "step", "data": data})])
+                .replace("\"tool1.ext_1\",\"text\"", "\"tool1\",\"text\"")
+                .replace("\"edges\":[", "\"edges\":[{\"source\":\"llm1\",\"target\":\"step\"},"),
+        );
+        let step = graph.node(graph.find("step").expect("the step"));
+        assert_eq!(step.children.len(), 1, "{data}");
+        let child = graph.node(step.children[0]).child.as_deref().expect("a child");
+        assert!(matches!(child.kind, ChildKind::Extraction(_)), "{data}");
+    }
+}
+
+#[test]
 fn xc_09_foreign_nodes_and_spellings_are_read() {
     let text = json!({"nodes": [
         {"id": "start", "type": "start", "name": "Begin", "config": {"variables": []}},

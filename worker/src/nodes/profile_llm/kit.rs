@@ -139,7 +139,10 @@ impl<'a> Kit<'a> {
             return Leave { refused: Some(why.into()), ..Leave::default() };
         }
         let request = approval::request(&id, &tool.spec, call);
-        Leave::of(self.reach.steps.pause(&format!("approve:{step}"), request).await)
+        let asked = request.details.get("arguments").cloned().unwrap_or_default();
+        let leave = Leave::of(self.reach.steps.pause(&format!("approve:{step}"), request).await);
+        let edited = leave.edited.map(|edited| self.reach.steps.secrets().unmasked(edited, &asked));
+        Leave { edited, ..leave }
     }
 
     fn find(&self, name: &str) -> Option<&Ready<'a>> {
