@@ -365,10 +365,14 @@ async fn xc_06_what_changes_while_a_run_waits_serves_the_jobs_that_begin_afterwa
 
     let ended = client.ended(&run).await;
     assert_eq!(ended["outputs"], json!({"one": "Hello", "two": "Welcome"}), "{ended:#}");
-    assert_eq!((greeted.lock().unwrap().len(), welcomed.lock().unwrap().len()), (2, 2));
+    // A call may be asked for its input more than once.
+    let runs = |seen: &Mutex<Vec<String>>| {
+        seen.lock().expect("nobody panics").iter().filter(|asked| asked.contains("exec")).count()
+    };
+    assert_eq!((runs(&greeted), runs(&welcomed)), (1, 1));
     let models: Vec<Json> = model.requests().iter().map(|request| request["model"].clone()).collect();
     assert_eq!(models, ["m-one", "m-two"]);
-    let heads = seen.lock().unwrap().clone();
+    let heads = seen.lock().expect("nobody panics").clone();
     let asked: Vec<&str> = heads.iter().filter_map(|head| head.split(' ').nth(1)).collect();
     assert_eq!(asked, ["/weather?unit=C", "/weather?unit=F"]);
     let told = client.follow(&run, None).await.to_the_end().await;

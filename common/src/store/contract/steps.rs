@@ -20,7 +20,8 @@ pub(super) fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
     }
 }
 
-const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin {
+/// It is to be done now.
+pub(super) const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin {
     StepBegin::Begin { attempt, possible_duplicate, was_begun: possible_duplicate }
 }
 

@@ -126,8 +126,8 @@ pub(super) async fn xc_02_whoever_lost_a_job_records_nothing_of_it(s: Subject) -
     let (idle, store) = (s.control.lease(), s.store());
     s.deliver("w1", 1).await?;
     let (old, new) = (steps::of(entries[0], "w1", 1), steps::of(entries[0], "w2", 2));
-    let begun = StepBegin::Begin { attempt: 1, possible_duplicate: false };
-    same("it begins a step", store.begin_step(&old, "call", false).await?, begun)?;
+    let begun = store.begin_step(&old, "call", false).await?;
+    same("it begins a step", begun, steps::begins(1, false))?;
     s.control.advance(idle * 5 / 4).await;
     let taken = store.take_over(SHARD, QUEUE, "w2", idle, 1).await?;
     same("and loses the job", told(&taken), vec![(entries[0], 2)])?;
@@ -140,8 +140,8 @@ pub(super) async fn xc_02_whoever_lost_a_job_records_nothing_of_it(s: Subject) -
     same("and its end", end, vec![Accepted::NotYours])?;
     same("nothing is told", s.facts().await?.len(), before)?;
     // Whoever has the job now finds the try that was begun, and no result.
-    let begun = StepBegin::Begin { attempt: 1, possible_duplicate: true };
-    same("the try is known", store.begin_step(&new, "call", false).await?, begun)?;
+    let begun = store.begin_step(&new, "call", false).await?;
+    same("the try is known", begun, steps::begins(1, true))?;
     let kept = store.record_step(&new, "call", "\"new\"", (kind::STEP, "{}"), &[]).await?;
     same("the new holder records", kept, StepKept::Kept)
 }
