@@ -221,7 +221,9 @@ impl Knowledge for External {
             };
             let again = failed.hints.retry.unwrap_or(failed.retries_max.is_some());
             let so_far = match self.turns.get() {
-                Some(turns) if again => tries.max(turns.failed(&self.account(), &self.call(models, &body)).await),
+                Some(turns) if again => {
+                    tries.max(turns.failed(&self.account(), &self.call(models, &body)).await)
+                }
                 Some(_) | None => tries,
             };
             if !again || so_far > failed.retries_max.unwrap_or(0) {

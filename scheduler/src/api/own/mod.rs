@@ -12,5 +12,6 @@ pub mod knowledge;
 pub mod pauses;
 pub mod runs;
 pub mod snapshot;
+mod spending;
 pub mod submit;
 pub mod triggers;

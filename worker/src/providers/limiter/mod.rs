@@ -48,8 +48,15 @@ impl Turns {
     pub async fn failed(&self, account: &str, call: &str) -> u32 {
         let buckets = [LimitBucket { account: account.into(), model: None, bounds: LimitBounds::default() }];
         let (lasted, left) = (None, LimitLeft::NOTHING_SAID);
-        let failed =
-            GiveLimit { buckets: &buckets, call, tokens: 0, lasted, rest: Duration::ZERO, refused: true, left };
+        let failed = GiveLimit {
+            buckets: &buckets,
+            call,
+            tokens: 0,
+            lasted,
+            rest: Duration::ZERO,
+            refused: true,
+            left,
+        };
         self.0.give_limit(failed).await.unwrap_or_else(not_given)
     }
 }
@@ -105,7 +112,6 @@ pub enum Ended<T> {
     /// It has failed, and is to be made again after this time, when it has another turn.
     Again(Duration, ModelError),
 }
-
 
 /// What an answer says that limits are set right by.
 #[derive(Debug, Clone, Copy, Default)]
@@ -202,8 +208,7 @@ impl Trying<'_> {
     /// Waits for the call's turn.
     pub async fn turn(&self) -> Turn<'_> {
         let Self { limited, call, tokens, .. } = self;
-        let turn =
-            |over| Turn { limited, call: call.clone(), tokens: *tokens, began: Instant::now(), over };
+        let turn = |over| Turn { limited, call: call.clone(), tokens: *tokens, began: Instant::now(), over };
         if !limited.bounded && !limited.resting.has(limited.model()) {
             return turn(true);
         }
