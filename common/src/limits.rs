@@ -131,8 +131,6 @@ pub const CALL_LOOK_MS: u64 = 300_000;
 pub const SPENDING_SERIES_MAX: usize = 500;
 /// How long it is kept what a key has spent on a day, in seconds.
 pub const KEY_DAYS_SECONDS: u64 = 92 * 24 * 3600;
-/// How long a journal of steps is kept after its last entry, in seconds: longer than any job can be in hand or parked.
-pub const JOURNAL_SECONDS: u64 = 30 * 24 * 3600;
 /// Longest time that a model rests at a stretch, whatever its provider asks for, and longest wait for a turn at a model, in
 /// milliseconds: then it is asked again.
 pub const MODEL_REST_MAX_MS: u64 = 3_600_000;
@@ -200,7 +198,8 @@ pub const KNOWLEDGE_NAME_BYTES_MAX: usize = 255;
 pub const KNOWLEDGE_SEGMENT_CHARS_MAX: usize = 32_000;
 /// Levels in which placeholders of a prompt may stand in each other (`prompt_levels_max` of the node).
 pub const PROMPT_LEVELS_MAX: usize = 5;
-/// Longest prompt of an `llm` node in its profile form, in bytes, its variables filled in (`worker.prompt_bytes_max`).
+/// Longest prompt of an `llm` node in its profile form, and of whatever a step asks a model, in bytes, its variables filled
+/// in (`worker.prompt_bytes_max`).
 pub const PROMPT_BYTES_MAX: usize = 1024 * 1024;
 /// Most calls of tools that one reply may ask for (`max_tool_calls_per_request` of the node).
 pub const TOOL_CALLS_MAX: u32 = 3;

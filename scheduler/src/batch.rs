@@ -6,8 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
-use tidemill_common::ids::{EntryId, RunId};
+use tidemill_common::ids::{EntryId, FramePath, NodeId, RunId};
 use tidemill_common::machine::changes::Changes;
 use tidemill_common::machine::fact::JobLost;
 use tidemill_common::machine::{Fact, Moment, RunState, step};
@@ -60,8 +61,8 @@ impl Input {
 pub struct Gone {
     /// Why.
     pub reason: String,
-    /// What is stored of it.
-    pub rest: AtRest,
+    /// What is stored of it; none when there is nothing.
+    pub rest: Option<AtRest>,
 }
 
 /// A commit, and whose changes are in it.
@@ -203,16 +204,38 @@ fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
 /// The run is over or swept: what is said of it means nothing any more. One that cannot be read is ended, and the fact
 /// kept.
 fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now: Timestamp) {
-    if let Some((id, gone)) = gone {
-        give_up(batch, input, &gone.reason);
-        if !batch.ended.contains(&id)
-            && let Ok(write) = RunWrite::unreadable(id, &gone.rest, &gone.reason, now)
-        {
-            batch.commit.writes.push(write);
-            batch.ended.push(id);
+    match gone {
+        Some((id, Gone { reason, rest: Some(rest) })) => {
+            give_up(batch, input, reason);
+            if !batch.ended.contains(&id)
+                && let Ok(write) = RunWrite::unreadable(id, rest, reason, now)
+            {
+                batch.commit.writes.push(write);
+                batch.ended.push(id);
+            }
         }
+        Some((id, Gone { reason, rest: None })) => bury_job(batch, input, id, reason),
+        None => {}
     }
     clear_timer(batch, input);
+}
+
+/// A job was done for a run that is not there. A run takes its jobs with it when it ends, and is removed later: somebody has
+/// removed this one by hand, or Redis has lost it. Whatever else is said of such a run means nothing.
+fn bury_job(batch: &mut Batch, input: &Input, run: RunId, reason: &str) {
+    use wire::fact::kind::{DONE, FAILED, PARKED};
+    let Input::Fact(fact) = input else { return };
+    if ![DONE, FAILED, PARKED].contains(&&*fact.kind) {
+        return;
+    }
+    let body: Json = serde_json::from_str(&fact.body).unwrap_or_default();
+    let text = |key: &str| body.get(key).and_then(Json::as_str);
+    let Some(node) = text("node") else { return };
+    tracing::error!(%run, node, reason, "a job is given up on");
+    metrics::counter!(crate::metrics::DEAD.name).increment(1);
+    let dead = Dead::new("job", run.to_string(), reason, format!("{} {}", fact.kind, fact.body));
+    let frame = text("frame").map(FramePath::from).unwrap_or_default();
+    batch.commit.dead.push(dead.at(frame, NodeId::from(node)));
 }
 
 fn give_up(batch: &mut Batch, input: &Input, reason: &str) {

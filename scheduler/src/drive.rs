@@ -289,8 +289,12 @@ impl<'a> Wheel<'a> {
                 Err(LoadError::Newer { run, version }) => {
                     return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
                 }
-                // Swept, or never there: whatever is said of it means nothing any more.
-                Err(LoadError::NoRun(_)) => {}
+                // Swept, or lost: whatever is said of it means nothing any more.
+                Err(LoadError::NoRun(_)) => {
+                    let reason =
+                        format!("RuntimeError: the state of run {id} is not there, and its job was done");
+                    gone.insert(id, Gone { reason, rest: None });
+                }
                 Err(error) => {
                     let rest = match self.drive.store.load_run(id).await {
                         Ok(rest) => rest.unwrap_or_default(),
@@ -300,7 +304,7 @@ impl<'a> Wheel<'a> {
                         }
                         Err(error) => return Err(End::Retake(error)),
                     };
-                    gone.insert(id, Gone { reason: error.to_string(), rest });
+                    gone.insert(id, Gone { reason: error.to_string(), rest: Some(rest) });
                 }
             }
         }

@@ -300,7 +300,9 @@ async fn outside(
         on_piece,
         prompt_bytes_max: hand.core.settings.prompt_bytes_max,
     };
-    executor.run(attempt).await
+    let mut result = executor.run(attempt).await;
+    steps.show_doubled(&mut result.process_data);
+    result
 }
 
 /// Evaluates a pure node on a thread where it may take long.

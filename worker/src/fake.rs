@@ -429,8 +429,11 @@ impl Jobs for FakeJobs {
             return Ok(StepBegin::NotYours);
         }
         let known = state.journal.get(&of.field(step)).cloned();
-        let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false };
+        let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false, was_begun: false };
         Ok(known.map_or_else(begin, StepBegin::Known))
+    }
+    async fn park_step(&self, _: &JournalOf, _: &str) -> Result<(), StoreError> {
+        Ok(())
     }
     async fn paused(&self, _: RunId, pause: &str) -> Result<Paused, StoreError> {
         Ok(self.state().paused.get(pause).cloned().unwrap_or(Paused::Unknown))

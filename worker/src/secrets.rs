@@ -105,6 +105,31 @@ impl Secrets {
         values.into_iter().map(|(name, value)| (name, self.hidden(value))).collect()
     }
 
+    /// What somebody answered who was shown `asked`: what repeats a text as it was shown is that text.
+    pub(crate) fn unmasked(&self, answer: Json, asked: &Json) -> Json {
+        match (answer, asked) {
+            (Json::String(answer), Json::String(asked)) => {
+                let repeats = !self.0.is_empty() && self.masked(asked.clone()) == answer;
+                Json::String(if repeats { asked.clone() } else { answer })
+            }
+            (Json::Array(answer), Json::Array(asked)) if !self.0.is_empty() => {
+                let nothing = Json::Null;
+                let each = answer.into_iter().enumerate();
+                each.map(|(at, item)| self.unmasked(item, asked.get(at).unwrap_or(&nothing))).collect()
+            }
+            (Json::Object(answer), Json::Object(asked)) if !self.0.is_empty() => {
+                let nothing = Json::Null;
+                let each = answer.into_iter();
+                each.map(|(key, item)| {
+                    let item = self.unmasked(item, asked.get(&key).unwrap_or(&nothing));
+                    (key, item)
+                })
+                .collect()
+            }
+            (answer, _) => answer,
+        }
+    }
+
     /// The value as it is kept: with the names of secrets in their places.
     pub(crate) fn sealed(&self, value: Json) -> Json {
         self.each_text(value, &|text| {
@@ -242,6 +267,21 @@ mod tests {
         assert!(known.are_in(&map(json!({"a": {"hush": 1}}))));
         assert!(!known.are_in(&map(json!({"a": "quiet", "n": 1}))));
         assert!(!Secrets::default().are_in(&map(json!({"a": "hush"}))));
+    }
+
+    #[test]
+    fn an_answer_that_repeats_a_mask_means_what_was_masked() {
+        let known = secrets(&[("KEY", "sk-12345678901234567890")]);
+        let asked =
+            json!({"q": "use sk-12345678901234567890", "list": ["sk-12345678901234567890", "b"], "n": 1});
+        let shown = known.hidden(asked.clone());
+        assert!(!shown.to_string().contains("1234567890"), "{shown}");
+        assert_eq!(known.unmasked(shown.clone(), &asked), asked);
+        let mut edited = shown;
+        edited["q"] = json!("another");
+        edited["list"][1] = json!("c");
+        let expected = json!({"q": "another", "list": ["sk-12345678901234567890", "c"], "n": 1});
+        assert_eq!(known.unmasked(edited, &asked), expected);
     }
 
     #[test]

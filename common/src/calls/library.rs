@@ -1,13 +1,14 @@
 //! A node of the library: a Call, and the parameters of it that are known.
 
 use serde::Deserialize;
+use serde_json::Value as Json;
 
 use super::Named;
 use crate::value::JsonMap;
 
 /// Parameters under these names are secrets to everybody who reads them, and known parameters are shown in events.
 const SECRET_NAMES: [&str; 8] =
-    ["password", "passwd", "secret", "api_key", "apikey", "access_token", "authorization", "token"];
+    ["password", "passwd", "secret", "apikey", "accesskey", "privatekey", "authorization", "token"];
 
 /// A library node. It is a template: whoever uses it takes a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -40,6 +41,11 @@ impl LibraryConfig {
         if self.call_id.trim().is_empty() {
             return Err("callId is required: the Call that it stands for".into());
         }
+        if self.call_id.eq_ignore_ascii_case("choice") {
+            return Err(
+                "Choice has branches, which are a workflow's own: write a node of type choice there".into()
+            );
+        }
         for (name, what) in
             [("overrideInput", &self.override_input), ("overrideOutput", &self.override_output)]
         {
@@ -48,18 +54,36 @@ impl LibraryConfig {
                 return Err(format!("{name}.{property} must be a schema, an object"));
             }
         }
-        match self.known_params.keys().find(|name| is_secret(name)) {
+        match secret_in("knownParams", &self.known_params) {
             None => Ok(()),
             Some(name) => Err(format!(
-                "knownParams.{name} looks like a secret, and known parameters are shown in events: credentials belong \
+                "{name} looks like a secret, and known parameters are shown in events: credentials belong \
                  to a service (`tidemill services add`, service_id) or a datasource (`tidemill datasources add`)"
             )),
         }
     }
 }
 
+/// The place of the first parameter that looks like a secret, at any depth.
+fn secret_in(at: &str, map: &JsonMap) -> Option<String> {
+    fn within(at: &str, value: &Json) -> Option<String> {
+        match value {
+            Json::Object(map) => secret_in(at, map),
+            Json::Array(items) => items.iter().find_map(|item| within(at, item)),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => None,
+        }
+    }
+    map.iter().find_map(|(name, value)| {
+        let at = format!("{at}.{name}");
+        if is_secret(name) { Some(at) } else { within(&at, value) }
+    })
+}
+
+/// Whether a name is one of a secret, or has one at its end: `X-Api-Key`, `client_secret`, `accessToken`.
 fn is_secret(name: &str) -> bool {
-    SECRET_NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))
+    let name: String =
+        name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).collect::<String>().to_lowercase();
+    SECRET_NAMES.iter().any(|secret| name.ends_with(secret))
 }
 
 fn wrapped(properties: &JsonMap) -> JsonMap {

@@ -166,12 +166,31 @@ fn what_cannot_work_is_refused_with_what_to_do() {
         (LIBRARY, json!({}), "callId is required"),
         (
             LIBRARY,
+            json!({"callId": "API", "knownParams": {"headers": {"Authorization": "x"}}}),
+            "knownParams.headers.Authorization looks like a secret",
+        ),
+        (
+            LIBRARY,
+            json!({"callId": "API", "knownParams": {"body": [{"deep": {"X-Api-Key": "x"}}]}}),
+            "knownParams.body.deep.X-Api-Key looks like a secret",
+        ),
+        (LIBRARY, json!({"callId": "CHOICE"}), "write a node of type choice"),
+        (
+            LIBRARY,
             json!({"callId": "SQL", "knownParams": {"password": "x"}}),
             "credentials belong to a service",
         ),
         (LIBRARY, json!({"callId": "API", "overrideInput": {"query": 5}}), "overrideInput"),
         (LIBRARY, json!({"callId": "API", "knownParam": {}}), "did you mean `knownParams`?"),
         (SERVICE, json!({"server": "nowhere"}), "wrong server"),
+        (SERVICE, json!({"server": "http://s", "openapi": {"openapi": "3.0.0"}}), "no OpenAPI document"),
+        (SERVICE, json!({"server": "http://s", "openapi": "a: ["}), "openapi: "),
+        (SERVICE, json!({"server": "http://s", "openapiUrl": "nowhere"}), "wrong openapi_url"),
+        (
+            SERVICE,
+            json!({"server": "http://s", "openapi_url": "http://s", "openapi": {"openapi": "3", "paths": {}}}),
+            "both set",
+        ),
         (
             SERVICE,
             json!({"server": "http://h", "auth": {"header": [{"name": "a b", "value": "x"}]}}),

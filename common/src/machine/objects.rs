@@ -11,7 +11,7 @@ use crate::limits;
 use crate::nodes::{NodeKind, Usage, context_processor};
 use crate::objects::{
     Effects, HISTORY_HELD, Index, MessageChange, MessageList, ObjectError, ObjectLimits, Outcome,
-    TOKENS_WARNING_PERCENT, Target, history_status, merge, of_steps,
+    TOKENS_WARNING_PERCENT, Target, history_status, runtime,
 };
 use crate::value::{JsonMap, Stored, json_size};
 
@@ -235,10 +235,9 @@ fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
     if effects.runtime.is_empty() {
         return Ok(());
     }
-    let mut runtime = cx.run.objects.as_ref().map(|objects| objects.runtime.clone()).unwrap_or_default();
-    merge(&mut runtime, &effects.runtime);
-    of_steps(&mut runtime, &effects.runtime);
-    let bytes = runtime.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum();
+    let nothing = JsonMap::new();
+    let runtime = cx.run.objects.as_ref().map_or(&nothing, |objects| &objects.runtime);
+    let bytes = runtime::bytes_with(runtime, &effects.runtime);
     let max = limits.runtime_bytes_max;
     if bytes as u64 > max { Err(ObjectError::RuntimeTooLarge { bytes, max }) } else { Ok(()) }
 }
@@ -247,13 +246,14 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
     if effects.runtime.is_empty() {
         return;
     }
+    // Half of what all else may take.
+    let answer_bytes_max = usize::try_from(cx.run.head.options.object_limits().runtime_bytes_max / 2);
     let runtime = &mut cx.run.objects.get_or_insert_default().runtime;
-    merge(runtime, &effects.runtime);
-    let derived = of_steps(runtime, &effects.runtime);
+    let changed = runtime::apply(runtime, &effects.runtime, answer_bytes_max.unwrap_or(usize::MAX));
     // As it is loaded: a hash has no order.
     runtime.sort_keys();
     let written = cx.out.objects.get_or_insert_default();
-    written.runtime.extend(effects.runtime.keys().cloned().chain(derived));
+    written.runtime.extend(changed);
 }
 
 // ---- history

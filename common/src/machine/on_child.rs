@@ -4,6 +4,7 @@
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record, StepEvent};
 use super::fact::{Charge, ChildEnd, ChildEvent, ChildFact, JobChunk, JobDone, JobRef};
+use super::on_job_stepped::numbered;
 use super::run::NodeStatus;
 use super::{Step, budget, ledger, objects, on_job_started, response, variables};
 use crate::clock::Timestamp;
@@ -102,6 +103,7 @@ fn tell(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, crate::value::J
             response::streams::thinks(cx, job);
         }
         let about = cx.about(&job.frame, job.node);
+        let data = numbered(data, job);
         cx.tell(EventKind::NodeStep { about, what, data });
     }
 }

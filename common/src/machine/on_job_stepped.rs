@@ -5,6 +5,7 @@ use super::body::Spent;
 use super::changes::{EventKind, StepEvent};
 use super::fact::{Charge, JobRef, JobStepped};
 use super::{Step, budget, ledger, on_job_started, response};
+use crate::value::JsonMap;
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     if let Some(charge) = &it.charge {
@@ -30,8 +31,18 @@ fn tell(cx: &mut Step<'_>, it: JobStepped) {
             response::streams::thinks(cx, &it.job);
         }
         let about = cx.about(&it.job.frame, it.job.node);
+        let data = numbered(data, &it.job);
         cx.tell(EventKind::NodeStep { about, what, data });
     }
+}
+
+/// What a step tells with the number of its attempt has that of its handing-out, too: a newer pair withdraws what came with an
+/// older one.
+pub(super) fn numbered(mut data: JsonMap, job: &JobRef) -> JsonMap {
+    if data.contains_key("attempt") {
+        data.insert("delivery".into(), job.holder.number.into());
+    }
+    data
 }
 
 /// Counts a call, also of a holder that is not the newest any more: it was paid for, and its result will be used.

@@ -69,7 +69,9 @@ fn kept(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, Stored>> 
             list(found.map_or_else(|| Json::Array(Vec::new()), objects::MessageList::shown))
         }
         objects::RUNTIME if name == objects::RUNTIME_NAME => {
-            let runtime = objects.map(|objects| objects.runtime.clone()).unwrap_or_default();
+            let runtime = objects.into_iter().flat_map(|objects| &objects.runtime);
+            let runtime = runtime.filter(|(key, _)| !objects::PARTS.contains(&key.as_str()));
+            let runtime = runtime.map(|(key, value)| (key.clone(), value.clone())).collect();
             Segment::new(SegmentType::Object, Json::Object(runtime))
         }
         objects::HISTORY => {

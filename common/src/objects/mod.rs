@@ -13,7 +13,7 @@ mod limits;
 mod list;
 mod message;
 mod ranges;
-mod runtime;
+pub mod runtime;
 mod safety;
 mod select;
 #[cfg(test)]
@@ -32,7 +32,7 @@ pub use limits::{ObjectLimits, TOKENS_WARNING_PERCENT};
 pub use list::{Batch, Index, MarkMap, MessageList, Outcome, Stats, TokenSum};
 pub use message::{Kept, Message};
 pub use ranges::{read_ranges, write_ranges};
-pub use runtime::{merge, of_steps};
+pub use runtime::{PARTS, merge};
 pub use safety::sendable;
 
 /// The pool's node of message lists; the name is the list's.

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::value::JsonMap;
+use crate::value::{JsonMap, json_size};
 
 /// Merges a change into `rt` as JSON Merge Patch (RFC 7396) does: objects go into one another, null takes away,
 /// anything else stands in place of what was there. So two branches that fill different fields of one object both count.
@@ -28,24 +28,115 @@ pub fn merge(into: &mut JsonMap, change: &JsonMap) {
     }
 }
 
-/// What of `rt` follows from what steps have left under their executions, after such a change: `answer` are the texts of
-/// `answers` one behind the other, `full_time` is the sum of `durations`. A step that is done again has replaced its own
-/// part, so that nothing counts twice. Gives the keys that were written.
-pub fn of_steps(runtime: &mut JsonMap, change: &JsonMap) -> Vec<String> {
-    let mut written = Vec::new();
-    if let Some(Json::Object(answers)) = runtime.get("answers").filter(|_| change.contains_key("answers")) {
-        let answer: String = answers.values().filter_map(Json::as_str).collect();
-        runtime.insert("answer".into(), answer.into());
-        written.push("answer".into());
-    }
-    if let Some(Json::Object(durations)) =
-        runtime.get("durations").filter(|_| change.contains_key("durations"))
-    {
-        let sum: f64 = durations.values().filter_map(Json::as_f64).sum();
-        runtime.insert("full_time".into(), ((sum * 1000.0).round() / 1000.0).into());
-        written.push("full_time".into());
+/// What steps have told the user, one behind the other.
+const ANSWER: &str = "answer";
+/// How many bytes of it each of the newest executions has said.
+const ANSWERS: &str = "answers";
+/// How many bytes of it are gone, at its beginning.
+const ANSWER_CUT: &str = "answer_cut";
+/// How long the steps took in all, in seconds.
+const FULL_TIME: &str = "full_time";
+/// How long each of the newest executions took.
+const DURATIONS: &str = "durations";
+/// What is kept to find the part of an execution again; no node reads it.
+pub const PARTS: [&str; 2] = [ANSWERS, DURATIONS];
+/// Executions whose part is known: one of them that is done again replaces its own.
+const PARTS_MAX: usize = 256;
+
+/// Puts a change into `rt`, and gives the keys that were written. A step says under its execution what it has told the user
+/// (`answers`) and how long it took (`durations`): so nothing counts twice. Of the answer the newest bytes are kept, as many as
+/// `answer_bytes_max`: a run may say more than anybody keeps.
+pub fn apply(runtime: &mut JsonMap, change: &JsonMap, answer_bytes_max: usize) -> Vec<String> {
+    let (of_steps, rest): (JsonMap, JsonMap) =
+        change.clone().into_iter().partition(|(key, _)| PARTS.contains(&key.as_str()));
+    merge(runtime, &rest);
+    let mut written: Vec<String> = rest.into_iter().map(|(key, _)| key).collect();
+    for (key, value) in of_steps {
+        let Json::Object(parts) = value else { continue };
+        for (execution, part) in parts {
+            match part {
+                Json::String(text) if key == ANSWERS => say(runtime, &execution, &text, answer_bytes_max),
+                part => took(runtime, &execution, part.as_f64().unwrap_or_default()),
+            }
+        }
+        let keys: &[&str] =
+            if key == ANSWERS { &[ANSWER, ANSWERS, ANSWER_CUT] } else { &[FULL_TIME, DURATIONS] };
+        written.extend(keys.iter().filter(|key| runtime.contains_key(**key)).map(|key| (*key).to_owned()));
     }
     written
+}
+
+/// Bytes of `rt` behind a change, but for what steps leave there by themselves, which is bounded.
+pub fn bytes_with(runtime: &JsonMap, change: &JsonMap) -> usize {
+    let is_own = |key: &str| [ANSWER, ANSWERS, ANSWER_CUT, FULL_TIME, DURATIONS].contains(&key);
+    let of = |map: &JsonMap| -> JsonMap {
+        map.iter().filter(|(key, _)| !is_own(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    let mut behind = of(runtime);
+    merge(&mut behind, &of(change));
+    behind.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum()
+}
+
+fn say(runtime: &mut JsonMap, execution: &str, text: &str, bytes_max: usize) {
+    let mut answer = match runtime.shift_remove(ANSWER) {
+        Some(Json::String(answer)) => answer,
+        _ => String::new(),
+    };
+    // An earlier version kept the texts themselves.
+    let length = |part: &Json| part.as_str().map_or(part.as_u64().unwrap_or(0) as usize, str::len);
+    let known = runtime.get(ANSWERS).and_then(Json::as_object);
+    let mut parts: Vec<(String, usize)> =
+        known.into_iter().flatten().map(|(execution, part)| (execution.clone(), length(part))).collect();
+    let sum = |parts: &[(String, usize)]| parts.iter().map(|(_, length)| length).sum::<usize>();
+    match parts.iter().position(|(known, _)| known == execution) {
+        Some(at) => {
+            let start = (answer.len() + sum(&parts[..at])).saturating_sub(sum(&parts));
+            let end = (start + parts[at].1).min(answer.len());
+            if answer.is_char_boundary(start) && answer.is_char_boundary(end) {
+                answer.replace_range(start..end, text);
+                parts[at].1 = text.len();
+            }
+        }
+        None => {
+            answer.push_str(text);
+            parts.push((execution.to_owned(), text.len()));
+        }
+    }
+    if answer.len() > bytes_max {
+        let mut cut = answer.len() - bytes_max;
+        while !answer.is_char_boundary(cut) {
+            cut += 1;
+        }
+        answer.drain(..cut);
+        let before = runtime.get(ANSWER_CUT).and_then(Json::as_u64).unwrap_or(0);
+        runtime.insert(ANSWER_CUT.into(), (before + cut as u64).into());
+    }
+    parts.drain(..parts.len().saturating_sub(PARTS_MAX));
+    let mut over = sum(&parts).saturating_sub(answer.len());
+    parts.retain_mut(|(_, length)| {
+        let less = over.min(*length);
+        (over, *length) = (over - less, *length - less);
+        less == 0 || *length > 0
+    });
+    let parts: JsonMap = parts.into_iter().map(|(execution, length)| (execution, length.into())).collect();
+    runtime.insert(ANSWERS.into(), Json::Object(parts));
+    runtime.insert(ANSWER.into(), answer.into());
+}
+
+fn took(runtime: &mut JsonMap, execution: &str, seconds: f64) {
+    let number = |runtime: &JsonMap, key: &str| runtime.get(key).and_then(Json::as_f64).unwrap_or(0.0);
+    let mut full_time = number(runtime, FULL_TIME) + seconds;
+    let parts = runtime.entry(DURATIONS).or_insert_with(|| Json::Object(JsonMap::new()));
+    if let Json::Object(parts) = parts {
+        full_time -= number(parts, execution);
+        parts.insert(execution.to_owned(), seconds.into());
+        while parts.len() > PARTS_MAX {
+            let oldest = parts.keys().next().cloned().unwrap_or_default();
+            parts.shift_remove(&oldest);
+        }
+    }
+    // To the microsecond: a sum of many has the noise of as many roundings.
+    runtime.insert(FULL_TIME.into(), ((full_time * 1e6).round() / 1e6).into());
 }
 
 #[cfg(test)]
@@ -63,11 +154,47 @@ mod tests {
             (json!({"answers": {"a": "Hello"}, "durations": {"a": 2.0}}), "Hello!", 2.25),
             (json!({"summary": "x"}), "Hello!", 2.25),
         ] {
-            merge(&mut runtime, &map(change.clone()));
-            let written = of_steps(&mut runtime, &map(change.clone()));
-            assert_eq!(written.is_empty(), change.get("summary").is_some());
+            let written = apply(&mut runtime, &map(change.clone()), 100);
+            assert_eq!(written.contains(&"answer".to_owned()), change.get("summary").is_none());
             assert_eq!((&runtime["answer"], &runtime["full_time"]), (&json!(answer), &json!(full_time)));
         }
+    }
+
+    #[test]
+    fn se_35_a_run_may_say_more_and_have_more_steps_than_anybody_keeps() {
+        let map = |value: Json| value.as_object().cloned().unwrap();
+        let mut runtime = JsonMap::new();
+        for n in 0..25_000 {
+            let id = format!("{n:036}");
+            let change = json!({"answers": {&id: format!("é{n};")}, "durations": {&id: 0.0001}});
+            apply(&mut runtime, &map(change), 1000);
+        }
+        let answer = runtime["answer"].as_str().unwrap();
+        assert!(answer.ends_with("é24998;é24999;") && (990..=1000).contains(&answer.len()), "{answer}");
+        assert_eq!(runtime["full_time"], json!(2.5));
+        assert!(json_size(&Json::Object(runtime.clone())) < 40_000);
+        assert!(runtime["answer_cut"].as_u64().is_some_and(|cut| cut > 100_000), "{}", runtime["answer_cut"]);
+        assert_eq!(bytes_with(&runtime, &map(json!({"answers": {"x": "y"}, "a": "b"}))), 8);
+        // The newest parts are known still, and those that were cut in two or are gone are not found again.
+        let again = format!("{:036}", 24_999);
+        apply(&mut runtime, &map(json!({"answers": {&again: "!"}, "durations": {&again: 1.0001}})), 1000);
+        assert!(runtime["answer"].as_str().unwrap().ends_with("é24998;!"));
+        assert_eq!(runtime["full_time"], json!(3.5));
+    }
+
+    #[test]
+    fn what_an_earlier_version_has_left_goes_on() {
+        let mut runtime =
+            json!({"answer": "Hi you", "answers": {"a": "Hi ", "b": "you"}, "durations": {"a": 1.0},
+            "full_time": 1.0})
+            .as_object()
+            .cloned()
+            .unwrap();
+        let change =
+            json!({"answers": {"a": "Ho "}, "durations": {"a": 2.0, "c": 1.0}}).as_object().cloned().unwrap();
+        apply(&mut runtime, &change, 100);
+        assert_eq!((&runtime["answer"], &runtime["full_time"]), (&json!("Ho you"), &json!(3.0)));
+        assert_eq!(runtime["answers"], json!({"a": 3, "b": 3}));
     }
 
     #[test]

@@ -786,6 +786,9 @@ pub trait Jobs: Send + Sync {
     /// What the journal knows of a step of a job; a step without a result begins with it, and the mark of that is kept.
     /// `another`: the try under way has failed, and the next one begins.
     async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError>;
+    /// Notes that the job is put down while the try of a step that has begun does nothing but wait: whoever goes on with it
+    /// makes no call twice.
+    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError>;
     /// Keeps the result of a step together with the fact (kind, body) that tells of it and the blobs, with their sizes,
     /// that the two refer to, once, or neither. May be repeated.
     async fn record_step(

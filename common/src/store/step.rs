@@ -47,6 +47,8 @@ pub enum StepBegin {
         attempt: u32,
         /// This try was begun before, by somebody who did not tell what came of it: the call may have been made.
         possible_duplicate: bool,
+        /// This try was begun before, and perhaps put down on purpose while nothing was under way.
+        was_begun: bool,
     },
     /// The job is not this consumer's any more.
     NotYours,

@@ -109,3 +109,57 @@ async fn what_cannot_be_tried_once_more_says_why() {
     assert_eq!(client.ended(&run).await["status"], "stopped", "the fact was applied after all");
     assert_eq!(letters(&client).await.len(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a29_a_job_whose_run_was_lost_is_kept_for_people_and_does_not_go_round() {
+    let model = llm::rules(json!([{"match": {}, "reply": "late", "delay_ms": 1500}])).await;
+    let one = [QUICK.as_slice(), &[("scheduler.shards", "1"), ("scheduler.retention_seconds", "1")]].concat();
+    let cluster = Cluster::start(&one, Some(&model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let asked = async |times: usize| {
+        until("the model to be asked", LONG, async || match model.requests().len() {
+            now if now >= times => Ok(()),
+            now => Err(format!("{now} times")),
+        })
+        .await;
+    };
+    // A run that is stopped and removed in the regular way takes its job with it.
+    let removed = client.start(&super::chat(), &[]).await;
+    asked(1).await;
+    let stop = json!({"command": "stop", "reason": "enough"});
+    assert_eq!(client.post(&format!("/api/v1/runs/{removed}/commands"), &stop).await.status, 202);
+    assert_eq!(client.ended(&removed).await["status"], "stopped");
+    until("the run to be removed", LONG, async || {
+        match client.get(&format!("/api/v1/runs/{removed}")).await.status {
+            404 => Ok(()),
+            other => Err(other.to_string()),
+        }
+    })
+    .await;
+
+    let lost = client.start(&super::chat(), &[]).await;
+    asked(2).await;
+    let mut scheduler = scheduler;
+    scheduler.process.kill();
+    let keys: Vec<String> = cluster.redis.ask(&["KEYS", &format!("*{lost}*")]).await;
+    let keys: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    let _: i64 = cluster.redis.ask(&keys).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let all = until("the job to be given up on", LONG, async || {
+        let all = letters(&client).await;
+        if all.is_empty() { Err("there is no letter".to_owned()) } else { Ok(all) }
+    })
+    .await;
+    assert_eq!(all.len(), 1, "{all:#?}");
+    let letter = &all[0];
+    assert_eq!((&letter["what"], &letter["run"]), (&json!("job"), &json!(lost)), "{letter:#}");
+    assert_eq!(letter["node_id"], "llm", "{letter:#}");
+    assert!(letter["reason"].as_str().is_some_and(|why| why.starts_with("RuntimeError: ")), "{letter:#}");
+    let refused = client.post(&path(letter, "/retry"), &json!({})).await;
+    assert_eq!(refused.status, 409, "{}", refused.text);
+    assert_eq!(model.requests().len(), 2, "nobody has done it again");
+    let left: i64 = cluster.redis.ask(&["XLEN", "tm:{0}:jobs:default"]).await;
+    assert_eq!(left, 0, "the job is acknowledged");
+}

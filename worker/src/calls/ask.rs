@@ -5,14 +5,18 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::message::{Message, Part};
 use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::profile::NOT_FOUND;
 use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
 use crate::nodes::llm::bill;
-use crate::providers::profile::Stands;
+use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
+
+/// What is kept of a reply that may have been paid twice.
+const DOUBLED: &str = "possible_duplicate";
 
 /// A model, and the name under which it is charged.
 pub(crate) struct Asked {
@@ -33,8 +37,13 @@ pub(crate) struct Reply {
 /// There is no such profile, or it cannot be used.
 pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
     let id = profile.unwrap_or("default");
-    let named =
-        providers.profile(id).await.map_err(|error| CallError::of("LLMProfileError", error.to_string()))?;
+    let named = providers.profile(id).await.map_err(|error| {
+        let class = match &error {
+            ProfileError::NotFound { .. } => NOT_FOUND,
+            ProfileError::Unusable(_) => "LLMProfileError",
+        };
+        CallError::of(class, error.to_string())
+    })?;
     let (profile, provider) = (named.id.clone(), named.profile.provider.clone());
     match named.stands {
         Stands::Model(model) => Ok(Asked { model: *model, provider }),
@@ -58,6 +67,15 @@ pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
     system.into_iter().chain([message(Role::User, user)]).collect()
 }
 
+/// How long the texts of a prompt are in all.
+fn bytes_of(messages: &[Message]) -> usize {
+    let texts = messages.iter().flat_map(|message| &message.parts).map(|part| match part {
+        Part::Text(text) => text.len(),
+        _ => 0,
+    });
+    texts.sum()
+}
+
 impl Asked {
     /// Asks, or takes what was said before. Pieces go to `on_delta` as they come; a reply from the journal goes there whole.
     ///
@@ -74,6 +92,9 @@ impl Asked {
         let the_try = match steps.begin(step).await {
             Begun::Known(known) => {
                 let reply = Reply::read(&known);
+                if known.get(DOUBLED).is_some() {
+                    steps.note_doubled(step);
+                }
                 if !reply.text.is_empty() {
                     on_delta(&reply.text);
                 }
@@ -81,13 +102,23 @@ impl Asked {
             }
             Begun::Try(the_try) => the_try,
         };
+        let (bytes, bytes_max) = (bytes_of(&messages), steps.prompt_bytes_max());
+        if bytes > bytes_max {
+            let message =
+                format!("the prompt has {bytes} bytes, and may have {bytes_max} (worker.prompt_bytes_max)");
+            return Err(NodeFailure::new("ValidationError", message));
+        }
         let params = Params { values: params, stop: Vec::new() };
         let question = Question { messages, params, tools: Vec::new(), mode: ModelMode::Chat, stream: true };
         let reply = self.model.within(steps, step).ask(question, on_delta).await?;
         let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
         let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
         let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
-        steps.record(step, the_try.number, &reply.kept(), told).await;
+        let mut kept = reply.kept();
+        if the_try.possible_duplicate {
+            kept[DOUBLED] = true.into();
+        }
+        steps.record(step, the_try.number, &kept, told).await;
         Ok(reply)
     }
 }

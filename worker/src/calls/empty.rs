@@ -22,6 +22,9 @@ impl Call for Empty {
     fn output_schema(&self) -> Option<Json> {
         Some(json!({"type": "object"}))
     }
+    fn is_kept(&self) -> bool {
+        false
+    }
     async fn exec(&self, _: CallContext<'_>, _: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         out(Chunk::Data(JsonMap::new()));
         Ok(())

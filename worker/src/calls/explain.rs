@@ -11,6 +11,7 @@ use tidemill_common::nodes::step::texts::{EXPLAIN_PROMPT, Text};
 use tidemill_common::value::JsonMap;
 
 use super::ask::{self, messages};
+use super::run::said::Said;
 use super::tell::{Status, Teller, Took, tell};
 use crate::executor::AttemptName;
 use crate::providers::Providers;
@@ -52,8 +53,10 @@ impl Explaining<'_> {
         let asked = json!({"step": node.title, "error_type": failure.error_type, "error": said});
         tell(self.steps, teller.event(StepEvent::StepInput, Status::Running, asked.clone()));
         let asked = messages(EXPLAIN_PROMPT.of(language), &asked.to_string());
-        let mut on_delta = |text: &str| tell(self.steps, teller.text(text));
-        match model.ask(self.steps, "explain:1", asked, JsonMap::new(), &mut on_delta).await {
+        let told = Said::new(self.steps, &teller);
+        let mut on_delta = |text: &str| told.push(text);
+        let asking = model.ask(self.steps, "explain:1", asked, JsonMap::new(), &mut on_delta);
+        match told.of(asking).await {
             Ok(reply) => {
                 let (input_tokens, output_tokens) =
                     (reply.usage.prompt_tokens, reply.usage.completion_tokens);

@@ -47,6 +47,9 @@ impl Call for Facts {
         });
         Ok(params)
     }
+    fn is_kept(&self) -> bool {
+        false
+    }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let model = ask::model(cx.providers, cx.profile(&input)).await?;
         let message = input.get("message").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();

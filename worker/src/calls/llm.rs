@@ -92,6 +92,9 @@ impl Call for Llm {
         input.entry("temperature").or_insert_with(|| json!(TEMPERATURE));
         Ok(input)
     }
+    fn is_kept(&self) -> bool {
+        false
+    }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let text = |key: &str| input.get(key).and_then(Json::as_str).unwrap_or_default();
         let model = ask::model(cx.providers, cx.profile(&input)).await?;

@@ -84,6 +84,8 @@ pub struct CallContext<'a> {
     pub steps: &'a Steps,
     /// Which attempt it is.
     pub name: AttemptName,
+    /// What it carries as `Idempotency-Key`: the same for every delivery of a try.
+    pub key: &'a str,
     /// The workflow.
     pub graph: &'a Graph,
     /// What it knows of its run.
@@ -107,6 +109,7 @@ struct Besides {
     usage: Option<Usage>,
     runtime: JsonMap,
     outputs: JsonMap,
+    schema: Option<Json>,
 }
 
 impl Made {
@@ -114,6 +117,19 @@ impl Made {
     pub(crate) fn take(&self) -> (Option<Usage>, JsonMap, JsonMap) {
         let besides = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         (besides.usage, besides.runtime, besides.outputs)
+    }
+    /// The schema of the input, where the call found it when it made that.
+    pub(crate) fn schema(&self) -> Option<Json> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).schema.clone()
+    }
+    /// A copy of all of it.
+    pub(crate) fn seen(&self) -> (Option<Usage>, JsonMap, JsonMap) {
+        let besides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (besides.usage.clone(), besides.runtime.clone(), besides.outputs.clone())
+    }
+    /// All of it, as it was taken before.
+    pub(crate) fn put(&self, usage: Option<Usage>, runtime: JsonMap, outputs: JsonMap) {
+        self.with(|besides| *besides = Besides { usage, runtime, outputs, schema: None });
     }
     fn with(&self, change: impl FnOnce(&mut Besides)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -139,6 +155,10 @@ impl<'a> CallContext<'a> {
         self.made.with(|besides| {
             besides.outputs.insert(name.to_owned(), value);
         });
+    }
+    /// Says what its input is, where that follows from the parameters.
+    pub fn takes(&self, schema: Json) {
+        self.made.with(|besides| besides.schema = Some(schema));
     }
     /// The profile that is asked: that of the input, of the node, or none for the default.
     pub fn profile<'b>(&'b self, input: &'b JsonMap) -> Option<&'b str> {
@@ -176,6 +196,12 @@ pub trait Call: Send + Sync {
     /// Whether the user sees its pieces unless the node says otherwise.
     fn to_user(&self) -> bool {
         false
+    }
+
+    /// Whether what came of it is kept in the run's journal, so that a job that is handed out again does not make it twice. Not
+    /// needed by one that does nothing outside but ask models, whose replies are kept.
+    fn is_kept(&self) -> bool {
+        true
     }
 
     /// Whether the node leaves by the handle that its output `branch_id` names, where an edge has it.

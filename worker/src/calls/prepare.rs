@@ -10,6 +10,7 @@ use tidemill_common::nodes::step::{CallError, Secrets, StepData, merged, params}
 use tidemill_common::slots::with_overrides;
 use tidemill_common::value::{JsonMap, Variables};
 
+use super::run::{INPUT, STEP_NODE};
 use super::tell::Teller;
 use super::{CallContext, CallRef, Calls, Made, Resolved, resolve};
 use crate::executor::AttemptName;
@@ -46,6 +47,10 @@ pub(crate) struct Prepared<'a> {
     pub(crate) input: JsonMap,
     pub(crate) made: Made,
     pub(crate) teller: Teller,
+    /// What the call carries as `Idempotency-Key`.
+    pub(crate) key: Box<str>,
+    /// Whether somebody has begun this call before and not told what came of it.
+    pub(crate) possible_duplicate: bool,
 }
 
 /// Prepares a step.
@@ -56,7 +61,8 @@ pub(crate) async fn prepare<'a>(data: &'a StepData, around: Around<'a>) -> Resul
     with(resolve(data.id(), around.calls).await?, data, around).await
 }
 
-/// As [`prepare`], with a call that was found.
+/// As [`prepare`], with a call that was found. An input that a stage before has made is taken as it is: a call makes its
+/// input once.
 ///
 /// # Errors
 /// It cannot begin with this.
@@ -65,6 +71,22 @@ pub(crate) async fn with<'a>(
     data: &'a StepData,
     around: Around<'a>,
 ) -> Result<Prepared<'a>, CallError> {
+    let mut prepared = drafted(found, data, around);
+    match made(around.variables) {
+        Some(input) => prepared.input = input,
+        None => prepared.init().await?,
+    }
+    Ok(prepared)
+}
+
+/// The input that a stage before the step has made.
+pub(crate) fn made(variables: &(dyn Variables + Send + Sync)) -> Option<JsonMap> {
+    let found = variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()])?;
+    found.value.as_object().cloned()
+}
+
+/// A step whose input is the merged parameters still: [`Prepared::init`] is to come.
+pub(crate) fn drafted<'a>(found: Resolved, data: &'a StepData, around: Around<'a>) -> Prepared<'a> {
     let language = data.language.unwrap_or_else(|| around.options.choices().language);
     let mut secrets = Secrets::default();
     let question = data.filling.question.as_deref();
@@ -74,14 +96,34 @@ pub(crate) async fn with<'a>(
     let known = found.library.as_ref().map_or(&nothing, |library| &library.known_params);
     let params = merged(known, given);
     let teller = teller(&found, around, language);
-    let (input, made) = (JsonMap::new(), Made::default());
-    let mut prepared = Prepared { around, data, found, language, background, secrets, input, made, teller };
-    let input = prepared.found.call.init(prepared.context(), params).await?;
-    prepared.input = input;
-    Ok(prepared)
+    let made = Made::default();
+    let (key, possible_duplicate) = (around.name.idempotency_key().into(), false);
+    Prepared {
+        around,
+        data,
+        found,
+        language,
+        background,
+        secrets,
+        input: params,
+        made,
+        teller,
+        key,
+        possible_duplicate,
+    }
 }
 
 impl<'a> Prepared<'a> {
+    /// Has the call make its input of the parameters.
+    ///
+    /// # Errors
+    /// It cannot begin with them.
+    pub(crate) async fn init(&mut self) -> Result<(), CallError> {
+        let params = std::mem::take(&mut self.input);
+        self.input = self.found.call.init(self.context(), params).await?;
+        Ok(())
+    }
+
     /// What the call may touch.
     pub(crate) fn context(&self) -> CallContext<'_> {
         let Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name } =
@@ -99,6 +141,7 @@ impl<'a> Prepared<'a> {
             calls,
             steps,
             name,
+            key: &self.key,
             graph,
             background: &self.background,
             profile_id: self.data.filling.profile_id.as_deref(),
@@ -122,7 +165,7 @@ impl<'a> Prepared<'a> {
     pub(crate) fn input_schema(&self) -> Json {
         let library = self.found.library.as_ref();
         let schema = self.data.filling.input_schema.clone();
-        let schema = schema.unwrap_or_else(|| self.found.call.input_schema());
+        let schema = schema.or_else(|| self.made.schema()).unwrap_or_else(|| self.found.call.input_schema());
         let schema = match library {
             Some(library) => with_overrides(&schema, &library.override_input),
             None => schema,
@@ -148,6 +191,9 @@ impl<'a> Prepared<'a> {
         }
         if let Some(library) = &self.found.library {
             record.insert("library_node".into(), json!({"id": library.id, "version": library.version}));
+        }
+        if self.possible_duplicate {
+            record.insert("possible_duplicate".into(), json!(true));
         }
         record
     }

@@ -1,7 +1,10 @@
 //! Missing input, looked for by a model: once freely, then for JSON of the schema of what is missing, with what was wrong
 //! before. Only what is missing and valid is taken. That a model fails is no failure here: the fields stay missing.
+//! Secrets that the input holds already are masked: no workflow has sent them to this model.
 
+use serde_json::Value as Json;
 use tidemill_common::language::Language;
+use tidemill_common::nodes::step::{MASK, Secrets};
 use tidemill_common::slots::answer::{in_reply, nested};
 use tidemill_common::slots::prompt::{self, Sources};
 use tidemill_common::slots::{Filled, Schema};
@@ -21,6 +24,8 @@ pub(crate) struct Search<'a> {
     pub(crate) language: Language,
     pub(crate) providers: &'a Providers,
     pub(crate) profile: Option<&'a str>,
+    /// What the model is not told.
+    pub(crate) secrets: &'a Secrets,
     /// The steps in which the model is asked.
     pub(crate) steps: &'a Steps,
     /// What their keys begin with.
@@ -47,7 +52,7 @@ impl Search<'_> {
             Ok(model) => model,
             Err(error) => return Searched { error: Some(error.message), ..searched },
         };
-        let question = prompt::first(filled, self.sources, self.language);
+        let question = prompt::first(&self.shown(filled), self.sources, self.language);
         let mut answer = match self.ask(&model, 1, &question, &mut searched).await {
             Some(answer) => answer,
             None => return searched,
@@ -57,7 +62,7 @@ impl Search<'_> {
         for trial in 1..=TRIALS_MAX {
             let Some(problem) = prompt::problem(&before, filled, answer.as_ref()) else { break };
             let problem = Some(problem.as_str()).filter(|_| trial > 1);
-            let question = prompt::second(filled, self.sources, problem, self.language);
+            let question = prompt::second(&self.shown(filled), self.sources, problem, self.language);
             answer = match self.ask(&model, trial + 1, &question, &mut searched).await {
                 Some(answer) => answer,
                 None => return searched,
@@ -74,8 +79,13 @@ impl Search<'_> {
 
     fn take(&self, filled: &mut Filled, answer: Option<&JsonMap>) {
         if let Some(answer) = answer {
-            filled.take_missing(self.schema, &nested(answer));
+            filled.take_missing(self.schema, &without_masks(nested(answer)));
         }
+    }
+
+    /// The same, fit to be sent.
+    fn shown(&self, filled: &Filled) -> Filled {
+        Filled { data: self.secrets.masked_value(&filled.data), ..filled.clone() }
     }
 
     /// The object in the reply, if it has one; none when there is no reply.
@@ -87,7 +97,8 @@ impl Search<'_> {
         searched: &mut Searched,
     ) -> Option<Option<JsonMap>> {
         let step = format!("{}:llm:{nth}", self.key);
-        let asked = messages(system, user);
+        let user = self.steps.secrets().masked(self.secrets.masked(user));
+        let asked = messages(system, &user);
         match model.ask(self.steps, &step, asked, JsonMap::new(), &mut |_| {}).await {
             Ok(reply) => {
                 searched.tokens.0 += reply.usage.prompt_tokens;
@@ -100,5 +111,18 @@ impl Search<'_> {
                 None
             }
         }
+    }
+}
+
+/// An answer without what only repeats a mask.
+fn without_masks(value: Json) -> Json {
+    let is_mask = |value: &Json| value.as_str().is_some_and(|text| text.contains(MASK));
+    match value {
+        Json::Object(map) => {
+            let kept = map.into_iter().filter(|(_, value)| !is_mask(value));
+            kept.map(|(key, value)| (key, without_masks(value))).collect()
+        }
+        Json::Array(items) => items.into_iter().filter(|item| !is_mask(item)).map(without_masks).collect(),
+        plain @ (Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_)) => plain,
     }
 }

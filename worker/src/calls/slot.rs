@@ -44,6 +44,9 @@ impl Call for Slot {
         }
         Ok(params)
     }
+    fn is_kept(&self) -> bool {
+        false
+    }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let schema = Schema::new(input.get("schema").cloned().unwrap_or_else(|| json!({})));
         let schema = schema.map_err(|error| CallError::of("ValueError", error.to_string()))?;
@@ -57,6 +60,7 @@ impl Call for Slot {
             language: cx.language,
             providers: cx.providers,
             profile: cx.profile(&input),
+            secrets: cx.secrets,
             steps: cx.steps,
             key: "slot",
         };

@@ -30,6 +30,9 @@ impl Call for Summary {
             json!({"type": "object", "properties": {"summary": text, "text": text}, "required": ["summary"]}),
         )
     }
+    fn is_kept(&self) -> bool {
+        false
+    }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let model = ask::model(cx.providers, cx.profile(&input)).await?;
         let facts = cx.background.facts.join("\n");

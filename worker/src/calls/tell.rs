@@ -25,6 +25,7 @@ pub(crate) struct Teller {
 /// Where a step stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
+    Init,
     Running,
     Success,
     Error,
@@ -35,6 +36,7 @@ pub(crate) enum Status {
 impl Status {
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::Init => "init",
             Self::Running => "running",
             Self::Success => "success",
             Self::Error => "error",

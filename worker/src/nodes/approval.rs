@@ -38,7 +38,12 @@ impl Asks<'_> {
             let why = "a tool that needs approval cannot be called by a node inside another";
             return Leave { refused: Some(why.into()), ..Leave::default() };
         }
-        Leave::of(self.steps.pause(&format!("approve:{step}"), request(id, spec, call)).await)
+        let request = request(id, spec, call);
+        let asked = request.details.get("arguments").cloned().unwrap_or_default();
+        let leave = Leave::of(self.steps.pause(&format!("approve:{step}"), request).await);
+        // Whoever edits sees secrets masked, and leaves the masks where they were.
+        let edited = leave.edited.map(|edited| self.steps.secrets().unmasked(edited, &asked));
+        Leave { edited, ..leave }
     }
 }
 

@@ -7,6 +7,7 @@
 mod calls;
 
 use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -57,8 +58,17 @@ pub struct Try {
     pub number: u32,
     /// Somebody has begun this very try and not told what came of it.
     pub possible_duplicate: bool,
+    /// Somebody has begun this very try, and perhaps put it down on purpose.
+    pub was_begun: bool,
     /// What its calls carry as `Idempotency-Key`, where the other side takes one.
     pub idempotency_key: String,
+}
+
+impl Try {
+    /// The one try of what has no journal.
+    pub fn alone(key: &str) -> Self {
+        Self { number: 1, possible_duplicate: false, was_begun: false, idempotency_key: key.to_owned() }
+    }
 }
 
 /// What a step tells.
@@ -117,6 +127,16 @@ pub struct Steps {
     inside: Option<Inside>,
     /// What neither the journal nor events have in the clear.
     secrets: Secrets,
+    begun: Mutex<Tries>,
+}
+
+/// Tries of steps that this has begun.
+#[derive(Default)]
+struct Tries {
+    /// Those without a result yet.
+    open: Vec<String>,
+    /// Those whose call may have been made twice.
+    doubled: Vec<String>,
 }
 
 /// A try of a node that runs inside a job: what is told of it is told as the child's.
@@ -150,7 +170,8 @@ impl Steps {
             attempt: hand.name.attempt,
         };
         let wait_max = hand.core.settings.job_wait_max;
-        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default() }
+        let begun = Mutex::default();
+        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default(), begun }
     }
 
     /// Of a job that was given these secrets.
@@ -167,14 +188,15 @@ impl Steps {
     pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
         let of = JournalOf { execution, attempt, ..self.of.clone() };
         let (hand, secrets) = (self.hand.clone(), self.secrets.clone());
-        Self { hand, of, wait_max: self.wait_max, inside: Some(inside), secrets }
+        Self { hand, of, wait_max: self.wait_max, inside: Some(inside), secrets, begun: Mutex::default() }
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
     pub async fn begin(&self, step: &str) -> Begun {
         match self.ask(step, false).await {
-            StepBegin::Begin { attempt, possible_duplicate } => {
-                Begun::Try(self.the_try(step, attempt, possible_duplicate))
+            StepBegin::Begin { attempt, possible_duplicate, was_begun } => {
+                let the_try = self.the_try(step, attempt, possible_duplicate);
+                Begun::Try(Try { was_begun, ..the_try })
             }
             StepBegin::Known(text) => match serde_json::from_str(&text) {
                 Ok(kept) => Begun::Known(self.secrets.opened(self.brought(step, kept).await)),
@@ -265,6 +287,7 @@ impl Steps {
             }
             match self.until_answered(record).await {
                 StepKept::Kept => {
+                    self.tries().open.retain(|open| open != step);
                     metrics::STEPS.count();
                     crash::pass(Place::StepKept);
                     return;
@@ -273,6 +296,11 @@ impl Steps {
                 StepKept::NotYours => return self.lost().await,
             }
         }
+    }
+
+    /// What tells of a step that nobody is to hear of.
+    pub(crate) fn untold(&self) -> Report {
+        self.report(Vec::new(), None)
     }
 
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
@@ -300,6 +328,7 @@ impl Steps {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, wait_ms, reason, "job is parked");
         metrics::PARKED.count();
+        self.put_down().await;
         self.hand.park(wait_ms, self.secrets.masked(reason.to_owned()));
         std::future::pending().await
     }
@@ -343,6 +372,7 @@ impl Steps {
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, called = %run, app, "waits for a called run");
         metrics::PARKED.count();
         let call = Call { run, app: app.to_owned(), given };
+        self.put_down().await;
         self.hand.park_for(call, CALL_LOOK_MS, blobs);
         std::future::pending().await
     }
@@ -354,6 +384,9 @@ impl Steps {
     ///
     /// In a run that nobody answers (`interactive: false`) the node fails; who can do without an answer asks the run's
     /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
+    ///
+    /// Whoever is asked sees secrets masked; an answer that repeats what was shown is made whole again by
+    /// [`crate::secrets::Secrets::unmasked`].
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
         if self.inside.is_some() {
             // Nothing that runs inside a node waits for anybody.
@@ -372,13 +405,48 @@ impl Steps {
         let kind = request.kind.name();
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, %pause, kind, "waits for an answer");
         metrics::PARKED.count();
-        self.hand.park_for_answer(Asked { pause, step: step.into(), request });
+        self.put_down().await;
+        self.hand.park_for_answer(Asked { pause, step: step.into(), request: self.shown(request) });
         std::future::pending().await
+    }
+
+    /// A question as it is seen: in the inbox, in events, by whoever is asked.
+    fn shown(&self, request: PauseRequest) -> PauseRequest {
+        let secrets = &self.secrets;
+        if secrets.are_none() {
+            return request;
+        }
+        PauseRequest {
+            content: secrets.masked(request.content),
+            message: secrets.masked(request.message),
+            inputs: secrets.hidden(request.inputs),
+            actions: secrets.hidden(request.actions),
+            defaults: secrets.hidden(request.defaults),
+            schema: secrets.hidden(request.schema),
+            options: secrets.hidden(request.options),
+            details: secrets.hidden_in(request.details),
+            ..request
+        }
     }
 
     /// How often a person is asked for what the input of a step lacks.
     pub(crate) fn parameter_rounds_max(&self) -> u32 {
         self.hand.core.settings.parameter_rounds_max
+    }
+
+    /// How long pieces of text are gathered.
+    pub(crate) fn chunk_gather(&self) -> Duration {
+        self.hand.core.settings.chunk_gather
+    }
+
+    /// Whether what is told now would have to wait.
+    pub(crate) fn lane_is_busy(&self) -> bool {
+        self.hand.core.lanes.of(self.of.shard).is_busy()
+    }
+
+    /// Longest prompt of a step, in bytes.
+    pub(crate) fn prompt_bytes_max(&self) -> usize {
+        self.hand.core.settings.prompt_bytes_max
     }
 
     /// Whether this try of a step has called a run.
@@ -403,8 +471,40 @@ impl Steps {
         if possible_duplicate {
             tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "a try goes on that was begun before; its call may be made twice");
         }
+        let mut tries = self.tries();
+        if !tries.open.iter().any(|open| open == step) {
+            tries.open.push(step.to_owned());
+        }
+        if possible_duplicate && goes_outside(step) {
+            tries.doubled.push(step.to_owned());
+        }
         let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
-        Try { number, possible_duplicate, idempotency_key }
+        Try { number, possible_duplicate, was_begun: possible_duplicate, idempotency_key }
+    }
+
+    fn tries(&self) -> MutexGuard<'_, Tries> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes of the steps under way that they do nothing but wait: going on with them is no repetition.
+    async fn put_down(&self) {
+        let open = std::mem::take(&mut self.tries().open);
+        for step in open {
+            self.until_answered(|| self.jobs().park_step(&self.of, &step)).await;
+        }
+    }
+
+    /// Notes of a step, one that was recorded, that its call may have been made twice.
+    pub(crate) fn note_doubled(&self, step: &str) {
+        self.tries().doubled.push(step.to_owned());
+    }
+
+    /// Shows in a record which calls may have been made twice.
+    pub(crate) fn show_doubled(&self, process_data: &mut JsonMap) {
+        let doubled = std::mem::take(&mut self.tries().doubled);
+        if !doubled.is_empty() {
+            process_data.entry("possible_duplicates").or_insert_with(|| doubled.into());
+        }
     }
 
     async fn ask(&self, step: &str, another: bool) -> StepBegin {
@@ -444,6 +544,11 @@ impl Steps {
         self.hand.core.held.lose(&self.hand.place, self.hand.number);
         std::future::pending().await
     }
+}
+
+/// Whether a step is a call to the outside, and no mark of what was told or asked.
+fn goes_outside(step: &str) -> bool {
+    step == "call" || step.starts_with("tool:") || step.contains("llm:") || step.starts_with("explain:")
 }
 
 /// What a run is given, as an order carries it, and the blob that it refers to when it is large.

@@ -96,7 +96,7 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
             Begun::Known(kept) => return known(cx, child, kept).await,
             Begun::Try(the_try) => the_try,
         };
-        let failed_before = match the_try.possible_duplicate {
+        let failed_before = match the_try.was_begun {
             true => failed_once(cx, &key, the_try.number).await,
             false => None,
         };

@@ -7,10 +7,16 @@ use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::run::{RunOptions, json_size};
 use tidemill_common::nodes::pause::input::{approval_schema, is_approved};
 use tidemill_common::nodes::pause::{called_off, not_interactive};
-use tidemill_common::nodes::{NodeResult, PauseKind, PauseRequest};
-use tidemill_common::value::{JsonMap, Lookup, SegmentType, Variables};
+use tidemill_common::nodes::tool::{Known, parameters};
+use tidemill_common::nodes::{NodeData, NodeResult, PauseKind, PauseRequest};
+use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
 
+use super::slot::{around, name_of};
 use super::{Flow, Stage, WorkContext};
+use crate::calls::prepare::{drafted, made};
+use crate::calls::resolve;
+use crate::calls::run::{INPUT, STEP_NODE};
+use crate::calls::tell::Status;
 use crate::steps::{Begun, PauseEnd, Steps, Told};
 
 /// The step that asks; its answer is found under it.
@@ -25,11 +31,15 @@ pub(super) struct Confirming;
 #[async_trait::async_trait]
 impl Stage for Confirming {
     async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
+        if cx.node().work.as_ref().is_none_or(|work| work.confirm.is_none()) {
+            return Flow::On;
+        }
+        let Some(input) = input_of(cx).await else { return Flow::On };
         let node = cx.node();
         let Some(confirm) = node.work.as_ref().and_then(|work| work.confirm.as_deref()) else {
             return Flow::On;
         };
-        match leave(node, confirm, shown(cx), cx.options, cx.steps, cx.name.number).await {
+        match leave(node, confirm, shown(input, cx.steps), cx.options, cx.steps, cx.name.number).await {
             Ok(()) => Flow::On,
             Err(end) => Flow::End(end),
         }
@@ -99,20 +109,63 @@ fn event(node: &Node, attempt: u32, status: &str, content: Json) -> JsonMap {
     fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
 }
 
-/// What the node will read: secrets masked, large values cut.
-fn shown(cx: &WorkContext<'_>) -> JsonMap {
-    let mut input = JsonMap::new();
-    for (node, name) in &cx.node().mentions {
-        let Lookup::Found(segment) = cx.variables.variable(node, name) else { continue };
-        let value = match segment.ty {
-            SegmentType::Secret => segment.log().into_owned().into(),
-            _ if json_size(&segment.value) > SHOWN_BYTES_MAX => {
-                let text: String = segment.text().chars().take(SHOWN_CHARS).collect();
-                format!("{text}…").into()
-            }
-            _ => segment.value.clone(),
-        };
-        input.insert(format!("{node}.{name}"), value);
+/// What the call would be made of: the input of a step and the parameters of a tool, missing values filled in; of any other
+/// node what it will read. None for a step that cannot begin: it says why itself.
+async fn input_of(cx: &mut WorkContext<'_>) -> Option<JsonMap> {
+    let graph = cx.graph.clone();
+    if let Some(input) = made(&cx.variables) {
+        return Some(input);
     }
-    input
+    match &graph.node(cx.ix).data {
+        NodeData::Step(data) => {
+            let around = around(cx, &graph);
+            let found = resolve(data.id(), around.calls).await.ok()?;
+            let mut prepared = drafted(found, data, around);
+            prepared.init().await.ok()?;
+            let init = prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record()));
+            let input = prepared.input;
+            tell_once(cx.steps, "confirm:init", init.0, init.1).await;
+            // What was seen is what is done.
+            let whole = Stored::Inline(Segment::infer(Json::Object(input.clone())));
+            cx.variables.put(STEP_NODE, INPUT, whole, None);
+            Some(input)
+        }
+        NodeData::Tool(data) => {
+            let tool = cx.hand.core.outside.tools.find(name_of(data)).await.ok()?;
+            let noted = data.declared.as_deref().map(Known::just);
+            let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+            Some(parameters::known(data, declared, &cx.variables))
+        }
+        NodeData::HttpRequest(data) => {
+            let mut input = read(cx);
+            let url = data.url.render_text(&cx.variables);
+            input.insert("method".into(), json!(data.method));
+            input.insert("url".into(), json!(url));
+            Some(input)
+        }
+        _ => Some(read(cx)),
+    }
+}
+
+/// What the node will read, but for what the run keeps of its own: the conversation and what was done before.
+fn read(cx: &WorkContext<'_>) -> JsonMap {
+    let mentions = cx.node().mentions.iter().filter(|(node, _)| !node.starts_with('#'));
+    let found = mentions.filter_map(|(node, name)| match cx.variables.variable(node, name) {
+        Lookup::Found(segment) => Some((format!("{node}.{name}"), segment.value.clone())),
+        Lookup::Missing | Lookup::Blob(_) => None,
+    });
+    found.collect()
+}
+
+/// The same, fit to be seen: secrets masked, large values cut.
+fn shown(input: JsonMap, steps: &Steps) -> JsonMap {
+    let cut = |value: Json| match json_size(&value) {
+        0..=SHOWN_BYTES_MAX => value,
+        _ => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{}…", text.chars().take(SHOWN_CHARS).collect::<String>()).into()
+        }
+    };
+    // Masked first: of a secret that is cut nothing would be found.
+    steps.secrets().hidden_in(input).into_iter().map(|(name, value)| (name, cut(value))).collect()
 }

@@ -43,7 +43,7 @@ pub(crate) trait Stage: Sync {
         let _ = cx;
         Flow::On
     }
-    /// What comes behind it, whether it went well or not. Not when a stage has ended the node.
+    /// What comes behind it, whether it went well or not, and also where a stage has ended the node without it.
     async fn after(&self, cx: &mut WorkContext<'_>, result: &mut NodeResult) {
         let _ = (cx, result);
     }
@@ -100,6 +100,9 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
         let mut cx = WorkContext { hand, graph, ix, frame, options, name, variables, steps, process_data };
         for stage in STAGES {
             if let Flow::End(mut result) = stage.before(&mut cx).await {
+                for stage in STAGES.iter().rev() {
+                    stage.after(&mut cx, &mut result).await;
+                }
                 show(&mut result, std::mem::take(&mut cx.process_data));
                 return Err(Box::new((*result, cx.variables)));
             }
@@ -120,6 +123,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     let progress = SharedProgress::new(progress_of(&own, node, executor, streams));
     let doing =
         Doing { hand: &own, ix, executor, phase, options: &options, name, steps: None, progress: &progress };
+    steps.show_doubled(&mut cx.process_data);
     let whole = async {
         let variables = cx.variables.take(&graph);
         let (mut result, variables) = telling(&progress, execute(doing, variables)).await;

@@ -26,8 +26,9 @@ use uuid::Uuid;
 use super::{Flow, Stage, WorkContext};
 use crate::calls::explain::Explaining;
 use crate::calls::params::{Asking, sources};
-use crate::calls::prepare::{Around, prepare};
-use crate::calls::run::{INPUT, STEP_NODE, failed};
+use crate::calls::prepare::{Around, drafted};
+use crate::calls::resolve;
+use crate::calls::run::{INPUT, STEP_NODE, begun, failed};
 use crate::calls::search::{Search, Searched};
 use crate::calls::tell::{Status, Teller, Took, tell};
 use crate::core::now;
@@ -104,14 +105,10 @@ async fn fill(cx: &mut WorkContext<'_>, graph: &Arc<Graph>, child: NodeIx) -> Re
     Ok(())
 }
 
-/// Of a step: its call's. A step that cannot be prepared says so itself when it runs.
-async fn of_step(
-    cx: &WorkContext<'_>,
-    graph: &Arc<Graph>,
-    data: &StepData,
-) -> Result<Option<Wanted>, Box<NodeResult>> {
+/// What a step reaches.
+pub(super) fn around<'a>(cx: &'a WorkContext<'_>, graph: &'a Graph) -> Around<'a> {
     let outside = &cx.hand.core.outside;
-    let around = Around {
+    Around {
         node: graph.node(cx.ix),
         graph,
         variables: &cx.variables,
@@ -123,11 +120,22 @@ async fn of_step(
         calls: &outside.calls,
         steps: cx.steps,
         name: cx.name,
-    };
-    let Ok(prepared) = prepare(data, around).await else { return Ok(None) };
-    if !prepared.fills() {
+    }
+}
+
+/// Of a step: its call's. A step that cannot be prepared says so itself when it runs.
+async fn of_step(
+    cx: &WorkContext<'_>,
+    graph: &Arc<Graph>,
+    data: &StepData,
+) -> Result<Option<Wanted>, Box<NodeResult>> {
+    let around = around(cx, graph);
+    let Ok(found) = resolve(data.id(), around.calls).await else { return Ok(None) };
+    let mut prepared = drafted(found, data, around);
+    if !prepared.fills() || prepared.init().await.is_err() {
         return Ok(None);
     }
+    begun(cx.steps, &prepared);
     let schema = compiled(cx, &prepared.teller, prepared.input_schema())?;
     let profile = data.filling.profile_id.clone();
     Ok(Some(Wanted {
@@ -141,6 +149,16 @@ async fn of_step(
     }))
 }
 
+/// The tool of a node.
+pub(super) fn name_of(data: &ToolData) -> ToolName<'_> {
+    ToolName {
+        kind: data.provider_type,
+        provider_id: &data.provider_id,
+        provider_name: &data.provider_name,
+        tool: &data.tool_name,
+    }
+}
+
 /// Of a tool: the parameters that it declares.
 async fn of_tool(
     cx: &WorkContext<'_>,
@@ -148,13 +166,7 @@ async fn of_tool(
     data: &ToolData,
     own: &StepData,
 ) -> Result<Option<Wanted>, Box<NodeResult>> {
-    let name = ToolName {
-        kind: data.provider_type,
-        provider_id: &data.provider_id,
-        provider_name: &data.provider_name,
-        tool: &data.tool_name,
-    };
-    let Ok(tool) = cx.hand.core.outside.tools.find(name).await else { return Ok(None) };
+    let Ok(tool) = cx.hand.core.outside.tools.find(name_of(data)).await else { return Ok(None) };
     let noted = data.declared.as_deref().map(Known::just);
     let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
     let (source, declared) = match own.filling.input_schema.clone() {
@@ -292,7 +304,8 @@ async fn one_search(
         map.iter().map(|(name, value)| (name.clone(), Segment::infer(value.clone()))).collect()
     };
     let inputs = asked.as_object().map(segments).unwrap_or_default();
-    let result = NodeResult { inputs, outputs: segments(&output), ..NodeResult::default() };
+    let mut result = NodeResult { inputs, outputs: segments(&output), ..NodeResult::default() };
+    steps.show_doubled(&mut result.process_data);
     (searched, result, inside, Json::Object(kept))
 }
 
@@ -308,6 +321,7 @@ fn searching<'a>(
         language: wanted.language,
         providers: &cx.hand.core.outside.providers,
         profile: wanted.profile.as_deref(),
+        secrets: &wanted.secrets,
         steps,
         key: "slot",
     }

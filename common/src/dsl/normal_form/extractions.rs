@@ -18,11 +18,13 @@ use serde_json::{Value as Json, json};
 
 use super::extractors;
 use crate::graph::global_id;
+use crate::nodes::step::{STEP_FORMS, is_llm_step};
 use crate::value::JsonMap;
 
 /// Where a type has its parameters.
-pub(super) fn parameters_of(kind: &str) -> Option<&'static str> {
+pub(super) fn parameters_of(kind: &str, data: &JsonMap) -> Option<&'static str> {
     match kind {
+        "llm" => is_llm_step(data).then_some("params"),
         "tool" => Some("tool_parameters"),
         "agent" => Some("agent_parameters"),
         "empty" | "summary" | "facts" | "slot" | "choice" | "api" | "sql" | "call" => Some("params"),
@@ -70,10 +72,17 @@ impl<'a> Group<'a> {
             }
         }
         let kind = data.get("type").and_then(Json::as_str).unwrap_or_default().to_owned();
-        let field = parameters_of(&kind);
+        let field = parameters_of(&kind, data);
         if let Some(field) = field {
             if field != "params" {
                 take_inputs(data, field);
+            }
+            // Of a step some may stand beside its type.
+            let beside = STEP_FORMS.iter().find(|form| form.kind.wire() == kind && field == "params");
+            for key in beside.into_iter().flat_map(|form| form.keys) {
+                if let Some(new) = data.get(*key).and_then(|value| self.input(value)) {
+                    data.insert((*key).to_owned(), new);
+                }
             }
             for value in
                 data.get_mut(field).and_then(Json::as_object_mut).into_iter().flat_map(JsonMap::values_mut)

@@ -1,4 +1,4 @@
-//! A node as other programs write one: `{id, type, name, config}` without `data`.
+//! A node as other programs write one: `{id, type, name, config}` without `data`; or a step, with `node` and `params` instead.
 
 use serde_json::Value as Json;
 
@@ -28,6 +28,14 @@ fn one(node: &mut JsonMap) {
     if let Some(Json::Object(config)) = node.shift_remove("config") {
         for (key, value) in config {
             data.entry(key).or_insert(value);
+        }
+    }
+    // As steps have it beside their name.
+    if node.get("params").is_some_and(Json::is_object) {
+        for (theirs, ours) in [("description", "desc"), ("node", "node"), ("params", "params")] {
+            if let Some(value) = node.shift_remove(theirs) {
+                data.entry(ours).or_insert(value);
+            }
         }
     }
     node.insert("data".into(), Json::Object(data));

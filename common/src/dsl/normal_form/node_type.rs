@@ -22,7 +22,7 @@ const SPELLINGS: [(&str, &str); 14] = [
     ("Choice", "choice"),
 ];
 
-fn canonical(name: &str) -> Option<&'static str> {
+pub(super) fn canonical(name: &str) -> Option<&'static str> {
     if name == "CHOICE" {
         return Some("choice");
     }

@@ -203,6 +203,15 @@ fn ve_a14_a_source_that_is_not_there_is_named() {
 }
 
 #[test]
+fn ve_13_a_profile_stands_in_place_of_a_model() {
+    let input = json!({"type": "extraction", "value": value(json!({"profileId": "fast"}))});
+    let graph = graph(&file(json!({"query": input}), json!({}), &[]));
+    let child = graph.node(graph.find("tool1_ext_1").expect("a child"));
+    let crate::nodes::NodeData::Llm(data) = &child.data else { panic!("an extraction asks a model") };
+    assert_eq!((data.model.provider.as_str(), data.model.name.as_str()), ("profile/fast", ""));
+}
+
+#[test]
 fn ve_12_an_extraction_that_lacks_something_says_what() {
     let half =
         json!({"type": "extraction", "value": {"source_node_id": "llm1", "source_variable": "context"}});
@@ -258,6 +267,29 @@ fn ve_31_nodes_without_parameters_list_their_extractions() {
         {"id": "e", "data": {"type": "end", "outputs": [], "inputs": [{"name": "k", "type": "extraction", "value": value(json!({}))}]}}], "edges": []});
     let text = wrong(&on_a_loop.to_string());
     assert!(text.contains("cannot have nodes inside it"), "{text}");
+}
+
+#[test]
+fn ve_31_parameters_of_a_step_are_extracted_wherever_they_stand() {
+    let of = json!({"type": "extraction", "value": value(json!({}))});
+    let short = "@llm1.context | Extract keywords";
+    for data in [
+        json!({"type": "api", "url": "http://x.test", "query": of}),
+        json!({"type": "api", "url": short}),
+        json!({"type": "api", "params": {"url": of}}),
+        json!({"type": "llm", "params": {"user_prompt": of}}),
+        json!({"type": "llm", "user_prompt": short}),
+    ] {
+        let graph = graph(
+            &file(json!({}), json!({}), &[json!({"id": "step", "data": data})])
+                .replace("\"tool1.ext_1\",\"text\"", "\"tool1\",\"text\"")
+                .replace("\"edges\":[", "\"edges\":[{\"source\":\"llm1\",\"target\":\"step\"},"),
+        );
+        let step = graph.node(graph.find("step").expect("the step"));
+        assert_eq!(step.children.len(), 1, "{data}");
+        let child = graph.node(step.children[0]).child.as_deref().expect("a child");
+        assert!(matches!(child.kind, ChildKind::Extraction(_)), "{data}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, S
 use crate::nodes::hooks::Hooks;
 use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
-use crate::nodes::{NodeData, NodeKind, mentions_of};
+use crate::nodes::{NodeData, NodeKind, is_own_form, mentions_of};
 use crate::value::JsonMap;
 use crate::value::template::mention;
 
@@ -112,7 +112,8 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     let mut inside = Vec::with_capacity(draft.nodes.len());
     let mut hooks = Vec::with_capacity(draft.nodes.len());
-    let called_off: Vec<bool> = draft.nodes.iter().map(|node| may_be_called_off(&node.source.data)).collect();
+    let called_off: Vec<bool> =
+        draft.nodes.iter().map(|node| may_be_called_off(node.kind, &node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,
@@ -239,11 +240,13 @@ fn is_chosen(node: &Node, may_be_called_off: bool, handle: &str) -> bool {
     }
 }
 
-/// Whether somebody may be asked before the node does what it does, and say no.
-fn may_be_called_off(data: &JsonMap) -> bool {
-    ["require_confirm", "enable_filling"]
-        .iter()
-        .any(|key| data.get(*key).is_some_and(|value| *value != false))
+/// Whether somebody may be asked before the node does what it does, or while it does it, and say no. Of the forms that no file
+/// of Dify has each may be.
+fn may_be_called_off(kind: Option<NodeKind>, data: &JsonMap) -> bool {
+    kind.is_some_and(|kind| is_own_form(kind, data))
+        || ["require_confirm", "enable_filling"]
+            .iter()
+            .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
 /// Gives nodes their hooks, and what these ask for. They are told by a worker: so the node runs there.

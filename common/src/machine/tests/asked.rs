@@ -187,6 +187,25 @@ fn a_step_that_is_called_off_stops_the_run_unless_an_edge_is_for_that() {
 }
 
 #[test]
+fn an_edge_for_who_says_no_is_not_taken_where_nobody_did() {
+    for form in ["api url: 'http://x.test/y'", "slot schema: {type: object}", "llm profile_id: p, prompt: hi"]
+    {
+        let flow = format!("m {form}\na job\nb job\ns > m > a\nm:rejected > b");
+        let mut play = Play::sheet(&flow, json!({}));
+        play.start().done("m", "hi");
+        assert_eq!(
+            (play.waiting(), play.node("b").status),
+            (vec!["a".to_string()], NodeStatus::Skipped),
+            "{form}"
+        );
+    }
+    // A node of Dify that nobody may be asked about has no such handle: every edge of it is taken.
+    let mut play = Play::sheet("m llm\na job\nb job\ns > m > a\nm:rejected > b", json!({}));
+    play.start().done("m", "hi");
+    assert_eq!(play.waiting().len(), 2);
+}
+
+#[test]
 fn xc_03_an_end_that_is_told_twice_happens_once() {
     let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
     play.start();

@@ -45,6 +45,14 @@ fn lp_a08_only_what_may_pass_is_tried_again() {
     fails(&mut play, passing(false));
     assert_eq!(play.run.status, RunStatus::Failed);
 
+    let late = |passing: bool| Record { error_type: "TimeoutError".into(), passing, ..Record::default() };
+    for (passing, status) in [(true, RunStatus::Running), (false, RunStatus::Failed)] {
+        let mut play = flow(retry);
+        play.start();
+        fails(&mut play, late(passing));
+        assert_eq!(play.run.status, status, "a timeout is tried again where it says so: {passing}");
+    }
+
     let mut play = flow(retry);
     play.start();
     fails(&mut play, Record { error_type: "WorkerLostError".into(), ..Record::default() });

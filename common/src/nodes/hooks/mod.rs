@@ -85,6 +85,13 @@ impl Hooks {
         self.0.is_empty()
     }
 
+    /// The same without those of a type; says whether there were any.
+    pub fn without(&mut self, hook_type: HookType) -> bool {
+        let before = self.0.len();
+        self.0.retain(|hook| hook.hook_type != hook_type);
+        self.0.len() < before
+    }
+
     /// Those of a type, the heaviest first, and of one weight in the order of the file.
     pub fn of(&self, hook_type: HookType) -> Vec<&Hook> {
         let mut found: Vec<&Hook> = self.0.iter().filter(|hook| hook.hook_type == hook_type).collect();

@@ -22,7 +22,7 @@ use crate::value::JsonMap;
 
 pub use chunk::{Chunk, Gathered};
 pub use error::CallError;
-pub use params::{Param, Secrets, merged};
+pub use params::{MASK, Param, Secrets, merged};
 
 /// The namespace of what a run keeps for its steps; see [`RUNTIME`].
 pub const RUNTIME_NODE: &str = "#rt";
@@ -139,15 +139,19 @@ pub const STEP_FORMS: &[StepForm] = &[
         fills: false,
     },
     StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: false },
-    StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: true, fills: true },
-    StepForm { kind: NodeKind::Sql, call: "SQL", keys: SQL_KEYS, has_background: true, fills: false },
+    StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: false, fills: true },
+    StepForm { kind: NodeKind::Sql, call: SQL, keys: SQL_KEYS, has_background: true, fills: false },
     StepForm { kind: NodeKind::Call, call: CALL, keys: &[], has_background: true, fills: true },
 ];
 
 /// What a `call` node stands for by itself: nothing.
 const CALL: &str = "CALL";
+/// What a `sql` node stands for.
+const SQL: &str = "SQL";
 /// What `api` takes.
 const API_KEYS: &[&str] = &[
+    "operation",
+    "path",
     "url",
     "method",
     "content_type",
@@ -230,6 +234,15 @@ impl StepData {
             .unwrap_or_else(|| self.node.is_some() || self.form().is_some_and(|form| form.fills))
     }
 
+    /// Whether all that its call reads is in its parameters: a statement that is written down answers no question.
+    fn is_whole(&self) -> bool {
+        let given = |name: &str| self.params.iter().find(|(known, _)| known == name).map(|(_, param)| param);
+        let asks = given("mode").is_some_and(
+            |mode| !matches!(mode, Param::Constant(mode) | Param::Mixed(mode) if mode == "query"),
+        );
+        self.call == SQL && given("sql").is_some() && !asks
+    }
+
     /// How many records of the history it is told.
     pub fn history_size(&self) -> u64 {
         let given = self.params.iter().find(|(name, _)| name == "step_history_size");
@@ -247,7 +260,7 @@ impl StepData {
             self.filling.mentions(into);
         }
         // A library node may name any call.
-        if self.node.is_some() || self.form().is_some_and(|form| form.has_background) {
+        if self.node.is_some() || self.form().is_some_and(|form| form.has_background) && !self.is_whole() {
             match &self.filling.question {
                 Some(text) => params::text_mentions(text, into),
                 None => into.push(("sys".into(), "query".into())),

@@ -12,7 +12,7 @@ use crate::value::template::{Part, Template, mention};
 use crate::value::{JsonMap, Lookup, Segment, SegmentType, Selector, Variables};
 
 /// What stands in place of a secret where people look.
-const MASK: &str = "******";
+pub const MASK: &str = "******";
 
 /// Where the value of a parameter comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +39,14 @@ impl Param {
                     return None;
                 }
                 Some(Self::Variable(selector))
+            }
+            Some(("extraction", Json::Object(_))) => {
+                problems.error(
+                    INVALID_NODE_DATA,
+                    "an extraction needs source_node_id, source_variable and extraction_prompt, and is the whole value of a \
+                     parameter",
+                );
+                None
             }
             Some(_) | None => Some(Self::Mixed(value.clone())),
         }

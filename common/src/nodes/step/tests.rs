@@ -81,3 +81,35 @@ fn calls_have_one_form_each() {
         );
     }
 }
+
+#[test]
+fn a_step_asks_for_the_conversation_only_where_its_call_may_read_it() {
+    let asked = |kind: NodeKind, data: Json| {
+        let mut mentions = Vec::new();
+        read(kind, data).unwrap().mentions(&mut mentions);
+        mentions.iter().any(|(node, _)| node == "#messages")
+    };
+    let api = |more: bool| json!({"url": "http://x.test", "enable_filling": more});
+    assert_eq!([true, false].map(|fills| asked(NodeKind::Api, api(fills))), [true, false]);
+    let sql = |more: Json| {
+        let mut data = json!({"datasource": "d", "sql": "select 1"});
+        data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        asked(NodeKind::Sql, data)
+    };
+    assert!(!sql(json!({})) && !sql(json!({"mode": "query"})));
+    assert!(
+        sql(json!({"mode": "generate"}))
+            && sql(json!({"enable_filling": true}))
+            && sql(json!({"node": "n1"}))
+    );
+    assert!(
+        asked(NodeKind::Sql, json!({"datasource": "d"})) && asked(NodeKind::Llm, json!({"user_prompt": "x"}))
+    );
+}
+
+#[test]
+fn ve_31_an_extraction_that_was_not_rewritten_is_no_constant() {
+    let data =
+        json!({"url": "http://x.test", "query": {"type": "extraction", "value": {"source_node_id": "a"}}});
+    assert_eq!(read(NodeKind::Api, data).unwrap_err(), ["query"]);
+}

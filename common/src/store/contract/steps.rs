@@ -6,7 +6,8 @@ use crate::ids::{BlobId, EntryId};
 use crate::store::{JournalOf, StepBegin, StepKept};
 use crate::wire::fact::kind;
 
-fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
+/// A journal of the first run, as this consumer writes it.
+pub(super) fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
     JournalOf {
         shard: SHARD,
         queue: QUEUE.into(),
@@ -20,7 +21,7 @@ fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
 }
 
 const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin {
-    StepBegin::Begin { attempt, possible_duplicate }
+    StepBegin::Begin { attempt, possible_duplicate, was_begun: possible_duplicate }
 }
 
 pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome {
@@ -64,6 +65,12 @@ pub(super) async fn tries_of_a_step_are_counted_where_the_job_goes_on(s: Subject
     same("the first try", store.begin_step(&first, "call", false).await?, begins(1, false))?;
     same("that failed", store.begin_step(&first, "call", true).await?, begins(2, false))?;
     same("begun before", store.begin_step(&first, "call", false).await?, begins(2, true))?;
+    store.park_step(&first, "call").await?;
+    store.park_step(&first, "never begun").await?;
+    let put_down = StepBegin::Begin { attempt: 2, possible_duplicate: false, was_begun: true };
+    same("put down while it waited", store.begin_step(&first, "call", false).await?, put_down)?;
+    same("and begun once more", store.begin_step(&first, "call", false).await?, begins(2, true))?;
+    same("nothing else begins", store.begin_step(&first, "never begun", false).await?, begins(1, false))?;
     let later = JournalOf { attempt: 2, ..first };
     same("a later attempt", store.begin_step(&later, "call", false).await?, begins(3, false))?;
     same("and again", store.begin_step(&later, "call", false).await?, begins(3, true))

@@ -222,6 +222,12 @@ impl Jobs for MemoryStore {
         Ok(journal::begin(space.shard(of.shard), of, step, another, now))
     }
 
+    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        journal::park(space.shard(of.shard), of, step);
+        Ok(())
+    }
+
     async fn record_step(
         &self,
         of: &JournalOf,

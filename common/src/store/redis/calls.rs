@@ -9,7 +9,6 @@ use super::line::Request;
 use super::replies::{array, pairs, unexpected};
 use super::shards::word;
 use crate::ids::{RunId, ShardId};
-use crate::limits;
 use crate::store::{Called, Refusal, StoreError, WaitingCall};
 use crate::wire::commit::CallsWrite;
 use crate::wire::fact::{self, kind};
@@ -26,9 +25,6 @@ pub(super) fn write(request: &mut Request, keys: &Keys, caller: RunId, calls: &C
         request.command("HSET", 3).word(keys.calls(caller)).word(run).word(order);
         let member = WaitingCall::member(*run, caller);
         request.command("ZADD", 3).word(keys.calling(shard)).word(number).word(member);
-    }
-    if !calls.ordered.is_empty() {
-        request.command("EXPIRE", 2).word(keys.calls(caller)).word(limits::JOURNAL_SECONDS);
     }
     let mut tell = |kind: &str, run: RunId, body: &str| {
         request.command("XADD", 8).word(keys.inbox(shard)).word("*");

@@ -270,7 +270,12 @@ impl Jobs for RedisStore {
     }
 
     async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
-        self.begin(of, step, another, SystemClock.now().micros()).await
+        let word = if another { "next" } else { "" };
+        self.begin(of, step, word, SystemClock.now().micros()).await
+    }
+
+    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError> {
+        self.begin(of, step, "park", SystemClock.now().micros()).await.map(drop)
     }
 
     async fn record_step(

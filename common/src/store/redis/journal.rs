@@ -8,7 +8,6 @@ use super::keys::GROUP;
 use super::replies::unexpected;
 use super::shards::word;
 use crate::ids::BlobId;
-use crate::limits;
 use crate::store::{JournalOf, StepBegin, StepKept, StoreError};
 
 impl RedisStore {
@@ -16,7 +15,7 @@ impl RedisStore {
         &self,
         of: &JournalOf,
         step: &str,
-        another: bool,
+        how: &str,
         now_micros: i64,
     ) -> Result<StepBegin, StoreError> {
         const DOING: &str = "beginning a step of a job";
@@ -29,9 +28,8 @@ impl RedisStore {
             of.field(step),
             of.mark(step),
             of.attempt,
-            if another { "next" } else { "" },
+            how,
             now_micros,
-            limits::JOURNAL_SECONDS,
         ];
         let answer: Vec<Value> = self.connector.run(DOING, &self.scripts.begin_step, &keys, &list).await?;
         let mut parts = answer.into_iter().map(word);
@@ -42,7 +40,7 @@ impl RedisStore {
             "KNOWN" => Ok(StepBegin::Known(parts.next().unwrap_or_default())),
             "BEGIN" => match (number(), number()) {
                 (Some(attempt), Some(again)) => {
-                    Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1 })
+                    Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1, was_begun: again > 0 })
                 }
                 _ => Err(unexpected(DOING, "a try without a number")),
             },
@@ -71,7 +69,6 @@ impl RedisStore {
             of.run.to_string(),
             fact.0,
             fact.1,
-            limits::JOURNAL_SECONDS,
         ]);
         if !blobs.is_empty() {
             keys.push(self.keys.blobs(of.run));

@@ -330,10 +330,16 @@ impl RedisStore {
         const DOING: &str = "giving large values their time to live";
         let mut cursor = "0".to_string();
         loop {
-            let mut names = redis::cmd("HSCAN");
-            names.arg(self.keys.blobs(run)).arg(&cursor).arg("COUNT").arg(SWEEP_BLOBS);
+            let mut names = redis::pipe();
+            names.cmd("HSCAN").arg(self.keys.blobs(run)).arg(&cursor).arg("COUNT").arg(SWEEP_BLOBS);
+            if cursor == "0" {
+                // They live as long as their run may wait for somebody, and not much longer than the run.
+                for key in [self.keys.journal(run), self.keys.calls(run)] {
+                    names.cmd("EXPIRE").arg(key).arg(self.ttl_seconds()).ignore();
+                }
+            }
             let pairs: Vec<String>;
-            (cursor, pairs) = self.connector.ask(DOING, &names).await?;
+            ((cursor, pairs),) = self.connector.ask_all(DOING, &names).await?;
             if !pairs.is_empty() {
                 let mut pipe = redis::pipe();
                 for name in pairs.iter().step_by(2) {

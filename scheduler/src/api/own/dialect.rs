@@ -40,7 +40,7 @@ pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Jso
         _ => return None,
     };
     let content = match record.kind.as_str() {
-        "text_add" => json!({"text": data("text")}),
+        "text_add" => json!({"text": data("text"), "attempt": data("attempt"), "delivery": data("delivery")}),
         "graph_run_succeeded" | "graph_run_partial_succeeded" => data("outputs"),
         "graph_run_failed" => json!({"error": data("error")}),
         "graph_run_aborted" => json!({"reason": data("reason")}),

@@ -10,6 +10,7 @@ pub mod kept;
 pub mod keys;
 pub mod knowledge;
 pub mod pauses;
+mod profiles_named;
 pub mod runs;
 pub mod snapshot;
 mod spending;

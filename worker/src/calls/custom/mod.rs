@@ -65,15 +65,13 @@ impl Call for Custom {
         let body = json!({
             "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
         });
-        self.init_by(cx.calls, key(cx), body).await
+        // Each operation has a key of its own: what answers one must not stand for another.
+        let key = format!("{}:{}", cx.key, Operation::Init.name());
+        self.init_by(cx.calls, key, body).await
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        self.exec_by(cx.calls, key(cx), input, out).await
+        self.exec_by(cx.calls, cx.key.to_owned(), input, out).await
     }
-}
-
-fn key(cx: CallContext<'_>) -> String {
-    cx.name.idempotency_key()
 }
 
 /// What a Call is told of the run.
@@ -133,6 +131,7 @@ impl Custom {
             return Ok(());
         }
         let body = json!({"operation": Operation::AfterExec.name(), "input": input});
+        let key = format!("{key}:{}", Operation::AfterExec.name());
         self.ask(Asked { id: &self.id, body, calls, key, hide: &hide }, &mut |_| Ok(())).await
     }
 

@@ -1,22 +1,26 @@
 //! A step: its input is told, its call is made, its pieces are handed on as they come, and of what they come to the outputs,
 //! the record and the history are made. An error is told as well, and is the node's.
 
+mod once;
+pub(crate) mod said;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::{CallError, Chunk, Gathered, StepData};
 use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
 use tidemill_common::objects::Effects;
-use tidemill_common::slots::Schema;
 use tidemill_common::value::{JsonMap, Segment};
 
+use self::said::Said;
 use super::explain::Explaining;
-use super::prepare::{Around, Prepared, prepare};
+use super::prepare::{Around, Prepared, made, prepare};
 use super::tell::{Status, Teller, Took, seconds, tell};
 use crate::core::now;
 use crate::providers::DeltaSink;
@@ -28,8 +32,6 @@ pub(crate) const STEP_NODE: &str = "#step";
 pub(crate) const INPUT: &str = "input";
 /// The output that names the branch of a call that chooses.
 const BRANCH_ID: &str = "branch_id";
-/// The class of an error of output that does not fit.
-const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
 
 /// Runs the node. A failure is part of the result. Dropping the future ends the call.
 pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink<'_>) -> NodeResult {
@@ -50,17 +52,21 @@ async fn step(
     around: Around<'_>,
     on_delta: DeltaSink<'_>,
 ) -> NodeResult {
-    let filled = around.variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()]);
-    if let Some(Json::Object(filled)) = filled.map(|segment| segment.value.clone()) {
-        prepared.input = filled;
+    match made(around.variables) {
+        Some(input) => prepared.input = input,
+        None => begun(around.steps, &prepared),
     }
     let (teller, began, clock) = (prepared.teller.clone(), now(), Instant::now());
     let shown = prepared.secrets.masked_map(&prepared.input);
     tell(around.steps, teller.event(StepEvent::StepInput, Status::Running, json!(shown)));
-    let called = call(&prepared, &teller, around.steps, on_delta).await;
+    // A call that asks models, and does nothing else outside, has kept what they said.
+    let called = match prepared.found.call.is_kept() {
+        true => once::once(&mut prepared, around.steps, on_delta).await,
+        false => call(&prepared, around.steps, on_delta).await,
+    };
     let (usage, runtime, more) = prepared.made.take();
     let took = Took {
-        seconds: clock.elapsed().as_secs_f64(),
+        seconds: called.as_ref().map_or_else(|_| clock.elapsed().as_secs_f64(), |called| called.seconds),
         input_tokens: usage.as_ref().map_or(0, |usage| usage.prompt_tokens),
         output_tokens: usage.as_ref().map_or(0, |usage| usage.completion_tokens),
     };
@@ -75,7 +81,7 @@ async fn step(
         let mut outputs = called.gathered.outputs();
         outputs.retain(|(name, _)| !more.contains_key(name));
         outputs.extend(more.into_iter().map(|(name, value)| (name, Segment::infer(value))));
-        typed(outputs, &prepared, data.strict_output).map(|outputs| (called, outputs))
+        typed::typed(outputs, prepared.output_schema(), data.strict_output).map(|outputs| (called, outputs))
     });
     match called {
         Ok((called, outputs)) => {
@@ -83,8 +89,12 @@ async fn step(
                 outputs.iter().filter(|(name, _)| !is_whole(name, &called.gathered)).map(value_of).collect();
             let output = Json::Object(output);
             tell(around.steps, teller.output(Status::Success, output.clone(), took));
-            let record = teller.record(Status::Success, json!(shown), output, took);
-            let runtime = kept(runtime, around, &called, seconds(began), took);
+            let mut record = teller.record(Status::Success, json!(shown), output, took);
+            if prepared.possible_duplicate {
+                record.insert("extra_data".into(), json!({"possible_duplicate": true}));
+            }
+            let told = if prepared.to_user() { called.said.as_str() } else { "" };
+            let runtime = kept(runtime, around, told, seconds(began), took);
             let effects = Effects { messages: Vec::new(), runtime, history: vec![record] };
             let handle = handle(&prepared, around, &outputs);
             NodeResult { outputs, handle, effects: Some(Box::new(effects)), ..result }
@@ -92,9 +102,19 @@ async fn step(
         Err(error) => {
             let error = CallError { message: prepared.secrets.masked(&error.message), ..error };
             let error = CallError { data: prepared.secrets.masked_map(&error.data), ..error };
+            if error.error_type == CALLED_OFF {
+                tell(around.steps, teller.event(StepEvent::StepCancel, Status::Cancelled, error.object()));
+                return NodeResult { failure: Some(error.failure()), ..result };
+            }
             failed(result, &teller, around.steps, &error, json!(shown), took)
         }
     }
+}
+
+/// Tells that a step is there: which call it is, before anything is looked for or done. Whoever looks for missing input has
+/// told it already.
+pub(crate) fn begun(steps: &Steps, prepared: &Prepared<'_>) {
+    tell(steps, prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record())));
 }
 
 /// By which handle the node leaves: a call that chooses names one in `branch_id`, which counts where an edge has it.
@@ -111,53 +131,37 @@ fn handle(prepared: &Prepared<'_>, around: Around<'_>, outputs: &[(String, Segme
 /// What a call came to.
 struct Called {
     gathered: Gathered,
-    /// The text that the user was told, also what an object took the place of.
-    told: String,
+    /// All text that it has brought, also what an object took the place of.
+    said: String,
+    /// How long it took.
+    seconds: f64,
 }
 
-async fn call(
-    prepared: &Prepared<'_>,
-    teller: &Teller,
-    steps: &Steps,
-    on_delta: DeltaSink<'_>,
-) -> Result<Called, CallError> {
-    let to_user = prepared.to_user();
-    let mut called = Called { gathered: Gathered::default(), told: String::new() };
+async fn call(prepared: &Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -> Result<Called, CallError> {
+    let (to_user, teller, clock) = (prepared.to_user(), &prepared.teller, Instant::now());
+    let mut called = Called { gathered: Gathered::default(), said: String::new(), seconds: 0.0 };
+    let said = Said::new(steps, teller);
     let mut out = |chunk: Chunk| {
         match &chunk {
             Chunk::Text(text) if text.is_empty() => {}
             Chunk::Text(text) => {
                 on_delta(text);
+                called.said.push_str(text);
                 if to_user {
-                    called.told.push_str(text);
-                    tell(steps, teller.text(text));
+                    said.push(text);
                 }
             }
-            Chunk::Data(object) if to_user => tell(steps, teller.object(object)),
+            Chunk::Data(object) if to_user => {
+                said.flush();
+                tell(steps, teller.object(object));
+            }
             Chunk::Data(_) => {}
         }
         called.gathered.take(chunk);
     };
-    prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out).await?;
+    said.of(prepared.found.call.exec(prepared.context(), prepared.input.clone(), &mut out)).await?;
+    called.seconds = clock.elapsed().as_secs_f64();
     Ok(called)
-}
-
-/// Outputs under the types that the schema of the output declares, where they have them; checked where that is wanted.
-fn typed(
-    outputs: Vec<(String, Segment)>,
-    prepared: &Prepared<'_>,
-    is_strict: bool,
-) -> Result<Vec<(String, Segment)>, CallError> {
-    if is_strict {
-        let schema = Schema::new(prepared.output_schema());
-        let schema = schema.map_err(|error| CallError::of("ValueError", error.to_string()))?;
-        let value: JsonMap = outputs.iter().map(value_of).collect();
-        if let Some(wrong) = schema.missing(&Json::Object(value)).first() {
-            let message = format!("the output does not fit its schema: {}: {}", wrong.pointer, wrong.problem);
-            return Err(CallError::of(OUTPUT_MISMATCH, message).with(json!({"field": wrong.pointer})));
-        }
-    }
-    Ok(outputs)
 }
 
 fn value_of((name, segment): &(String, Segment)) -> (String, Json) {
@@ -171,10 +175,10 @@ fn is_whole(name: &str, gathered: &Gathered) -> bool {
 
 /// What the run keeps of the step: what the call wants kept, what the user was told, and how long it took. The last two
 /// stand under the execution, so that one that is done again takes its own place.
-fn kept(mut runtime: JsonMap, around: Around<'_>, called: &Called, began: f64, took: Took) -> JsonMap {
+fn kept(mut runtime: JsonMap, around: Around<'_>, told: &str, began: f64, took: Took) -> JsonMap {
     let execution = around.name.execution.to_string();
-    if !called.told.is_empty() {
-        runtime.insert("answers".into(), json!({execution.clone(): called.told}));
+    if !told.is_empty() {
+        runtime.insert("answers".into(), json!({execution.clone(): told}));
     }
     runtime.insert("time".into(), json!(began));
     runtime.insert("durations".into(), json!({execution: took.seconds}));

@@ -8,6 +8,7 @@ use tidemill_common::graph::{Graph, build};
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::language::Language;
 use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::{CallError, Chunk, StepData};
 use tidemill_common::nodes::{NodeData, NodeResult};
 use tidemill_common::value::{JsonMap, Segment, Stored};
@@ -123,8 +124,20 @@ fn library(known: Json) -> LibraryNode {
 
 /// Runs a node whose call is a script; without one, the call that it names.
 async fn came(node: Json, script: Option<Script>, library: Option<LibraryNode>, inputs: Json) -> Came {
-    let (jobs, graph) = (FakeJobs::new(), Arc::new(graph(&node)));
-    let core = core(&jobs, 1);
+    came_to(&FakeJobs::new(), node, script, library, inputs).await
+}
+
+/// The same, with what these jobs know.
+async fn came_to(
+    jobs: &Arc<FakeJobs>,
+    node: Json,
+    script: Option<Script>,
+    library: Option<LibraryNode>,
+    inputs: Json,
+) -> Came {
+    jobs.state().facts.clear();
+    let graph = Arc::new(graph(&node));
+    let core = core(jobs, 1);
     let steps = Steps::new(&hand(&core), execution(5));
     let mut values: Vec<(String, String, Stored)> = Vec::new();
     for (of, names) in inputs.as_object().unwrap() {
@@ -156,7 +169,9 @@ async fn came(node: Json, script: Option<Script>, library: Option<LibraryNode>, 
         None => run::run(data, around, &mut on_delta).await,
     };
     until("the end to be told", || {
-        jobs.state().facts.iter().any(|(_, fact)| fact.to_string().contains("step_output"))
+        let is_end =
+            |fact: &Json| ["step_output", "step_cancel"].iter().any(|end| fact.to_string().contains(end));
+        jobs.state().facts.iter().any(|(_, fact)| is_end(fact))
     })
     .await;
     let state = jobs.state();
@@ -175,7 +190,7 @@ async fn se_a09_what_is_for_the_user_is_told_piece_by_piece_and_kept() {
     let script =
         |to_user| Script { chunks: vec![text("He"), text(""), text("llo")], to_user, ..Script::default() };
     let shown = scripted(script(true)).await;
-    assert_eq!(shown.kinds(), ["step_input", "text_add", "text_add", "step_output"]);
+    assert_eq!(shown.kinds(), ["step_init", "step_input", "text_add", "text_add", "step_output"]);
     assert_eq!((shown.output("text"), shown.streamed.as_str()), (Some(json!("Hello")), "Hello"));
     let runtime = &shown.result.effects.as_ref().unwrap().runtime;
     assert_eq!(runtime["answers"], json!({execution(5).to_string(): "Hello"}));
@@ -183,9 +198,55 @@ async fn se_a09_what_is_for_the_user_is_told_piece_by_piece_and_kept() {
     assert!(runtime["durations"][execution(5).to_string()].as_f64().is_some());
 
     let hidden = scripted(script(false)).await;
-    assert_eq!(hidden.kinds(), ["step_input", "step_output"]);
+    assert_eq!(hidden.kinds(), ["step_init", "step_input", "step_output"]);
     assert_eq!(hidden.output("text"), Some(json!("Hello")));
     assert!(!hidden.result.effects.as_ref().unwrap().runtime.contains_key("answers"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn se_a23_a_call_that_was_made_is_not_made_again_and_tells_and_makes_the_same() {
+    let node = || json!({"type": "empty", "title": "T"});
+    let many = "x".repeat(100_000);
+    for chunks in [
+        vec![text("He"), text("llo")],
+        vec![text("abc"), data(json!({"a": [1], "b": null}))],
+        vec![text(&many), data(json!({"n": 1})), text("rest")],
+        vec![],
+    ] {
+        let jobs = FakeJobs::new();
+        let script = || Some(Script { chunks: chunks.clone(), to_user: true, ..Script::default() });
+        let first = came_to(&jobs, node(), script(), None, json!({})).await;
+        assert!(jobs.state().journal.contains_key(&format!("{}/call", execution(5))), "it is kept");
+        let again = came_to(&jobs, node(), script(), None, json!({})).await;
+        assert_eq!(
+            (first.script.given.lock().unwrap().len(), again.script.given.lock().unwrap().len()),
+            (1, 0)
+        );
+        assert_eq!(again.result.outputs, first.result.outputs);
+        assert_eq!(again.streamed, first.streamed);
+        let said = |came: &Came| {
+            let texts = came.told.iter().filter(|(kind, _)| kind == "text_add");
+            texts.map(|(_, data)| data["text"].as_str().unwrap().to_owned()).collect::<String>()
+        };
+        assert_eq!(said(&again), said(&first));
+        let kept = |came: &Came| {
+            let mut runtime = came.result.effects.as_ref().unwrap().runtime.clone();
+            runtime.shift_remove("time");
+            runtime
+        };
+        assert_eq!(kept(&again), kept(&first), "what the run keeps, and how long it took");
+        assert_eq!(again.record()["execution_time"], first.record()["execution_time"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn se_a23_a_call_that_has_failed_or_asks_models_alone_leaves_no_result() {
+    let jobs = FakeJobs::new();
+    let fails = Some(CallError::new("bad"));
+    let script = Some(Script { fails, ..Script::default() });
+    came_to(&jobs, json!({"type": "empty", "title": "T"}), script, None, json!({})).await;
+    came_to(&jobs, json!({"type": "empty", "title": "T"}), None, None, json!({})).await;
+    assert!(jobs.state().journal.is_empty(), "{:?}", jobs.state().journal);
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +256,10 @@ async fn se_a10_an_object_takes_the_place_of_all_before_it_but_not_of_what_was_t
     assert_eq!(came.output("b"), Some(json!(2)));
     assert_eq!(came.output("output"), Some(json!({"b": 2})));
     assert_eq!(came.output("a"), None);
-    assert_eq!(came.kinds(), ["step_input", "text_add", "step_data", "step_data", "step_output"]);
+    assert_eq!(
+        came.kinds(),
+        ["step_init", "step_input", "text_add", "step_data", "step_data", "step_output"]
+    );
     assert_eq!(came.of("step_output")["content"], json!({"b": 2}));
     let answers = &came.result.effects.as_ref().unwrap().runtime["answers"];
     assert_eq!(answers, &json!({execution(5).to_string(): "abc"}));
@@ -206,7 +270,7 @@ async fn se_a12_an_error_is_told_kept_out_of_the_steps_view_and_has_both_keys() 
     let fails = CallError::new("bad").with(json!({"k": 1}));
     let chunks = vec![text("never mind")];
     let came = scripted(Script { chunks, fails: Some(fails), ..Script::default() }).await;
-    assert_eq!(came.kinds(), ["step_input", "step_output", "step_error"]);
+    assert_eq!(came.kinds(), ["step_init", "step_input", "step_output", "step_error"]);
     assert_eq!(
         (&came.of("step_output")["content"], &came.of("step_output")["step_status"]),
         (&json!({}), &json!("error"))
@@ -218,6 +282,16 @@ async fn se_a12_an_error_is_told_kept_out_of_the_steps_view_and_has_both_keys() 
 
     let other = scripted(Script { fails: Some(CallError::of("X", "why")), ..Script::default() }).await;
     assert_eq!(other.output("error_message"), Some(json!({"err_msg": "why", "data": {}})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn se_a05_a_step_that_is_called_off_in_its_call_is_told_as_cancelled_and_leaves_no_record() {
+    let off = CallError::of(CALLED_OFF, "the user said no");
+    let came = scripted(Script { fails: Some(off), ..Script::default() }).await;
+    assert_eq!(came.kinds(), ["step_init", "step_input", "step_cancel"]);
+    assert_eq!(came.of("step_cancel")["step_status"], "cancelled");
+    assert_eq!(came.result.failure.as_ref().unwrap().error_type, CALLED_OFF);
+    assert!(came.result.effects.is_none() && came.result.outputs.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,6 +317,11 @@ async fn se_a14_the_history_holds_what_a_step_was_given_and_made() {
     assert_eq!((&record["input_data"], &record["output_data"]), (&given, &json!({"http_code": 200})));
     assert_eq!(came.of("step_input")["content"], given);
     assert_eq!(came.result.process_data["library_node"], json!({"id": "n1", "version": 4}));
+    let init = came.of("step_init");
+    assert_eq!(
+        (&init["step_status"], &init["content"]["library_node"]["id"]),
+        (&json!("init"), &json!("n1"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,7 +339,7 @@ async fn se_a15_a_step_whose_call_is_not_there_fails_and_a_built_in_one_needs_no
 #[tokio::test(start_paused = true)]
 async fn se_a21_an_empty_step_has_an_empty_output_and_no_text() {
     let came = came(json!({"type": "empty", "title": "T"}), None, None, json!({})).await;
-    assert_eq!(came.kinds(), ["step_input", "step_output"]);
+    assert_eq!(came.kinds(), ["step_init", "step_input", "step_output"]);
     assert_eq!(
         (&came.of("step_output")["content"], &came.of("step_output")["step_status"]),
         (&json!({}), &json!("success"))
@@ -291,4 +370,23 @@ async fn output_that_must_fit_its_schema_is_checked() {
     assert_eq!(failure.error_type, "OutputSchemaMismatch");
     assert!(failure.message.contains("/n"), "{}", failure.message);
     assert_eq!(came(node(false), Some(script()), None, json!({})).await.result.failure, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn se_a09_a_thousand_pieces_are_told_in_a_few() {
+    let pieces: Vec<String> = (0..1000).map(|n| format!("{n},")).collect();
+    let mut chunks: Vec<Chunk> = pieces.iter().map(|piece| text(piece)).collect();
+    chunks.push(data(json!({"a": 1})));
+    let came = scripted(Script { chunks, to_user: true, ..Script::default() }).await;
+    let texts: Vec<&Json> =
+        came.told.iter().filter(|(kind, _)| kind == "text_add").map(|(_, data)| data).collect();
+    let said: String = texts.iter().map(|data| data["text"].as_str().unwrap()).collect();
+    assert_eq!(said, pieces.concat());
+    assert!(texts.len() < 10, "{} events", texts.len());
+    let kinds = came.kinds();
+    let object = kinds.iter().position(|kind| *kind == "step_data");
+    assert!(
+        object > kinds.iter().rposition(|kind| *kind == "text_add"),
+        "what came before an object is told before it"
+    );
 }

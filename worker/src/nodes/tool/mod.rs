@@ -156,7 +156,7 @@ async fn call_or_recall(
     spent: &mut Spent,
 ) -> Result<Recorded, Broken> {
     let Some(steps) = means.steps else {
-        let alone = Try { number: 1, possible_duplicate: false, idempotency_key: CALL.into() };
+        let alone = Try::alone(CALL);
         return call_once(tool, arguments, declared, node, means, &alone, spent).await;
     };
     let the_try = match steps.begin(CALL).await {

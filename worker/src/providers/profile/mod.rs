@@ -30,7 +30,7 @@ use kept::Shelf;
 use lookup::{Found, Place, last_part};
 
 pub use kept::Kept;
-pub use model::{Model, Question};
+pub use model::{Model, OfProfile, Question};
 pub use named::{NamedModel, ProfileError, Stands};
 pub use tidemill_common::providers::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
@@ -238,7 +238,18 @@ impl Providers {
         let client = if limited.is_some() { &clients.reporting } else { &clients.usual }.clone();
         let label = last_part(provider).into();
         let (name, files, reach) = (name.into(), connection.files, self.reach.clone());
-        Ok(Model { settings, pricing, client, label, name, files, reach, parameters, limited })
+        Ok(Model {
+            settings,
+            pricing,
+            client,
+            label,
+            name,
+            files,
+            reach,
+            parameters,
+            limited,
+            of_profile: None,
+        })
     }
 }
 

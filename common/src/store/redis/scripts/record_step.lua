@@ -1,7 +1,7 @@
 -- record_step: keeps the result of a step of a job, once, together with the fact that tells of it; or neither.
 -- KEYS     1 jobs stream   2 journal of the run   3 inbox   then, of a result with blobs: blobs of the run, its blobs…
 -- ARGV     1 group   2 consumer   3 entry   4 delivery number   5 field of the result   6 result   7 run   8 kind
---          9 fact   10 seconds that the journal is kept   then a blob each: name, size
+--          9 fact   then a blob each: name, size
 -- RETURNS  "STORED" | "STALE" | "KNOWN" | "NOBLOB"
 -- CALLER   store/redis/journal.rs, record_step
 local call, K, A = redis.call, KEYS, ARGV
@@ -11,10 +11,9 @@ for b = 5, #K do
   if call('EXISTS', K[b]) == 0 then return 'NOBLOB' end
 end
 if call('HSETNX', K[2], A[5], A[6]) == 0 then return 'KNOWN' end
-call('EXPIRE', K[2], A[10])
 for b = 5, #K do
   call('PERSIST', K[b])
-  call('HSET', K[4], A[b * 2 + 1], A[b * 2 + 2])
+  call('HSET', K[4], A[b * 2], A[b * 2 + 1])
 end
 call('XADD', K[3], '*', 'kind', A[8], 'run', A[7], 'fact', A[9])
 return 'STORED'

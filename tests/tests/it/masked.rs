@@ -1,0 +1,121 @@
+//! Secrets that go into a step: the server that the workflow sends them to gets them, and nobody else, neither the model that
+//! looks for missing input nor whoever is asked.
+
+use serde_json::{Value as Json, json};
+use tidemill_tests::client::Client;
+use tidemill_tests::llm;
+use tidemill_tests::outside::Outside;
+use tidemill_tests::wait::{LONG, until};
+
+use super::called::file;
+use super::secrets::nothing_in_redis_holds;
+use super::system;
+
+const SECRET: &str = "sk-do-not-write-this-down-0123456789";
+
+/// The file with the secret in its environment.
+fn holding_key(file: &str) -> String {
+    let mut document: Json = serde_json::from_str(file).expect("a file is JSON");
+    document["workflow"]["environment_variables"] =
+        json!([{"id": "e1", "name": "KEY", "value_type": "secret", "value": SECRET, "description": ""}]);
+    document.to_string()
+}
+
+async fn keep_profile(client: &Client, base_url: &str) {
+    let provider = json!({"id": "acme", "base_url": base_url});
+    assert_eq!(client.post("/api/v1/providers", &provider).await.status, 201);
+    let profile = json!({"id": "p", "name": "p", "provider": "acme", "model": "m", "default": true});
+    assert_eq!(client.post("/api/v1/profiles", &profile).await.status, 201);
+}
+
+/// The question that is open.
+async fn asked(client: &Client, run: &str) -> Json {
+    until("somebody to be asked", LONG, async || {
+        let shown = client.run(run).await;
+        let mut open = shown["pauses"].as_array().into_iter().flatten();
+        let open = open.find(|pause| pause["status"] == "pending").cloned();
+        open.filter(|_| shown["status"] == "paused").ok_or_else(|| shown.to_string())
+    })
+    .await
+}
+
+async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
+    let id = pause["pause_id"].as_str().expect("a pause has an id");
+    let answer =
+        client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &json!({"input": input})).await;
+    assert!(answer.status < 300, "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a22_xc_07_leave_is_asked_with_what_will_be_sent_and_no_model_is_told_a_secret() {
+    let (model, outside) = (
+        llm::rules(json!([{"match": {}, "reply": "{\"query\": {\"city\": \"Paris\"}}"}])).await,
+        Outside::start().await,
+    );
+    let settings = [("http.allow", "127.0.0.1"), ("scheduler.secret_key", "open sesame")];
+    let system = system(&settings, &model).await;
+    let client = &system.client;
+    keep_profile(client, &model.base_url()).await;
+    let city = json!({"query": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}});
+    let call = json!({
+        "type": "api", "title": "W", "url": format!("{}/weather", outside.base_url), "method": "post", "query": {"unit": "C"},
+        "headers": {"Authorization": "Bearer {{#env.KEY#}}"}, "body": {"key": "{{#env.KEY#}}"}, "accept_text": true,
+        "override_input": city, "question": "{{#start.q#}}", "require_confirm": {"risk": "high"},
+    });
+    let text = holding_key(&file("Weather", &["q"], &[("w", call)], &[("code", ["w", "http_code"])]));
+    let run =
+        client.submit(&json!({"workflow": text, "inputs": {"q": "weather in Paris"}, "user": "u"})).await;
+    let pause = asked(client, &run).await;
+    assert_eq!((&pause["kind"], &pause["risk"]), (&json!("confirm"), &json!("high")), "{pause:#}");
+    let input = &pause["input"];
+    assert_eq!(input["url"], format!("{}/weather", outside.base_url), "{pause:#}");
+    assert_eq!(input["query"], json!({"unit": "C", "city": "Paris"}), "{pause:#}");
+    assert!(
+        input.as_object().is_some_and(|input| input.keys().all(|key| !key.starts_with('#'))),
+        "{pause:#}"
+    );
+    assert!(outside.take().is_empty());
+    answer(client, &run, &pause, json!(true)).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(
+        (&ended["status"], &ended["outputs"]["code"]),
+        (&json!("succeeded"), &json!(200)),
+        "{ended:#}"
+    );
+    let calls = outside.take();
+    assert!(calls.len() == 1 && calls[0].body.contains(SECRET), "the server gets it: {calls:?}");
+    let prompts = model.requests();
+    assert!(!prompts.is_empty() && !format!("{prompts:?}").contains(SECRET), "{prompts:?}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert!(!format!("{pause} {ended} {told:?}").contains(SECRET), "a secret is shown: {ended}");
+    nothing_in_redis_holds(&system.cluster.redis, SECRET);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a16_xc_07_leave_for_a_tool_is_asked_without_secrets_and_given_for_them() {
+    let call = json!([{"name": "search", "arguments": {"q": format!("with {SECRET}")}}]);
+    let model = llm::rules(json!([{"match": {}, "reply": "Looking", "tool_calls": call}])).await;
+    let outside = Outside::start().await;
+    let endpoint = format!("{}/tools", outside.base_url);
+    let settings = [("tools.endpoint", endpoint.as_str()), ("scheduler.secret_key", "open sesame")];
+    let system = system(&settings, &model).await;
+    let client = &system.client;
+    keep_profile(client, &model.base_url()).await;
+    let ask = json!({"type": "llm", "title": "L", "profile_id": "p", "prompt": "use {{#env.KEY#}}", "tools": ["acme/search"]});
+    let text = holding_key(&file("Tools", &[], &[("l", ask)], &[("text", ["l", "text"])]));
+    let options = json!({"tool_approval": {"auto_approved_tools": []}});
+    let body = json!({"workflow": text, "inputs": {}, "user": "u", "options": options});
+    let run = client.submit(&body).await;
+    let pause = asked(client, &run).await;
+    assert!(pause["arguments"].to_string().contains("****"), "{pause:#}");
+    let shown = pause["arguments"].clone();
+    // Whoever sends the arguments back as they were shown means what they stand for.
+    answer(client, &run, &pause, json!({"approved": true, "editedParameters": shown})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let calls = outside.take();
+    assert!(calls.len() == 1 && calls[0].body.contains(SECRET), "{calls:?}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert!(!format!("{pause} {ended} {told:?}").contains(SECRET), "a secret is shown: {ended}");
+    nothing_in_redis_holds(&system.cluster.redis, SECRET);
+}

@@ -1,0 +1,113 @@
+//! What a step says to the user while it runs. As with all that streams the first piece after a quiet time goes out at once, and
+//! the following ones are gathered for at most `worker.chunk_gather_ms`, longer while the lane is busy.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::calls::tell::{Teller, tell};
+use crate::steps::Steps;
+
+/// Text that is not held back any longer, however busy the lane is.
+const PENDING_BYTES_MAX: usize = 64 * 1024;
+/// How long a timer sleeps that nobody has set yet.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// See the module.
+pub(crate) struct Said<'a> {
+    steps: &'a Steps,
+    teller: &'a Teller,
+    gather: Duration,
+    pending: Mutex<Pending>,
+}
+
+#[derive(Default)]
+struct Pending {
+    text: String,
+    last: Option<Instant>,
+}
+
+impl<'a> Said<'a> {
+    pub(crate) fn new(steps: &'a Steps, teller: &'a Teller) -> Self {
+        Self { steps, teller, gather: steps.chunk_gather(), pending: Mutex::default() }
+    }
+
+    /// Takes a piece.
+    pub(crate) fn push(&self, text: &str) {
+        let now = Instant::now();
+        let mut pending = self.lock();
+        let quiet = pending.last.is_none_or(|last| now.duration_since(last) >= self.gather);
+        let is_first = pending.text.is_empty();
+        pending.text.push_str(text);
+        let at_once = self.gather.is_zero() || quiet && is_first && !self.steps.lane_is_busy();
+        if at_once || pending.text.len() >= PENDING_BYTES_MAX {
+            self.send(&mut pending, now);
+        }
+    }
+
+    /// Tells what is pending.
+    pub(crate) fn flush(&self) {
+        self.send(&mut self.lock(), Instant::now());
+    }
+
+    /// Does something that says pieces; all of them are told when it is done.
+    pub(crate) async fn of<T>(&self, work: impl Future<Output = T>) -> T {
+        let done = tokio::select! {
+            // The work first: what it says is looked at in the same turn.
+            biased;
+            done = work => done,
+            never = self.tell() => match never {},
+        };
+        self.flush();
+        done
+    }
+
+    async fn tell(&self) -> Infallible {
+        let mut sleep = pin!(tokio::time::sleep(NEVER));
+        poll_fn(|cx| {
+            loop {
+                let due = {
+                    let mut pending = self.lock();
+                    let Some(last) = pending.last.filter(|_| !pending.text.is_empty()) else {
+                        if pending.text.is_empty() {
+                            return Poll::Pending;
+                        }
+                        // The lane was busy when it began.
+                        pending.last = Some(Instant::now());
+                        continue;
+                    };
+                    let (due, now) = (last + self.gather, Instant::now());
+                    if due <= now {
+                        match self.steps.lane_is_busy() {
+                            true => pending.last = Some(now),
+                            false => self.send(&mut pending, now),
+                        }
+                        continue;
+                    }
+                    due
+                };
+                if sleep.deadline() != due {
+                    sleep.as_mut().reset(due);
+                }
+                ready!(sleep.as_mut().poll(cx));
+            }
+        })
+        .await
+    }
+
+    fn send(&self, pending: &mut Pending, now: Instant) {
+        if !pending.text.is_empty() {
+            tell(self.steps, self.teller.text(&std::mem::take(&mut pending.text)));
+            pending.last = Some(now);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
