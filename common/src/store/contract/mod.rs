@@ -196,6 +196,7 @@ cases! {
     },
     spending::{
         what_keys_spend_is_added_up,
+        the_ledger_of_a_run_can_be_read,
         a_budget_of_a_key_is_set_and_taken_away,
     },
     calling::{

@@ -13,5 +13,6 @@ pub mod pauses;
 mod profiles_named;
 pub mod runs;
 pub mod snapshot;
+mod spending;
 pub mod submit;
 pub mod triggers;
