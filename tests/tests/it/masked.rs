@@ -119,3 +119,56 @@ async fn lp_a16_xc_07_leave_for_a_tool_is_asked_without_secrets_and_given_for_th
     assert!(!format!("{pause} {ended} {told:?}").contains(SECRET), "a secret is shown: {ended}");
     nothing_in_redis_holds(&system.cluster.redis, SECRET);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a16_an_agent_asks_for_leave_as_the_run_wants_and_goes_on_with_what_was_edited() {
+    let call = json!([{"name": "eval_expression", "arguments": {"expression": "6*7"}}]);
+    let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
+    let model = llm::rules(json!([
+        {"match": {"messages": 2, "has_tools": true}, "reply": "", "tool_calls": call, "usage": usage},
+        {"match": {}, "reply": "Done.", "usage": usage},
+    ]))
+    .await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    let constant = |value: Json| json!({"type": "constant", "value": value});
+    let tool = json!({
+        "enabled": true, "type": "builtin", "provider_name": "maths", "tool_name": "eval_expression", "settings": {},
+        "parameters": {"expression": {"auto": 1, "value": null}}, "extra": {"description": "Counts"},
+    });
+    let agent = json!({
+        "type": "agent", "title": "Agent", "agent_strategy_name": "function_calling",
+        "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "FunctionCalling",
+        "agent_parameters": {
+            "model": constant(json!({"provider": "openai", "model": "m", "mode": "chat", "completion_params": {}})),
+            "tools": constant(json!([tool])), "instruction": constant(json!("Count.")),
+            "query": constant(json!("what is it")), "maximum_iterations": constant(json!(5)),
+        },
+    });
+    let text = file("Asking", &[], &[("a", agent)], &[("text", ["a", "text"])]);
+    let options = json!({"tool_approval": {"auto_approved_tools": []}});
+    let run = client.submit(&json!({"workflow": text, "inputs": {}, "user": "u", "options": options})).await;
+    let pause = asked(client, &run).await;
+    assert_eq!(
+        (&pause["tool_id"], &pause["arguments"]),
+        (&json!("maths/eval_expression"), &json!({"expression": "6*7"})),
+        "{pause:#}"
+    );
+    assert_eq!(model.requests().len(), 1, "nothing goes on before somebody has answered");
+    let edited = json!({"expression": "6*8"});
+    let said = json!({"approved": true, "editedParameters": edited, "userInstruction": "be short"});
+    answer(client, &run, &pause, said).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let last = model.requests().pop().expect("the model is asked").to_string();
+    assert!(last.contains("48") && last.contains("be short"), "{last}");
+    // What it has spent is told by model.
+    let [spent] = ended["models"].as_array().map(Vec::as_slice).unwrap_or_default() else {
+        panic!("one model: {ended:#}")
+    };
+    assert_eq!(
+        (&spent["kind"], &spent["model"], &spent["calls"], &spent["prompt_tokens"], &spent["total_tokens"]),
+        (&json!("model"), &json!("m"), &json!(2), &json!(16), &json!(20)),
+        "{spent:#}"
+    );
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::Node;
-use tidemill_common::nodes::NodeKind;
+use tidemill_common::nodes::{NodeData, NodeKind};
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use super::container::{is_container, is_hidden};
@@ -38,7 +38,7 @@ impl Projection {
             "extras": {},
             "iteration_id": place.iteration_id(),
             "loop_id": place.loop_id(),
-            "agent_strategy": null,
+            "agent_strategy": node.and_then(strategy),
         });
         self.envelope("node_started", data)
     }
@@ -138,4 +138,10 @@ pub(super) fn type_name(node: Option<&Node>) -> &'static str {
 
 pub(super) fn title(node: Option<&Node>) -> &str {
     node.map_or("", |node| node.title.as_str())
+}
+
+/// How an agent works; of other nodes nothing.
+fn strategy(node: &Node) -> Option<Json> {
+    let NodeData::Agent(data) = &node.data else { return None };
+    Some(json!({"name": data.strategy.name(), "icon": null}))
 }

@@ -292,8 +292,16 @@ impl Turn<'_> {
         let limit = error.class == ErrorClass::RateLimit;
         let rest = rests.unwrap_or_default();
         let tokens = if partly || !limit { 0 } else { difference(0, self.tokens) };
-        let failed = GiveLimit { tokens, rest, refused: !partly, ..self.gift() };
-        let so_far = limited.turns.0.give_limit(failed).await.unwrap_or_else(not_given);
+        let failed = GiveLimit { tokens, rest, refused: limit && !partly, ..self.gift() };
+        let mut so_far = 0;
+        if held || limit || !rest.is_zero() {
+            so_far = limited.turns.0.give_limit(failed).await.unwrap_or_else(not_given);
+        }
+        if !limit && !partly {
+            // Refusals have a bound of their own.
+            let account = limited.buckets.first().map_or("", |bucket| &*bucket.account);
+            so_far = limited.turns.failed(account, &format!("{}/failed", self.call)).await;
+        }
         if !rest.is_zero() {
             limited.resting.note(limited.model(), rest);
             metrics::MODEL_RESTS.count_of(limited.model());
