@@ -10,7 +10,7 @@ use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
 use crate::nodes::llm::bill;
-use crate::providers::profile::Stands;
+use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
 
@@ -36,8 +36,13 @@ pub(crate) struct Reply {
 /// There is no such profile, or it cannot be used.
 pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
     let id = profile.unwrap_or("default");
-    let named =
-        providers.profile(id).await.map_err(|error| CallError::of("LLMProfileError", error.to_string()))?;
+    let named = providers.profile(id).await.map_err(|error| match error {
+        ProfileError::NotFound { .. } => CallError::of("NotFoundError", error.to_string()),
+        ProfileError::Unusable(error) => {
+            let retryable = error.retryable;
+            CallError { retryable, ..CallError::of("LLMProfileError", error.to_string()) }
+        }
+    })?;
     let (profile, provider) = (named.id.clone(), named.profile.provider.clone());
     match named.stands {
         Stands::Model(model) => Ok(Asked { model: *model, provider }),

@@ -34,7 +34,7 @@ async fn answer(
     let prompt = data.model_prompt(&cx.variables);
     let providers = &cx.hand.core.outside.providers;
     let model = ask::model(providers, Some(&by.profile)).await;
-    let model = model.map_err(|error| NodeFailure::new("LLMError", error.message))?;
+    let model = model.map_err(|error| error.failure())?;
     let messages = ask::messages("", &prompt);
     let reply = model.ask(cx.steps, STEP, messages, by.parameters.clone(), &mut |_| {}).await?;
     let waited_ms = (now().micros() - began.micros()).max(0).unsigned_abs() / 1000;
