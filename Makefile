@@ -28,12 +28,15 @@ test: setup ## Run all tests: unit, store, whole processes, faults, and the conf
 	@# A campaign of two short rounds, one of which cuts Redis's log; `make faults` runs a longer one.
 	SEED=2 ROUNDS=2 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
 
-lint: ## Check formatting, lints, documentation, and that the pure half builds alone
+lint: ## Check formatting, lints, documentation, that the pure half builds alone, and that the fuzz targets build
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Heads of modules are maps for readers of the code, and may name private ones.
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --lib --locked
 	$(CARGO) check -p tidemill-common --no-default-features --locked
+	@# The fuzz targets name files of the worker by their paths, and nothing else would notice that one has moved.
+	@if command -v c++ >/dev/null 2>&1; then $(CARGO) check --manifest-path fuzz/Cargo.toml --locked; \
+	else echo 'lint: there is no C++ compiler (libfuzzer), the fuzz targets were not looked at'; fi
 	@if command -v cargo-deny >/dev/null 2>&1; then $(CARGO) deny check; \
 	else echo 'lint: cargo-deny is not installed, licences and advisories were not looked at'; fi
 

@@ -153,9 +153,8 @@ pub const PROVIDERS_REFRESH_MS: u64 = 1000;
 pub const PARAMETER_ROUNDS_MAX: u32 = 5;
 /// Longest wait within a job (`job_wait_max_ms`), in milliseconds: what takes longer is waited for in Redis.
 pub const JOB_WAIT_MS: u64 = 1000;
-/// Largest answer of a tool that is kept in the journal of its run, in bytes of JSON. A larger one would be written twice,
-/// there and as the node's result; instead the tool is called again, with the same key, if its job is handed out again.
-pub const TOOL_RECORD_BYTES_MAX: usize = 1024 * 1024;
+/// Largest result of a step that lies in the journal of its run itself, in bytes of JSON; a larger one is a blob of the run.
+pub const STEP_INLINE_BYTES_MAX: usize = 1024 * 1024;
 /// Longest text in a line of an agent's log, as events and metadata show it, in bytes; longer ones are cut, and whole only in
 /// the node's output `json`. As large as a value that travels inline: a line is written with the fact, the state and the event.
 pub const AGENT_LOG_TEXT_BYTES_MAX: usize = INLINE_BYTES_MAX;

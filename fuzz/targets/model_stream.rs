@@ -12,13 +12,16 @@ mod providers {
     pub mod frames;
     pub mod ndjson;
     pub mod params;
+    pub mod produced;
     pub mod reading;
     pub mod reply;
+    pub mod source;
     pub mod sse;
     pub mod tool_calls;
 
     pub mod anthropic {
         pub mod events;
+        mod kept;
     }
     pub mod ollama {
         pub mod lines;
@@ -70,7 +73,7 @@ fn check<D: Dialect>(framing: Framing, dialect: impl Fn() -> D, size: usize, str
 fuzz_target!(|bytes: &[u8]| {
     let [size, stream @ ..] = bytes else { return };
     let size = usize::from(*size).max(1);
-    check(Framing::Sse, || Chunks, size, stream);
+    check(Framing::Sse, Chunks::default, size, stream);
     check(Framing::Sse, || Events::new(false), size, stream);
     check(Framing::Sse, || Events::new(true), size, stream);
     check(Framing::Ndjson, || Lines, size, stream);

@@ -40,6 +40,7 @@ pub mod patient;
 pub mod process;
 pub mod proxy;
 pub mod redis;
+pub mod refund;
 pub mod sse;
 pub mod story;
 pub mod wait;

@@ -12,6 +12,9 @@ const TAKES: Duration = Duration::from_millis(150);
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nnoted";
 /// What calls of tools get: messages.
 const TOOL: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 45\r\n\r\n{\"messages\":[{\"type\":\"text\",\"text\":\"noted\"}]}";
+/// What `/parcels` gets.
+const PARCEL: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{\"state\":\"lost\"}";
 /// What whoever asks for the description of a tool gets; it is no call.
 const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
 /// What calls for `/file` get.
@@ -21,6 +24,8 @@ const FILE: &[u8] =
 /// A call as the server saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideCall {
+    /// Path and query.
+    pub target: String,
     /// What was sent.
     pub body: String,
     /// Its `Idempotency-Key`.
@@ -70,8 +75,10 @@ async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::
             line if line.starts_with("GET /tools/") => UNKNOWN,
             line if line.contains("/tools/") => TOOL,
             line if line.contains("/file") => FILE,
+            line if line.contains("/parcels") => PARCEL,
             _ => ANSWER,
         };
+        let target = line.split(' ').nth(1).unwrap_or_default().to_owned();
         let is_call = !std::mem::take(&mut line).is_empty();
         while is_call && stream.read_line(&mut line).await? > 0 && !line.trim().is_empty() {
             if let Some((name, value)) = line.split_once(':') {
@@ -90,7 +97,7 @@ async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::
         stream.read_exact(&mut body).await?;
         let body = String::from_utf8_lossy(&body).into_owned();
         if answer != UNKNOWN {
-            ledger.lock().unwrap_or_else(PoisonError::into_inner).push(OutsideCall { body, key });
+            ledger.lock().unwrap_or_else(PoisonError::into_inner).push(OutsideCall { target, body, key });
             tokio::time::sleep(TAKES).await;
         }
         stream.get_mut().write_all(answer).await?;

@@ -57,12 +57,18 @@ impl Client {
     }
 
     /// Publishes a workflow: as a new app, or as the next version of the app `id`.
-    pub(crate) async fn publish(&self, workflow: &str, id: Option<&str>) -> Result<Json, ClientError> {
+    pub(crate) async fn publish(
+        &self,
+        workflow: &str,
+        id: Option<&str>,
+        strict: bool,
+    ) -> Result<Json, ClientError> {
         let mut body = json!({"workflow": workflow});
         if let Some(id) = id {
             body["id"] = id.into();
         }
-        self.json(self.post("/api/v1/apps").json(&body)).await
+        let path = if strict { "/api/v1/apps?strict=true" } else { "/api/v1/apps" };
+        self.json(self.post(path).json(&body)).await
     }
 
     /// All apps: `{"data": […]}`.

@@ -26,7 +26,11 @@ pub(crate) struct RunView {
     pub(crate) total_price: Option<String>,
     pub(crate) currency: Option<String>,
     pub(crate) exceptions_count: Option<u64>,
+    /// The API key that pays, by its id.
+    pub(crate) key: Option<String>,
     pub(crate) nodes: Vec<NodeView>,
+    /// What was spent, by who spent it.
+    pub(crate) models: Vec<SpentView>,
     pub(crate) pauses: Vec<PauseView>,
     pub(crate) caller: Option<CallView>,
     pub(crate) calls: Vec<CallView>,
@@ -83,6 +87,24 @@ pub(crate) struct NodeView {
     pub(crate) job: Option<String>,
     pub(crate) error: Option<String>,
     pub(crate) parked: Option<String>,
+    pub(crate) tokens: Option<u64>,
+    pub(crate) price: Option<String>,
+    pub(crate) currency: Option<String>,
+}
+
+/// What a model has cost in a run, or runs that it called, or tools.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SpentView {
+    pub(crate) kind: String,
+    pub(crate) provider: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) calls: u64,
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    pub(crate) total_tokens: u64,
+    pub(crate) total_price: Option<String>,
+    pub(crate) currency: Option<String>,
 }
 
 /// Something that a run waits for, or did.

@@ -27,6 +27,9 @@ enum Verb {
         /// Publish it as the next version of this app
         #[arg(long, value_name = "APP")]
         id: Option<String>,
+        /// Refuse it when it names a profile that nobody has added
+        #[arg(long)]
+        strict: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -56,9 +59,9 @@ impl Common {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Add { file, id, common } => {
+        Verb::Add { file, id, strict, common } => {
             let workflow = WorkflowFile::read(file)?.usable(console)?;
-            let app = common.client()?.publish(&workflow.text, id.as_deref()).await?;
+            let app = common.client()?.publish(&workflow.text, id.as_deref(), *strict).await?;
             if common.json { json::whole(&app, console)? } else { console.text(render_added(&app))? }
         }
         Verb::Ls { common } => {

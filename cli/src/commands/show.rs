@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use super::show_kept;
 use crate::client::Client;
-use crate::client::view::{CallView, NodeView, PauseView, RunView};
+use crate::client::view::{CallView, NodeView, PauseView, RunView, SpentView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::form;
@@ -42,10 +42,10 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     Ok(Exit::Succeeded)
 }
 
-/// What its model calls cost; nothing where no price is known, or there was nothing to pay.
-fn cost(run: &RunView) -> String {
-    let price = run.total_price.as_deref().filter(|price| price.bytes().any(|b| (b'1'..=b'9').contains(&b)));
-    price.map(|price| format!("{price} {}", run.currency.as_deref().unwrap_or_default())).unwrap_or_default()
+/// What model calls cost; nothing where no price is known, or there was nothing to pay.
+fn cost(price: &Option<String>, currency: &Option<String>) -> String {
+    let price = price.as_deref().filter(|price| price.bytes().any(|b| (b'1'..=b'9').contains(&b)));
+    price.map(|price| format!("{price} {}", currency.as_deref().unwrap_or_default())).unwrap_or_default()
 }
 
 fn render(run: &Json) -> String {
@@ -75,17 +75,25 @@ fn render(run: &Json) -> String {
         ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
         ("steps", number(run.total_steps)),
         ("tokens", number(run.total_tokens)),
-        ("cost", cost(&run)),
+        ("cost", cost(&run.total_price, &run.currency)),
+        ("key", named(&run.key)),
         ("exceptions", number(run.exceptions_count.filter(|count| *count > 0))),
         ("inputs", filled(&run.inputs).unwrap_or_default()),
     ]);
     if !run.nodes.is_empty() {
-        let rows: Vec<_> = run.nodes.iter().map(row).collect();
+        let pays = run.nodes.iter().any(|node| node.tokens.is_some_and(|tokens| tokens > 0));
+        let mut heads = vec!["NODE", "TYPE", "TITLE", "STATUS", "TRY", "TIME", "JOB", "ERROR"];
+        if pays {
+            heads.splice(6..6, ["TOKENS", "COST"]);
+        }
+        let rows: Vec<_> = run.nodes.iter().map(|node| row(node, pays)).collect();
         shown.push('\n');
-        shown.push_str(&table::render(
-            &["NODE", "TYPE", "TITLE", "STATUS", "TRY", "TIME", "JOB", "ERROR"],
-            &rows,
-        ));
+        shown.push_str(&table::render(&heads, &rows));
+    }
+    if !run.models.is_empty() {
+        let rows: Vec<_> = run.models.iter().map(spent_row).collect();
+        shown.push('\n');
+        shown.push_str(&table::render(&["SPENT BY", "CALLS", "IN", "OUT", "TOKENS", "COST"], &rows));
     }
     shown.push_str(&show_kept::table(&run));
     if !run.calls.is_empty() {
@@ -143,7 +151,24 @@ fn pause_row(pause: &PauseView) -> Vec<String> {
     ]
 }
 
-fn row(node: &NodeView) -> Vec<String> {
+fn spent_row(spent: &SpentView) -> Vec<String> {
+    let who = match spent.kind.as_str() {
+        "run" => "called runs".to_owned(),
+        "tool" => "tools".to_owned(),
+        _ => [&spent.provider, &spent.model].map(|part| part.as_deref().unwrap_or_default()).join(" "),
+    };
+    vec![
+        who,
+        spent.calls.to_string(),
+        spent.prompt_tokens.to_string(),
+        spent.completion_tokens.to_string(),
+        spent.total_tokens.to_string(),
+        cost(&spent.total_price, &spent.currency),
+    ]
+}
+
+/// `pays`: with what the node has cost.
+fn row(node: &NodeView, pays: bool) -> Vec<String> {
     let frame = node.frame.as_deref().filter(|frame| !frame.is_empty());
     let id = frame.map_or_else(|| node.id.clone(), |frame| format!("{frame}/{}", node.id));
     let time = match (node.started_at, node.finished_at) {
@@ -154,7 +179,7 @@ fn row(node: &NodeView) -> Vec<String> {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     // A node that was never reached is not remarkable.
     let status = if node.status == "unknown" { String::new() } else { node.status.clone() };
-    vec![
+    let mut row = vec![
         id,
         text(&node.kind),
         text(&node.title),
@@ -163,7 +188,12 @@ fn row(node: &NodeView) -> Vec<String> {
         time,
         text(&node.job),
         text(&node.error.clone().or_else(|| node.parked.as_ref().map(|why| format!("waits: {why}")))),
-    ]
+    ];
+    if pays {
+        let tokens = node.tokens.filter(|tokens| *tokens > 0).map(|tokens| tokens.to_string());
+        row.splice(6..6, [tokens.unwrap_or_default(), cost(&node.price, &node.currency)]);
+    }
+    row
 }
 
 #[cfg(test)]
@@ -211,6 +241,36 @@ it#1/3  end    End    -          -    -     -     -
 reply:
   Hello
   Ada
+";
+        assert_eq!(render(&run), expected);
+    }
+
+    #[test]
+    fn what_was_spent_is_shown_by_node_and_by_model() {
+        let run = json!({
+            "id": "r1", "status": "succeeded", "key": "k1",
+            "nodes": [
+                {"id": "1", "type": "start", "status": "succeeded", "tokens": 0, "price": null},
+                {"id": "2", "type": "llm", "status": "succeeded", "tokens": 12, "price": "0.5", "currency": "EUR"},
+            ],
+            "models": [
+                {"kind": "model", "provider": "openai", "model": "m", "calls": 2, "prompt_tokens": 8,
+                 "completion_tokens": 4, "total_tokens": 12, "total_price": "0.5", "currency": "EUR"},
+                {"kind": "run", "calls": 1, "total_tokens": 3, "total_price": null},
+            ],
+        });
+        let expected = "\
+run     r1
+status  succeeded
+key     k1
+
+NODE  TYPE   TITLE  STATUS     TRY  TIME  TOKENS  COST     JOB  ERROR
+1     start  -      succeeded  -    -     -       -        -    -
+2     llm    -      succeeded  -    -     12      0.5 EUR  -    -
+
+SPENT BY     CALLS  IN  OUT  TOKENS  COST
+openai m     2      8   4    12      0.5 EUR
+called runs  1      0   0    3       -
 ";
         assert_eq!(render(&run), expected);
     }

@@ -2,11 +2,13 @@
 
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
+use serde_json::Value as Json;
 
+use crate::dsl::read_plain;
 use crate::providers::{Secret, check};
 
 /// A service.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceConfig {
     /// For people.
@@ -15,6 +17,10 @@ pub struct ServiceConfig {
     pub server: String,
     /// What its calls carry.
     pub auth: Auth,
+    /// The OpenAPI document that describes it: an object, or a text in JSON or YAML.
+    pub openapi: Option<Json>,
+    /// Where that is fetched from.
+    pub openapi_url: Option<String>,
 }
 
 /// Credentials, each sent with every call.
@@ -82,7 +88,32 @@ impl ServiceConfig {
                 }
             }
         }
+        self.check_document()?;
         self.auth.oidc.as_ref().map_or(Ok(()), Oidc::check)
+    }
+
+    fn check_document(&self) -> Result<(), String> {
+        if self.openapi.is_some() && self.openapi_url.is_some() {
+            return Err("openapi and openapi_url are both set: a service has one document".into());
+        }
+        if let Some(url) = &self.openapi_url {
+            check::base_url(url).map_err(|reason| reason.replace("base_url", "openapi_url"))?;
+        }
+        let text;
+        let document = match &self.openapi {
+            None => return Ok(()),
+            Some(Json::String(written)) => {
+                text = read_plain(written.as_bytes())
+                    .map_err(|problem| format!("openapi: {}", problem.message))?;
+                &text
+            }
+            Some(document) => document,
+        };
+        let is_one = ["openapi", "swagger"].iter().any(|key| document.get(*key).is_some());
+        if is_one && document.get("paths").is_some_and(Json::is_object) {
+            return Ok(());
+        }
+        Err("openapi is no OpenAPI document: it needs `openapi` (or `swagger`) and `paths`".into())
     }
 }
 

@@ -20,6 +20,7 @@ const CALL: [(&str, &str); 4] = [
     ("enableFilling", "enable_filling"),
     ("toUser", "to_user"),
 ];
+const SERVICE: [(&str, &str); 1] = [("openapiUrl", "openapi_url")];
 const DATASOURCE: [(&str, &str); 3] =
     [("type", "database_type"), ("tableNameList", "table_name_list"), ("serviceUrl", "service_url")];
 
@@ -29,7 +30,8 @@ pub(crate) fn canonical(kind: CatalogKind, object: JsonMap) -> JsonMap {
         CatalogKind::Library => &LIBRARY,
         CatalogKind::Call => &CALL,
         CatalogKind::Datasource => &DATASOURCE,
-        CatalogKind::Provider | CatalogKind::Profile | CatalogKind::Service => &[],
+        CatalogKind::Service => &SERVICE,
+        CatalogKind::Provider | CatalogKind::Profile => &[],
     };
     let name = |name: String| match spellings.iter().find(|(other, _)| *other == name) {
         Some((_, kept)) => (*kept).to_owned(),

@@ -183,6 +183,14 @@ fn what_cannot_work_is_refused_with_what_to_do() {
         (LIBRARY, json!({"callId": "API", "overrideInput": {"query": 5}}), "overrideInput"),
         (LIBRARY, json!({"callId": "API", "knownParam": {}}), "did you mean `knownParams`?"),
         (SERVICE, json!({"server": "nowhere"}), "wrong server"),
+        (SERVICE, json!({"server": "http://s", "openapi": {"openapi": "3.0.0"}}), "no OpenAPI document"),
+        (SERVICE, json!({"server": "http://s", "openapi": "a: ["}), "openapi: "),
+        (SERVICE, json!({"server": "http://s", "openapiUrl": "nowhere"}), "wrong openapi_url"),
+        (
+            SERVICE,
+            json!({"server": "http://s", "openapi_url": "http://s", "openapi": {"openapi": "3", "paths": {}}}),
+            "both set",
+        ),
         (
             SERVICE,
             json!({"server": "http://h", "auth": {"header": [{"name": "a b", "value": "x"}]}}),

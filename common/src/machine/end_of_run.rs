@@ -112,6 +112,15 @@ pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
 
 /// Stops the run at once; what still runs is taken back.
 pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
+    stop(cx, reason, None);
+}
+
+/// The same, because this node was called off; whoever watches it was told by its job.
+pub(super) fn called_off(cx: &mut Step<'_>, reason: &str, frame: &FramePath, node: NodeIx) {
+    stop(cx, reason, Some((frame, node)));
+}
+
+fn stop(cx: &mut Step<'_>, reason: &str, told: Option<(&FramePath, NodeIx)>) {
     if cx.run.status.is_over() {
         return;
     }
@@ -120,7 +129,7 @@ pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
         cx.run.started_at = Some(cx.at.now);
         cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
-    cancel_steps(cx);
+    cancel_steps(cx, told);
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
     let outputs = outputs(cx.run);
@@ -153,8 +162,8 @@ fn cut_off(cx: &mut Step<'_>, reason: &str) {
     }
 }
 
-/// Steps that are under way are called off, and whoever watches them is told.
-fn cancel_steps(cx: &mut Step<'_>) {
+/// Steps that are under way are called off, and whoever watches them is told, but for one where that was done.
+fn cancel_steps(cx: &mut Step<'_>, told: Option<(&FramePath, NodeIx)>) {
     let graph = cx.run.graph.clone();
     let is_step =
         |at: usize| matches!(graph.nodes[at].data, NodeData::Step(_)) && graph.nodes[at].child.is_none();
@@ -166,6 +175,9 @@ fn cancel_steps(cx: &mut Step<'_>) {
     let open: Vec<(FramePath, NodeIx)> =
         open.map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
     for (frame, node) in open {
+        if told == Some((&frame, node)) {
+            continue;
+        }
         let spec = graph.node(node);
         let NodeData::Step(data) = &spec.data else { continue };
         let fields = [

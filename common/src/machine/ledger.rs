@@ -26,6 +26,17 @@ pub(super) enum By<'a> {
     Others,
 }
 
+impl<'a> By<'a> {
+    /// As a step tells it: a run, else a model; of neither, a tool.
+    pub(super) fn of(run: Option<RunId>, provider: &'a str, model: &'a str) -> Self {
+        match run {
+            Some(run) => Self::Run(run),
+            None if provider.is_empty() && model.is_empty() => Self::Others,
+            None => Self::Model(provider, model),
+        }
+    }
+}
+
 /// Notes a call: `key` is the step and its try, `llm:2/1`.
 pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str, usage: &Usage, by: By<'_>) {
     let execution = cx.execution(frame, node);

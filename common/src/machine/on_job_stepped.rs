@@ -57,6 +57,6 @@ fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
         node.charged = node.charged.plus(&spent);
     });
     let (provider, model) = &charge.model;
-    let by = charge.run.map_or(ledger::By::Model(provider, model), ledger::By::Run);
+    let by = ledger::By::of(charge.run, provider, model);
     ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, by);
 }

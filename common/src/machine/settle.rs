@@ -185,7 +185,7 @@ fn called_off(
     let graph = cx.run.graph.clone();
     let leaves = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
     if !leaves {
-        return end_of_run::abort(cx, &record.error);
+        return end_of_run::called_off(cx, &record.error, frame, node);
     }
     (record.error, record.error_type) = (String::new(), String::new());
     record.handle = REJECT.into();

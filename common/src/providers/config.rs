@@ -136,7 +136,7 @@ pub struct ModelSettings {
     pub drop_params: Vec<String>,
     /// Longest reply, in tokens, when the workflow says none; absent: the API's own.
     pub max_tokens_default: Option<u64>,
-    /// With what it is asked; absent: as the workflow says.
+    /// With what it is asked; absent: with messages.
     pub mode: Option<AskedWith>,
     /// Whether it is one of OpenAI's models that reason, which take other parameters; absent: its name decides.
     pub reasoning: Option<bool>,

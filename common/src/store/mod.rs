@@ -343,6 +343,8 @@ pub trait Runs: Send + Sync {
     async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError>;
     /// Fields of the pauses hash of a run: `<pause id>` and its JSON, `<pause id>:answer` and that of its answer.
     async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError>;
+    /// Fields of the ledger of a run: what each model call cost, JSON under the call's key.
+    async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError>;
     /// Keeps the first answer to a pause that is pending, and puts its fact into the inbox; or does nothing.
     async fn answer_pause(
         &self,

@@ -291,8 +291,8 @@ fn write_end(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
 
 fn write_times(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
     write_about(object, &end.about, graph);
-    object.value("start_at", &end.started_at.seconds_f64());
-    object.value("finished_at", &end.finished_at.seconds_f64());
+    object.seconds("start_at", end.started_at);
+    object.seconds("finished_at", end.finished_at);
 }
 
 /// An event as it was read.

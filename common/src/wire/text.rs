@@ -7,9 +7,15 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::value::{StoredJson, is_plain};
+use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::machine::fact::NamedValues;
 use crate::value::Stored;
+
+const MICROS: i64 = 1_000_000;
+/// Where a floating number of seconds is written with the digits of its microseconds: beyond, it does not tell each of
+/// them apart, or is written with an exponent.
+const PLAIN_MICROS: std::ops::Range<i64> = MICROS..1 << 52;
 
 /// The text of a JSON object, field by field.
 #[derive(Debug)]
@@ -67,6 +73,22 @@ impl ObjectText {
     pub(crate) fn number(&mut self, name: &'static str, number: impl itoa::Integer) {
         self.name(name);
         self.put_number(number);
+    }
+
+    /// A moment in Unix seconds, as the floating number would be written. Its digits are those of whole microseconds.
+    pub(crate) fn seconds(&mut self, name: &'static str, at: Timestamp) {
+        let micros = at.micros();
+        if !PLAIN_MICROS.contains(&micros) {
+            return self.value(name, &at.seconds_f64());
+        }
+        self.name(name);
+        self.put_number(micros / MICROS);
+        self.text.push('.');
+        let mut digits = itoa::Buffer::new();
+        // A one in front keeps the zeros behind the point.
+        let digits = &digits.format(micros % MICROS + MICROS)[1..];
+        let digits = digits.trim_end_matches('0');
+        self.text.push_str(if digits.is_empty() { "0" } else { digits });
     }
 
     /// An execution.
@@ -261,6 +283,19 @@ mod tests {
             object.text("a", &text);
             prop_assert_eq!(object.end(), json!({"a": text}).to_string());
             prop_assert_eq!(stored_text(&stored(text.as_str().into())), json!(text).to_string());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_moment_is_written_as_its_floating_number(
+            micros in prop_oneof![any::<i64>(), -3 * MICROS..3 * MICROS, 1_700_000_000 * MICROS..2_000_000_000 * MICROS,
+                (1_700_000_000..2_000_000_000_i64).prop_map(|s| s * MICROS), (0..1_i64 << 51).prop_map(|half| half * 10)],
+        ) {
+            let at = Timestamp::from_micros(micros);
+            let mut object = ObjectText::with_capacity(0);
+            object.seconds("at", at);
+            prop_assert_eq!(object.end(), json!({"at": at.seconds_f64()}).to_string());
         }
     }
 

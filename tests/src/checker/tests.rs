@@ -54,7 +54,7 @@ fn evidence() -> Evidence {
         references: vec![reference],
         faults: Vec::new(),
         calls: vec![call],
-        outside: vec![OutsideCall { body: "call of r1".into(), key: Some("e-1".into()) }],
+        outside: vec![OutsideCall { target: "/".into(), body: "call of r1".into(), key: Some("e-1".into()) }],
         remains,
     }
 }
@@ -79,7 +79,11 @@ fn a_story_without_faults_breaks_nothing() {
 
 #[test]
 fn each_check_sees_what_it_is_there_for() {
-    let again = |key: Option<&str>| OutsideCall { body: "call of r1".into(), key: key.map(str::to_owned) };
+    let again = |key: Option<&str>| OutsideCall {
+        target: "/".into(),
+        body: "call of r1".into(),
+        key: key.map(str::to_owned),
+    };
     breaks(&["attempts-keep-their-key"], |e| e.outside.push(again(Some("e-1"))));
     breaks(&["attempts-keep-their-key"], |e| e.outside[0] = again(None));
     // Once for the key, once for the call too many.

@@ -1,4 +1,4 @@
-//! A job that vanished.
+//! A job that vanished, and a result that comes twice.
 
 use serde_json::json;
 use tidemill_tests::check::answered;
@@ -54,4 +54,41 @@ async fn a_job_whose_consumer_was_deleted_with_it_is_enqueued_again() {
     let _worker = cluster.worker().await;
     answered(&client.ended(&run).await, "found");
     assert_eq!(redis.cli(&["XLEN", &jobs]), "0", "the old entry is gone as well");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn xc_03_a_result_that_comes_twice_takes_effect_once() {
+    let model = llm::slow(&["found"], 0).await;
+    let mut settings = QUICK.to_vec();
+    settings.push(("scheduler.shards", "1"));
+    let cluster = Cluster::start(&settings, Some(&model)).await;
+    let mut scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let run = client.start(&chat(), &[]).await;
+    client.node_is(&run, "llm", "queued").await;
+    // Nobody reads the inbox while the worker hands its result in.
+    scheduler.process.kill();
+    let _worker = cluster.worker().await;
+    let inbox = "tm:{0}:inbox";
+    let fact = until("the result to be handed in", LONG, async || {
+        let facts: Vec<(String, Vec<String>)> = cluster.redis.ask(&["XRANGE", inbox, "-", "+"]).await;
+        let mut ends = facts.into_iter().map(|(_, fields)| fields);
+        let is_end = |fields: &Vec<String>| fields.iter().any(|field| field == "done");
+        ends.find(is_end).ok_or_else(|| "no result".to_owned())
+    })
+    .await;
+    let mut again = vec!["XADD", inbox, "*"];
+    again.extend(fact.iter().map(String::as_str));
+    cluster.redis.cli(&again);
+    cluster.redis.cli(&again);
+
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let ended = client.ended(&run).await;
+    answered(&ended, "found");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    told.is_whole();
+    told.nodes_end_once();
+    let ledger: Vec<String> = cluster.redis.ask(&["HVALS", &format!("tm:{{0}}:run:{run}:ledger")]).await;
+    assert_eq!((ledger.len(), model.requests().len()), (1, 1), "{ledger:?}");
 }

@@ -18,8 +18,10 @@ mod older;
 mod pressure;
 mod profile_llm;
 mod redis;
+mod refund;
 mod scheduler;
 mod start;
+mod steps;
 mod upgrade;
 mod worker;
 

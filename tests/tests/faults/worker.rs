@@ -66,7 +66,7 @@ async fn a_worker_killed_in_the_middle_of_a_stream_leaves_a_run_whose_text_is_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_worker_that_wakes_up_applies_nothing() {
+async fn xc_02_a_frozen_worker_that_wakes_up_applies_nothing() {
     let pieces = llm::many_pieces(10);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 100).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;

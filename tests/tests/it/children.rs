@@ -169,7 +169,7 @@ fn kinds<'a>(told: &'a Transcript, node: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a02_a04_a05_a06_a_tool_is_given_what_a_model_has_extracted() {
+async fn ve_a02_a04_a06_a_tool_is_given_what_a_model_has_extracted() {
     let fleet = Fleet::start(keywords()).await;
     let (run, told) = fleet.run(&Setup::default()).await;
     assert_eq!(run["status"], "succeeded", "{run:#}");
@@ -263,7 +263,23 @@ async fn ve_a02_a04_a05_a06_a_tool_is_given_what_a_model_has_extracted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a02_a03_the_model_is_that_of_the_source_unless_one_is_named() {
+async fn ve_a05_a_tool_gets_the_text_and_constants_in_their_types_and_later_nodes_read_it() {
+    let fleet = Fleet::start(keywords()).await;
+    let way = json!({"id": "shows", "data": {"type": "template-transform", "title": "O", "template": "[{{ t }}]",
+        "variables": [{"variable": "t", "value_selector": ["tool1_ext_1", "text"]}]}});
+    let outputs = json!([{"variable": "shown", "value_selector": ["shows", "output"]}]);
+    let end = json!({"id": "end2", "data": {"type": "end", "title": "E2", "outputs": outputs}});
+    let behind = vec![(way, "tool1", "source"), (end, "shows", "source")];
+    let (run, _) = fleet.run(&Setup { behind, ..Setup::default() }).await;
+    assert_eq!(fleet.called(), [json!({"query": "Raft, consensus", "limit": 10})]);
+    assert_eq!(
+        (&run["outputs"]["shown"], &run["outputs"]["keywords"]),
+        (&json!("[Raft, consensus]"), &json!("Raft, consensus"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ve_a03_the_model_is_that_of_the_source_unless_one_is_named() {
     let echo = json!([{"match": {"equals": PROMPT}, "echo": "params"}]);
     let fleet = Fleet::start(echo).await;
     let named = json!({"model": {"provider": "openai", "name": "gpt-4o-mini", "completion_params": {"temperature": 0.3}}});
@@ -295,7 +311,7 @@ async fn ve_a07_an_extraction_is_tried_again_as_its_parent_would_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a08_a09_a11_a_failed_extraction_fails_its_parent_unless_that_knows_better() {
+async fn ve_a08_a09_a_failed_extraction_fails_its_parent_unless_that_knows_better() {
     let fleet = Fleet::start(broken(None)).await;
     let retry = json!({"max_retries": 3, "retry_interval": 10, "retry_enabled": true});
     let (run, told) = fleet.run(&Setup { more: json!({"retry_config": retry}), ..Setup::default() }).await;
@@ -325,7 +341,11 @@ async fn ve_a08_a09_a11_a_failed_extraction_fails_its_parent_unless_that_knows_b
         (&errors[0]["child_id"], &errors[0]["error_type"]),
         (&json!("tool1_ext_1"), &json!("LLMInvocationError"))
     );
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn ve_a11_a_failed_extraction_takes_the_branch_for_failures() {
+    let fleet = Fleet::start(broken(None)).await;
     let way = json!({"id": "other", "data": {"type": "template-transform", "title": "O", "template": "{{ t }}",
         "variables": [{"variable": "t", "value_selector": ["tool1", "error_type"]}]}});
     let outputs = json!([{"variable": "class", "value_selector": ["other", "output"]}]);
@@ -361,23 +381,27 @@ async fn ve_a10_the_failed_one_of_two_extractions_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a12_a13_a15_what_is_missing_is_found_before_any_model_is_asked() {
+async fn ve_a12_a_variable_that_is_not_there_is_found_before_any_model_is_asked() {
+    let message = "Variable llm1.nothing not found in variable pool";
+    is_refused("nothing", "VariableNotFoundError", message).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ve_a13_a_source_that_is_a_text_is_found_before_any_model_is_asked() {
+    is_refused("text", "InvalidVariableTypeError", "Variable llm1.text is not a list type, got str").await;
+}
+
+/// An extraction out of this variable of the model fails its node, and nobody is asked, however often it might be tried.
+async fn is_refused(variable: &str, class: &str, message: &str) {
     let fleet = Fleet::start(keywords()).await;
-    let retry = json!({"retry_config": {"max_retries": 3, "retry_interval": 10, "retry_enabled": true}});
-    let source = |name: &str| json!({"query": extraction(json!({"source_variable": name}))});
-    for (variable, class, message) in [
-        ("nothing", "VariableNotFoundError", "Variable llm1.nothing not found in variable pool"),
-        ("text", "InvalidVariableTypeError", "Variable llm1.text is not a list type, got str"),
-    ] {
-        let (run, told) =
-            fleet.run(&Setup { parameters: source(variable), more: retry.clone(), ..Setup::default() }).await;
-        assert_eq!(run["status"], "failed");
-        let failed =
-            told.of_kind("node_run_failed").find(|it| it.node() == Some("tool1")).expect("it failed");
-        let result = &failed.data["node_run_result"];
-        assert_eq!((&result["error_type"], &result["error"]), (&json!(class), &json!(message)));
-        assert!(fleet.asked().is_empty() && told.of_kind("node_run_retry").next().is_none());
-    }
+    let more = json!({"retry_config": {"max_retries": 3, "retry_interval": 10, "retry_enabled": true}});
+    let parameters = json!({"query": extraction(json!({"source_variable": variable}))});
+    let (run, told) = fleet.run(&Setup { parameters, more, ..Setup::default() }).await;
+    assert_eq!(run["status"], "failed");
+    let failed = told.of_kind("node_run_failed").find(|it| it.node() == Some("tool1")).expect("it failed");
+    let result = &failed.data["node_run_result"];
+    assert_eq!((&result["error_type"], &result["error"]), (&json!(class), &json!(message)));
+    assert!(fleet.asked().is_empty() && told.of_kind("node_run_retry").next().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,8 @@ use reqwest::Method;
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster, Scheduler};
+use tidemill_tests::llm;
+use tidemill_tests::wait::{LONG, until};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
@@ -80,11 +82,14 @@ async fn se_a01_what_is_kept_lies_in_redis_as_it_was_written_and_without_secrets
     assert!(error.contains("Call greet does not meet the Call standard"), "{error}");
 }
 
+/// Heads of calls.
+pub(super) type Heads = Arc<Mutex<Vec<String>>>;
+
 /// A server that answers every call with its head, and notes it.
-async fn echo() -> (String, Arc<Mutex<Vec<String>>>) {
+pub(super) async fn echo() -> (String, Heads) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
-    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Heads::default();
     let ledger = seen.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -104,7 +109,7 @@ async fn echo() -> (String, Arc<Mutex<Vec<String>>>) {
     (url, seen)
 }
 
-async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> Json {
+pub(super) async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> Json {
     let request = client.request(Method::PUT, &format!("/api/v1/{kind}/{id}"));
     let request = request.header("content-type", "application/json").body(entry.to_string());
     let answer = client.send(request).await;
@@ -113,7 +118,7 @@ async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> Json {
 }
 
 /// A table in a file of SQLite, made by Python, which the tests need anyway.
-fn database(folder: &Path) -> String {
+pub(super) fn database(folder: &Path) -> String {
     let file = folder.join("orders.db").display().to_string();
     let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
                   c.executescript('create table t (id integer, a integer); insert into t values (7, 1), (8, 2)')";
@@ -237,4 +242,175 @@ async fn se_a28_se_a15_a_node_that_names_nothing_fails_by_name_and_special_ones_
     let body = json!({"workflow": file("Empty", &[], &nodes, &[]), "inputs": {}, "user": "tester"});
     let run = client.submit(&body).await;
     assert_eq!(client.ended(&run).await["status"], "succeeded");
+}
+
+const CHOOSE: &str = r#"#!/usr/bin/env python3
+import json, sys
+asked = json.load(sys.stdin)
+if asked["operation"] == "init":
+    print(json.dumps({"input": asked["params"]}))
+else:
+    print(json.dumps({"type": "data", "content": {"branch_id": asked["input"]["to"]}}))
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_chooses_leaves_its_node_by_the_branch_that_it_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("choose.py");
+    std::fs::write(&program, CHOOSE).expect("it is written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let program = program.display().to_string();
+    let settings = [("worker.providers_refresh_ms", "0"), ("calls.programs", program.as_str())];
+    let cluster = Cluster::start(&settings, None).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let manifest = json!({
+        "info": {"en": {"name": "Choose", "description": "Chooses"}}, "operations": ["init", "exec"],
+        "streaming": true, "branch": true, "transport": {"type": "process", "command": [program]}
+    });
+    keep(&client, "calls", "choose", manifest).await;
+    let nodes = [
+        ("c", json!({"type": "call", "title": "C", "node": "choose", "params": {"to": "{{#start.to#}}"}})),
+        ("left", json!({"type": "template-transform", "title": "L", "template": "left", "variables": []})),
+        ("right", json!({"type": "template-transform", "title": "R", "template": "right", "variables": []})),
+        ("other", json!({"type": "template-transform", "title": "O", "template": "other", "variables": []})),
+    ];
+    let outputs =
+        [("left", ["left", "output"]), ("right", ["right", "output"]), ("other", ["other", "output"])];
+    let mut workflow: Json = serde_json::from_str(&file("Choose", &["to"], &nodes, &outputs)).expect("JSON");
+    workflow["workflow"]["graph"]["edges"] = json!([
+        {"source": "start", "target": "c"},
+        {"source": "c", "sourceHandle": "left", "target": "left"},
+        {"source": "c", "sourceHandle": "right", "target": "right"},
+        {"source": "c", "target": "other"},
+        {"source": "left", "target": "end"},
+        {"source": "right", "target": "end"},
+        {"source": "other", "target": "end"},
+    ]);
+    // What no edge names leaves as any node does.
+    for (to, taken) in [("left", "left"), ("right", "right"), ("nowhere", "other")] {
+        let body = json!({"workflow": workflow.to_string(), "inputs": {"to": to}, "user": "tester"});
+        let run = client.submit(&body).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["status"], "succeeded", "{ended:#}");
+        for branch in ["left", "right", "other"] {
+            let expected = if branch == taken { json!(branch) } else { Json::Null };
+            assert_eq!(ended["outputs"][branch], expected, "{to}: {ended:#}");
+        }
+    }
+}
+
+/// The record of a node, as events tell it.
+fn record(told: &tidemill_tests::check::Transcript, node: &str) -> Json {
+    let mut ends = told.of_kind("node_run_succeeded").filter(|event| event.node() == Some(node));
+    ends.next().unwrap_or_else(|| panic!("{node} has no end: {told:#?}")).data["node_run_result"]["process_data"]
+        .clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn xc_06_what_changes_while_a_run_waits_serves_the_jobs_that_begin_afterwards() {
+    let model = llm::rules(json!([{"match": {}, "echo": "params"}])).await;
+    let settings =
+        [("scheduler.secret_key", "s"), ("worker.providers_refresh_ms", "0"), ("http.allow", "127.0.0.1")];
+    let cluster = Cluster::start(&settings, Some(&model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let (server, seen) = echo().await;
+    let (greets, greeted) = greeter("Hello").await;
+    let (welcomes, welcomed) = greeter("Welcome").await;
+    keep(&client, "providers", "acme", json!({"base_url": model.base_url()})).await;
+    let profile = |model: &str| json!({"name": "fast", "provider": "acme", "model": model, "default": true});
+    let library = |unit: &str| {
+        let known = json!({"url": format!("{server}/weather"), "method": "get", "query": {"unit": unit}});
+        json!({"callId": "API", "knownParams": known})
+    };
+    let manifest = |url: &str| {
+        json!({
+            "info": {"en": {"name": "Greet", "description": "Says hello"}}, "operations": ["init", "exec"],
+            "streaming": true, "transport": {"type": "http", "url": url},
+        })
+    };
+    let put = async |model: &str, unit: &str, url: &str| {
+        let profile = keep(&client, "profiles", "fast", profile(model)).await;
+        let node = keep(&client, "library", "n1", library(unit)).await;
+        [profile, node, keep(&client, "calls", "greet", manifest(url)).await]
+            .map(|kept| kept["version"].clone())
+    };
+    let before = put("m-one", "C", &greets).await;
+
+    let asks = json!({"type": "user-interaction", "title": "Q", "interaction_type": "ask_for_approval"});
+    let llm = json!({"type": "llm", "title": "L", "profile_id": "fast", "prompt": "x", "conversation": {"enabled": false}});
+    let api = json!({"type": "api", "title": "A", "node": "n1"});
+    let call = json!({"type": "call", "title": "G", "node": "greet"});
+    let nodes = [
+        ("l1", llm.clone()),
+        ("a1", api.clone()),
+        ("g1", call.clone()),
+        ("q", asks),
+        ("l2", llm),
+        ("a2", api),
+        ("g2", call),
+    ];
+    let text = file("Changes", &[], &nodes, &[("one", ["g1", "text"]), ("two", ["g2", "text"])]);
+    let run = client.submit(&json!({"workflow": text, "inputs": {}, "user": "tester"})).await;
+    let pause = until("the run to pause", LONG, async || {
+        let shown = client.run(&run).await;
+        if shown["status"] == "paused" { Ok(shown["pauses"][0].clone()) } else { Err(shown.to_string()) }
+    })
+    .await;
+    let after = put("m-two", "F", &welcomes).await;
+    assert!(before.iter().zip(&after).all(|(old, new)| old != new), "{before:?} {after:?}");
+    let path = format!("/api/v1/runs/{run}/pauses/{}/answer", pause["pause_id"].as_str().unwrap_or_default());
+    assert_eq!(client.post(&path, &json!({"input": true})).await.status, 202);
+
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["outputs"], json!({"one": "Hello", "two": "Welcome"}), "{ended:#}");
+    // A call may be asked for its input more than once.
+    let runs = |seen: &Mutex<Vec<String>>| {
+        seen.lock().expect("nobody panics").iter().filter(|asked| asked.contains("exec")).count()
+    };
+    assert_eq!((runs(&greeted), runs(&welcomed)), (1, 1));
+    let models: Vec<Json> = model.requests().iter().map(|request| request["model"].clone()).collect();
+    assert_eq!(models, ["m-one", "m-two"]);
+    let heads = seen.lock().expect("nobody panics").clone();
+    let asked: Vec<&str> = heads.iter().filter_map(|head| head.split(' ').nth(1)).collect();
+    assert_eq!(asked, ["/weather?unit=C", "/weather?unit=F"]);
+    let told = client.follow(&run, None).await.to_the_end().await;
+    for (nth, versions) in [("1", &before), ("2", &after)] {
+        assert_eq!(record(&told, &format!("l{nth}"))["profile_version"], versions[0]);
+        assert_eq!(record(&told, &format!("a{nth}"))["library_node"]["version"], versions[1]);
+        assert_eq!(record(&told, &format!("g{nth}"))["call_version"], versions[2]);
+    }
+}
+
+/// A Call over HTTP that says one word.
+async fn greeter(word: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let ledger = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (mut stream, mut head) = (BufReader::new(stream), String::new());
+            while !head.ends_with("\r\n\r\n")
+                && stream.read_line(&mut head).await.is_ok_and(|count| count > 0)
+            {}
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
+            });
+            let mut body = vec![0; length.unwrap_or(0)];
+            let _ = tokio::io::AsyncReadExt::read_exact(&mut stream, &mut body).await;
+            let asked: Json = serde_json::from_slice(&body).unwrap_or_default();
+            ledger.lock().expect("nobody panics").push(asked["operation"].to_string());
+            let said = match asked["operation"].as_str() {
+                Some("init") => json!({"input": {}}).to_string(),
+                _ => format!("{}\n", json!({"type": "text", "content": word})),
+            };
+            let length = said.len();
+            let answer =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{said}");
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    (url, seen)
 }

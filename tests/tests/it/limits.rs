@@ -71,6 +71,30 @@ async fn jobs_of_a_model_that_refuses_wait_in_redis_and_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_model_without_limits_holds_no_worker_while_it_wants_to_be_left_alone() {
+    let model = llm::rules(json!([
+        {"match": {"model": "busy"}, "fail_times": 1, "status": 429, "headers": {"Retry-After": "4"}, "reply": "ok"},
+        {"match": {"model": "full"}, "fail_times": 1, "status": 529, "headers": {"Retry-After": "4"}, "reply": "ok"},
+    ]))
+    .await;
+    let (_cluster, scheduler, _workers) = fleet(&model, "").await;
+    let client = scheduler.client();
+    for name in ["busy", "full"] {
+        let run = client.start(&asking(name), &[]).await;
+        let why = format!("the model {name} of openai: its provider asks to wait");
+        until("the job to be parked", LONG, async || {
+            let shown = client.run(&run).await;
+            if llm_node(&shown)["parked"] == why { Ok(()) } else { Err(shown.to_string()) }
+        })
+        .await;
+        assert_eq!(requests_of(&model, name), 1, "nobody asks meanwhile");
+        let ended = client.ended(&run).await;
+        assert_eq!((&ended["status"], &llm_node(&ended)["attempt"]), (&json!("succeeded"), &json!(1)));
+        assert_eq!(requests_of(&model, name), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_more_calls_are_under_way_than_a_model_may_have() {
     let model = llm::slow(&["a", "b"], 300).await;
     let limits = "[providers.openai.limits]\nconcurrency = 1\n";

@@ -5,7 +5,7 @@ use tidemill_tests::client::Client;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 
-use super::{called, system};
+use super::{System, called, system};
 
 /// A `context-processor`.
 fn processor(operation: Json) -> Json {
@@ -125,6 +125,51 @@ async fn cx_a12_a_model_is_sent_what_is_visible_and_its_own_prompt() {
     let shown = list(&system.client, &run).await;
     assert_eq!(visible(&shown), ["bar baz", "A2", "next", "well"]);
     assert_eq!(shown["token_usage"]["lifetime"]["total_tokens"], ended["total_tokens"]);
+}
+
+/// A node that asks the default profile in the list `main`.
+async fn by_profile(system: &System, model: &tidemill::mock_llm::Running) -> Json {
+    let provider = json!({"id": "acme", "base_url": model.base_url()});
+    assert_eq!(system.client.post("/api/v1/providers", &provider).await.status, 201);
+    let profile = json!({"id": "fast", "name": "fast", "provider": "acme", "model": "m", "default": true});
+    assert_eq!(system.client.post("/api/v1/profiles", &profile).await.status, 201);
+    json!({"profile_id": "fast", "prompt": "next", "model": null, "prompt_template": null})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cx_a12_a_profile_is_sent_what_is_visible_and_its_own_prompt() {
+    let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
+    let system = system(&[], &model).await;
+    let asks = by_profile(&system, &model).await;
+    let flow = Flow::new("start -> cut -> llm -> end").with("cut", keep_last(2)).with("llm", asks);
+    let (run, _) = run(&system.client, &flow, conversation()).await;
+    let sent = json!([
+        {"role": "user", "content": "bar baz"}, {"role": "assistant", "content": "A2"},
+        {"role": "user", "content": "next"},
+    ]);
+    assert_eq!(model.requests().iter().map(|it| &it["messages"]).collect::<Vec<_>>(), [&sent]);
+    assert_eq!(visible(&list(&system.client, &run).await), ["bar baz", "A2", "next", "well"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cx_a11_a_rollback_behind_a_profile_shows_all_and_keeps_the_tokens_of_the_lifetime() {
+    let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
+    let system = system(&[], &model).await;
+    let asks = by_profile(&system, &model).await;
+    let flow = Flow::new("start -> cut -> llm -> back -> end")
+        .with("cut", keep_last(1))
+        .with("llm", asks)
+        .with("back", processor(json!({"operation": "rollback", "rollback": {"target_batch": 0}})));
+    let (run, ended) = run(&system.client, &flow, conversation()).await;
+    let shown = list(&system.client, &run).await;
+    assert_eq!(visible(&shown), ["S", "foo", "A1", "bar baz", "A2"]);
+    let used = &shown["token_usage"];
+    assert!(ended["total_tokens"].as_u64().is_some_and(|tokens| tokens > 0));
+    assert_eq!(
+        (&used["lifetime"]["total_tokens"], &used["current"]["total_tokens"]),
+        (&ended["total_tokens"], &json!(0)),
+        "{shown:#}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -212,10 +212,9 @@ async fn lp_a08_lp_a09_a_call_that_may_pass_is_made_again_when_it_was_asked_for(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_forgotten() {
+async fn lp_a10_a_reply_streams_if_it_is_to() {
     let usage = json!({"prompt_tokens": 3, "completion_tokens": 4});
     let fleet = Fleet::start(json!([
-        {"match": {"contains": "break"}, "reply": ["a", "xy"], "break_stream": true, "break_times": 1, "usage": usage},
         {"match": {}, "chunks": ["a", "b"], "chunk_delay_ms": 100, "usage": usage},
     ]))
     .await;
@@ -236,11 +235,7 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
     assert_eq!(shown["status"], "succeeded", "{shown:#}");
     let result = result(&told, "node_run_succeeded");
     assert_eq!((&result["outputs"]["content"], chunks(&told)), (&json!("ab"), vec![]));
-    let flow = |prompt: &str| {
-        let llm = json!({"stream": true, "prompt": prompt, "retry_config": {"max_retries": 1, "retry_interval": 10}});
-        Flow::new("start -> llm -> answer").with("llm", profile(llm)).answer("answer", "{{#llm.text#}}")
-    };
-    let run = fleet.client.start(&flow("Hi"), &[]).await;
+    let run = fleet.client.start(&streams("Hi"), &[]).await;
     fleet.client.ended(&run).await;
     let told = fleet.client.follow(&run, None).await.to_the_end().await;
     let expected: Vec<_> =
@@ -250,9 +245,23 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
         told.of_kind("node_run_succeeded").find(|event| event.data["node_id"] == "llm").expect("it ends");
     assert_eq!(succeeded.data["node_run_result"]["outputs"]["content"], "ab");
     assert_eq!(succeeded.data["node_run_result"]["outputs"]["usage"]["total_tokens"], 7);
+}
 
-    fleet.requests();
-    let run = fleet.client.start(&flow("break"), &[]).await;
+/// A reply that streams, shown by an answer node.
+fn streams(prompt: &str) -> Flow {
+    let llm =
+        json!({"stream": true, "prompt": prompt, "retry_config": {"max_retries": 1, "retry_interval": 10}});
+    Flow::new("start -> llm -> answer").with("llm", profile(llm)).answer("answer", "{{#llm.text#}}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a11_a_stream_that_breaks_off_is_forgotten_and_tried_again() {
+    let usage = json!({"prompt_tokens": 3, "completion_tokens": 4});
+    let fleet = Fleet::start(json!([
+        {"match": {}, "reply": ["a", "xy"], "break_stream": true, "break_times": 1, "usage": usage},
+    ]))
+    .await;
+    let run = fleet.client.start(&streams("break"), &[]).await;
     let shown = fleet.client.ended(&run).await;
     let told = fleet.client.follow(&run, None).await.to_the_end().await;
     let succeeded =
@@ -262,7 +271,16 @@ async fn lp_a10_lp_a11_a_reply_streams_if_it_is_to_and_one_that_breaks_off_is_fo
         (&json!("xy"), 2)
     );
     assert_eq!((told.count("llm_stream_error", "llm"), told.count("node_run_retry", "llm")), (1, 1));
-    assert_eq!(shown["total_tokens"], 7, "what broke off was not counted by anybody");
+    let ledger: Vec<String> = {
+        let keys: Vec<String> = fleet.cluster.redis.ask(&["KEYS", &format!("*{run}*:ledger")]).await;
+        fleet.cluster.redis.ask(&["HVALS", &keys[0]]).await
+    };
+    let counted = ledger.iter().filter(|entry| entry.contains("\"total_tokens\":7")).count();
+    assert_eq!(
+        (&shown["total_tokens"], counted),
+        (&json!(7), 1),
+        "what broke off was not counted by anybody: {ledger:?}"
+    );
 }
 
 fn tools(more: Json) -> Json {
@@ -276,7 +294,7 @@ fn call(name: &str, arguments: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a12_lp_a15_tools_that_a_reply_calls_are_called_once_or_in_rounds() {
+async fn lp_a12_tools_that_a_reply_calls_are_called_once_in_their_order() {
     let calls = json!([call("search", r#"{"q":"x"}"#), call("calc", r#"{"e":"1+1"}"#)]);
     let fleet = Fleet::start(json!([
         {"match": {"messages": 1, "has_tools": true}, "reply": "Looking", "tool_calls": calls},
@@ -305,9 +323,6 @@ async fn lp_a12_lp_a15_tools_that_a_reply_calls_are_called_once_or_in_rounds() {
     ];
     assert_eq!(order, expected.map(|(kind, name)| (kind, json!(name))));
 
-    let (shown, _) = fleet.runs(tools(json!({"max_tool_rounds": 2})), "").await;
-    assert_eq!((said(&shown), fleet.requests().len()), ("done", 2), "{shown:#}");
-
     // What was said stays in the list of messages: two results with the ids of their calls.
     let flow = Flow::new("start -> llm -> llm2 -> end")
         .with("llm", profile(tools(json!({}))))
@@ -324,11 +339,48 @@ async fn lp_a12_lp_a15_tools_that_a_reply_calls_are_called_once_or_in_rounds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a13_lp_a14_lp_a24_calls_that_fail_or_are_too_many_fail_as_the_node_says() {
-    let many: Vec<Json> = (0..4).map(|_| call("search", "{}")).collect();
+async fn lp_a15_results_go_back_to_the_model_where_rounds_are_allowed() {
     let fleet = Fleet::start(json!([
-        {"match": {"contains": "many"}, "tool_calls": many, "reply": ""},
-        {"match": {"contains": "broken"}, "reply": "", "tool_calls": [call("search", "{}"), call("calc", "{\"q\":")]},
+        {"match": {"messages": 1}, "reply": "Looking", "tool_calls": [call("search", "{}"), call("calc", "{}")]},
+        {"match": {"messages": 4}, "reply": "done"},
+    ]))
+    .await;
+    let (shown, _) = fleet.runs(tools(json!({"max_tool_rounds": 2})), "").await;
+    assert_eq!(
+        (said(&shown), fleet.requests().len(), fleet.outside.take().len()),
+        ("done", 2, 2),
+        "{shown:#}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a14_a_reply_with_too_many_calls_fails_and_none_is_made() {
+    let many: Vec<Json> = (0..4).map(|_| call("search", "{}")).collect();
+    let fleet = Fleet::start(json!([{"match": {}, "tool_calls": many, "reply": ""}])).await;
+    let (shown, told) = fleet.runs(tools(json!({})), "").await;
+    let error = node(&shown, "llm")["error"].as_str().expect("it fails").to_owned();
+    assert!(error.contains("returned 4 tool calls, exceeds limit of 3"), "{error}");
+    assert!(fleet.outside.take().is_empty(), "none of them is called");
+    assert_eq!(told.count("tool_call_started", "llm"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a24_arguments_that_are_no_json_fail_their_call_and_not_the_node() {
+    let calls = [call("search", "{}"), call("calc", "{\"q\":")];
+    let fleet = Fleet::start(json!([{"match": {}, "reply": "", "tool_calls": calls}])).await;
+    let (shown, told) = fleet.runs(tools(json!({})), "").await;
+    let results = &shown["outputs"]["llm_tool_results"];
+    assert_eq!(
+        (&shown["status"], &results[0]["success"], &results[1]["error_type"]),
+        (&json!("succeeded"), &json!(true), &json!("PARSE_ERROR")),
+        "{shown:#}"
+    );
+    assert_eq!((told.count("tool_call_failed", "llm"), fleet.outside.take().len()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a13_a_tool_that_fails_fails_the_node_only_if_that_says_so() {
+    let fleet = Fleet::start(json!([
         {"match": {}, "reply": "", "tool_calls": [call("search", "{}"), call("nowhere", "{}")]},
     ]))
     .await;
@@ -336,14 +388,6 @@ async fn lp_a13_lp_a14_lp_a24_calls_that_fail_or_are_too_many_fail_as_the_node_s
     let results = &shown["outputs"]["llm_tool_results"];
     assert_eq!((&results[0]["success"], &results[1]["success"]), (&json!(true), &json!(false)), "{shown:#}");
     assert_eq!(told.count("tool_call_failed", "llm"), 1);
-    let (shown, _) = fleet.runs(tools(json!({"prompt": "broken"})), "").await;
-    let second = &shown["outputs"]["llm_tool_results"][1];
-    assert_eq!(
-        (&shown["status"], &second["error_type"]),
-        (&json!("succeeded"), &json!("PARSE_ERROR")),
-        "{shown:#}"
-    );
-
     let (shown, told) = fleet.runs(tools(json!({"on_tool_error": "fail"})), "").await;
     let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
     assert_eq!(
@@ -351,11 +395,6 @@ async fn lp_a13_lp_a14_lp_a24_calls_that_fail_or_are_too_many_fail_as_the_node_s
         (&json!("failed"), &json!("ToolError")),
         "{shown:#}"
     );
-    fleet.outside.take();
-    let (shown, _) = fleet.runs(tools(json!({"prompt": "many"})), "").await;
-    let error = node(&shown, "llm")["error"].as_str().expect("it fails").to_owned();
-    assert!(error.contains("returned 4 tool calls, exceeds limit of 3"), "{error}");
-    assert!(fleet.outside.take().is_empty(), "none of them is called");
 }
 
 async fn paused(client: &Client, run: &str) -> Json {
@@ -374,6 +413,55 @@ async fn answer(client: &Client, run: &str, input: Json) {
     let answered =
         client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &json!({"input": input})).await;
     assert!(answered.status < 300, "{}", answered.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lp_a19_a_profile_that_is_removed_while_a_run_waits_is_not_found_by_the_next_node() {
+    let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
+    let settings = [("scheduler.secret_key", "open sesame"), ("worker.providers_refresh_ms", "0")];
+    let cluster = Cluster::start(&settings, None).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    let keep = async |id: &str, profile: Json| {
+        let request = client.request(reqwest::Method::PUT, &format!("/api/v1/profiles/{id}"));
+        client.send(request.header("content-type", "application/json").body(profile.to_string())).await
+    };
+    let fast = json!({
+        "name": "fast", "provider": "OPENAI_CHAT", "model": "m", "apiKey": "a-key-of-somebody", "baseUrl": model.base_url(),
+    });
+    assert_eq!(keep("fast", fast).await.status, 201);
+    let lacks = keep("half", json!({"name": "half", "provider": "OPENAI_CHAT", "apiKey": "k"})).await;
+    assert!(lacks.status == 400 && lacks.text.contains("Profile model is required"), "{}", lacks.text);
+    let shown = client.get("/api/v1/profiles").await.text;
+    assert!(shown.contains("\"***\"") && !shown.contains("a-key-of-somebody"), "{shown}");
+
+    let asks = json!({"type": "user-interaction", "interaction_type": "ask_for_approval"});
+    let nodes = [
+        ("one", profile(json!({"prompt": "one"}))),
+        ("ask", asks),
+        ("two", profile(json!({"prompt": "two"}))),
+    ];
+    let nodes = nodes.map(|(id, mut data)| {
+        let kind = data["type"].as_str().unwrap_or("llm").to_owned();
+        data["type"] = kind.into();
+        (id, data)
+    });
+    let text = super::called::file("Removed", &[], &nodes, &[("two", ["two", "content"])]);
+    let run = client.submit(&json!({"workflow": text, "inputs": {}, "user": "tester"})).await;
+    paused(&client, &run).await;
+    let removed =
+        client.send(client.request(reqwest::Method::DELETE, "/api/v1/profiles/fast?force=true")).await;
+    assert!(removed.status < 300, "{}", removed.text);
+    answer(&client, &run, json!(true)).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(
+        (&ended["status"], &ended["error"], model.requests().len()),
+        (&json!("failed"), &json!("LLM Profile not found: fast"), 1),
+        "{ended:#}"
+    );
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let failed = told.of_kind("node_run_failed").next().expect("it fails").data.clone();
+    assert_eq!(failed["node_run_result"]["error_type"], "NotFoundError");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -273,4 +273,40 @@ async fn cx_a26_a_model_is_asked_instead_of_a_person() {
     assert_eq!(ended["outputs"]["said"], "granted", "{ended:#}");
     let asked = model.requests().last().cloned().expect("it was asked");
     assert_eq!(asked["messages"][0]["content"], "Ask for approval: Please approve this action", "{asked:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let told: Vec<_> =
+        told.events.iter().filter(|event| event.kind.starts_with("user_interaction_")).collect();
+    let kinds: Vec<&str> = told.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(
+        kinds,
+        ["user_interaction_requested", "user_interaction_responded", "user_interaction_processed"]
+    );
+    let ids: Vec<&Json> = told.iter().map(|event| &event.data["interaction_id"]).collect();
+    assert!(ids[0].is_string() && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(told[1].data["input_data"], "granted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cx_a26_a_profile_that_is_not_there_is_named_and_told_as_a_failure() {
+    let model = llm::rules(json!([{"match": {}, "reply": "granted"}])).await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    let asks = json!({
+        "type": "user-interaction", "title": "Q", "interaction_type": "ask_for_approval", "execution": "llm",
+        "profile_id": "ghost",
+    });
+    let text = file("ByNobody", &[], &[("q", asks)], &[]);
+    let refused = client.post("/api/v1/apps?strict=true", &json!({"workflow": text})).await;
+    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("unknown_profile")), "{}", refused.text);
+    assert_eq!(refused.body["error_type"], "ValidationError");
+    assert_eq!(refused.body["message"], "LLM Profile not found: ghost (node q)");
+    let taken = client.post("/api/v1/apps", &json!({"workflow": text})).await;
+    assert_eq!((taken.status, &taken.body["warnings"][0]["code"]), (201, &json!("llm.unknown_profile")));
+    let run = client.submit(&json!({"workflow": text})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["error"], "LLM Profile not found: ghost", "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let failed = told.of_kind("node_run_failed").next().expect("it fails");
+    assert_eq!(failed.data["node_run_result"]["error_type"], "NotFoundError");
+    assert_eq!((told.count("user_interaction_failed", "q"), model.requests().len()), (1, 0));
 }

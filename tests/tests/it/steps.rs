@@ -14,10 +14,10 @@ use super::{System, system};
 /// What the model is told that looks for missing input.
 const LOOKS: &str = "提取工具调用缺少的参数";
 const LOOKS_AGAIN: &str = "JSON Schema 输出";
-const FILLING: &str = "自动参数填充";
+pub(super) const FILLING: &str = "自动参数填充";
 
 /// A model that looks for fields, and says something else to all else.
-async fn finder(answer: &str) -> Model {
+pub(super) async fn finder(answer: &str) -> Model {
     llm::rules(json!([
         {"match": {"system_contains": LOOKS}, "reply": answer, "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
         {"match": {"system_contains": LOOKS_AGAIN}, "reply": answer, "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
@@ -27,7 +27,7 @@ async fn finder(answer: &str) -> Model {
 }
 
 /// Keeps the default profile.
-async fn keep_profile(client: &Client, model: &Model) {
+pub(super) async fn keep_profile(client: &Client, model: &Model) {
     let provider = json!({"id": "acme", "base_url": model.base_url()});
     let answer = client.post("/api/v1/providers", &provider).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
@@ -59,12 +59,12 @@ fn weather(outside: &Outside) -> String {
     file("Weather", &["q"], &[("w", sends(outside))], &[("body", ["w", "body"])])
 }
 
-async fn submit(client: &Client, text: &str, options: Json) -> String {
+pub(super) async fn submit(client: &Client, text: &str, options: Json) -> String {
     let inputs = json!({"q": "weather in Paris tomorrow"});
     client.submit(&json!({"workflow": text, "inputs": inputs, "user": "u", "options": options})).await
 }
 
-async fn paused(client: &Client, run: &str) -> Json {
+pub(super) async fn paused(client: &Client, run: &str) -> Json {
     until("the run to pause", LONG, async || {
         let shown = client.run(run).await;
         let waits =
@@ -74,12 +74,12 @@ async fn paused(client: &Client, run: &str) -> Json {
     .await
 }
 
-fn pending(shown: &Json) -> Json {
+pub(super) fn pending(shown: &Json) -> Json {
     let mut pauses = shown["pauses"].as_array().into_iter().flatten();
     pauses.rfind(|pause| pause["status"] == "pending").expect("one is open").clone()
 }
 
-async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
+pub(super) async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
     let id = pause["pause_id"].as_str().expect("a pause has an id");
     let answer =
         client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &json!({"input": input})).await;
@@ -293,6 +293,27 @@ async fn se_a20_a_step_sees_as_many_steps_as_it_wants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn xc_11_a_prompt_of_a_step_that_is_too_long_is_not_sent_and_names_the_setting() {
+    let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
+    let system = system(&[("worker.prompt_bytes_max", "2000")], &model).await;
+    let client = &system.client;
+    keep_profile(client, &model).await;
+    for (node, says) in [
+        (says("{{ question }}", json!({"question": "x".repeat(3000)})), "worker.prompt_bytes_max"),
+        (
+            json!({"type": "facts", "title": "F", "message": [{"role": "user", "content": "x".repeat(3000)}]}),
+            "may have 2000",
+        ),
+    ] {
+        let run = submit(client, &file("Long", &["q"], &[("l", node)], &[]), json!({})).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["status"], "failed", "{ended:#}");
+        assert!(ended["error"].as_str().is_some_and(|error| error.contains(says)), "{ended:#}");
+    }
+    assert_eq!(model.take_requests().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn se_a24_text_of_a_worker_that_died_is_withdrawn_and_stands_in_the_answer_once() {
     let pieces = ["one ", "two ", "three ", "four ", "five ", "six"];
     let model = llm::slow(&pieces, 300).await;
@@ -429,8 +450,16 @@ async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_the
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let names: Vec<&str> = payloads.iter().filter_map(|payload| payload["event"].as_str()).collect();
-    let expected =
-        ["flow.start", "step.input", "text.add", "text.add", "step.output", "flow.success", "done"];
+    let expected = [
+        "flow.start",
+        "step.init",
+        "step.input",
+        "text.add",
+        "text.add",
+        "step.output",
+        "flow.success",
+        "done",
+    ];
     assert_eq!(names, expected, "{told}");
     let output = payloads.iter().find(|payload| payload["event"] == "step.output").unwrap();
     assert_eq!((&output["taskId"], &output["content"]), (&json!(run), &json!({"text": "Hello"})), "{told}");
@@ -439,7 +468,7 @@ async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_the
         (&flow["stepId"], &flow["stepName"], &flow["stepStatus"]),
         (&json!("l"), &json!("Say"), &json!("success"))
     );
-    assert_eq!((&flow["flowName"], &payloads[5]["flow"]["flowStatus"]), (&json!("Hello"), &json!("success")));
+    assert_eq!((&flow["flowName"], &payloads[6]["flow"]["flowStatus"]), (&json!("Hello"), &json!("success")));
     assert!(output["metadata"]["outputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{output}");
     assert_eq!(client.get(&format!("/api/v1/runs/{run}/events?dialect=other")).await.status, 400);
 }

@@ -5,6 +5,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::message::{Message, Part};
 use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::profile::NOT_FOUND;
 use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
@@ -37,7 +38,7 @@ pub(crate) struct Reply {
 pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
     let id = profile.unwrap_or("default");
     let named = providers.profile(id).await.map_err(|error| match error {
-        ProfileError::NotFound { .. } => CallError::of("NotFoundError", error.to_string()),
+        ProfileError::NotFound { .. } => CallError::of(NOT_FOUND, error.to_string()),
         ProfileError::Unusable(error) => {
             let retryable = error.retryable;
             CallError { retryable, ..CallError::of("LLMProfileError", error.to_string()) }
@@ -70,7 +71,7 @@ pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
 fn bytes_of(messages: &[Message]) -> usize {
     let texts = messages.iter().flat_map(|message| &message.parts).map(|part| match part {
         Part::Text(text) => text.len(),
-        _ => 0,
+        Part::File(_) => 0,
     });
     texts.sum()
 }

@@ -17,7 +17,7 @@ use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreErro
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::api::Token;
+use super::api::{Document, Token};
 use super::custom::Custom;
 use super::{Call, LibraryNode, Shelf};
 use crate::http::HttpSettingError;
@@ -46,6 +46,8 @@ pub struct Calls {
     rooms: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// Tokens that services were given for a time, by service.
     tokens: Mutex<HashMap<String, Token>>,
+    /// OpenAPI documents that were read, by service.
+    documents: Mutex<HashMap<String, Document>>,
 }
 
 #[derive(Clone)]
@@ -89,6 +91,7 @@ impl Calls {
         let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
         let (environment, refresh) = (Arc::new(|_: &str| None), Duration::ZERO);
         let (config, rooms, tokens) = (CallsConfig::default(), Mutex::default(), Mutex::default());
+        let documents = Mutex::default();
         Self {
             jobs: None,
             key: None,
@@ -100,6 +103,7 @@ impl Calls {
             door: None,
             rooms,
             tokens,
+            documents,
         }
     }
 
@@ -123,6 +127,11 @@ impl Calls {
     /// Tokens that services were given for a time. Nothing else happens while this is held.
     pub(super) fn tokens(&self) -> MutexGuard<'_, HashMap<String, Token>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// OpenAPI documents that were read. Nothing else happens while this is held.
+    pub(super) fn documents(&self) -> MutexGuard<'_, HashMap<String, Document>> {
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Room for connections to a datasource.

@@ -109,6 +109,7 @@ struct Besides {
     usage: Option<Usage>,
     runtime: JsonMap,
     outputs: JsonMap,
+    schema: Option<Json>,
 }
 
 impl Made {
@@ -117,6 +118,10 @@ impl Made {
         let besides = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         (besides.usage, besides.runtime, besides.outputs)
     }
+    /// The schema of the input, where the call found it when it made that.
+    pub(crate) fn schema(&self) -> Option<Json> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).schema.clone()
+    }
     /// A copy of all of it.
     pub(crate) fn seen(&self) -> (Option<Usage>, JsonMap, JsonMap) {
         let besides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +129,7 @@ impl Made {
     }
     /// All of it, as it was taken before.
     pub(crate) fn put(&self, usage: Option<Usage>, runtime: JsonMap, outputs: JsonMap) {
-        self.with(|besides| *besides = Besides { usage, runtime, outputs });
+        self.with(|besides| *besides = Besides { usage, runtime, outputs, schema: None });
     }
     fn with(&self, change: impl FnOnce(&mut Besides)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -150,6 +155,10 @@ impl<'a> CallContext<'a> {
         self.made.with(|besides| {
             besides.outputs.insert(name.to_owned(), value);
         });
+    }
+    /// Says what its input is, where that follows from the parameters.
+    pub fn takes(&self, schema: Json) {
+        self.made.with(|besides| besides.schema = Some(schema));
     }
     /// The profile that is asked: that of the input, of the node, or none for the default.
     pub fn profile<'b>(&'b self, input: &'b JsonMap) -> Option<&'b str> {

@@ -165,7 +165,7 @@ impl<'a> Prepared<'a> {
     pub(crate) fn input_schema(&self) -> Json {
         let library = self.found.library.as_ref();
         let schema = self.data.filling.input_schema.clone();
-        let schema = schema.unwrap_or_else(|| self.found.call.input_schema());
+        let schema = schema.or_else(|| self.made.schema()).unwrap_or_else(|| self.found.call.input_schema());
         let schema = match library {
             Some(library) => with_overrides(&schema, &library.override_input),
             None => schema,

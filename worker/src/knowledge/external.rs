@@ -1,21 +1,28 @@
 //! A service that speaks Dify's External Knowledge API: `POST {endpoint}/retrieval`, answered with records. A search changes
 //! nothing there, so it is tried again after failures that may pass.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+use tidemill_common::limits::MODEL_REST_MAX_MS;
 use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 
+use super::models::Models;
 use super::{Asked, Knowledge, KnowledgeError, SearchSettings};
 use crate::http::{Answer, CallError};
-use crate::providers::retry::{Hints, wait};
+use crate::providers::Pace as _;
+use crate::providers::limiter::Turns;
+use crate::providers::retry::{Hints, pause};
 use crate::tools::door::{Door, Request, address, bearer, excerpt, without_secrets};
 
+/// Longest wait at a stretch; then the service is asked again.
+const WAIT_MAX: Duration = Duration::from_millis(MODEL_REST_MAX_MS);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// See the module.
@@ -29,6 +36,8 @@ pub struct External {
     silence: Duration,
     retries_max: u32,
     answer_bytes_max: u64,
+    /// Where failures are counted; without it only here.
+    turns: OnceLock<Turns>,
 }
 
 /// A try that failed.
@@ -79,6 +88,7 @@ impl External {
             silence: Duration::from_secs(config.read_seconds),
             retries_max: config.retries_max,
             answer_bytes_max,
+            turns: OnceLock::new(),
         })
     }
 
@@ -158,6 +168,18 @@ impl External {
     }
 }
 
+impl External {
+    fn account(&self) -> String {
+        format!("knowledge/{}", self.id)
+    }
+
+    /// The search, the same when its job is handed out again.
+    fn call(&self, models: &Models<'_>, body: &Bytes) -> String {
+        let mark: String = Sha256::digest(body).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("{}/search:{mark}", models.attempt())
+    }
+}
+
 /// Statuses after which another try may help.
 fn may_pass(status: u16) -> bool {
     match status {
@@ -169,12 +191,17 @@ fn may_pass(status: u16) -> bool {
 
 #[async_trait::async_trait]
 impl Knowledge for External {
+    fn counted_in(&self, turns: Turns) {
+        // Set once, when the worker starts: a search whose job is put down in between goes on with its count.
+        let _ = self.turns.set(turns);
+    }
+
     async fn search(
         &self,
         asked: Asked<'_>,
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError> {
-        let Asked { query, filters, .. } = asked;
+        let Asked { query, filters, models } = asked;
         let setting = json!({
             "top_k": settings.top_k,
             "score_threshold": settings.score_threshold.unwrap_or(0.0),
@@ -192,11 +219,19 @@ impl Knowledge for External {
                 Ok(passages) => return Ok(passages),
                 Err(failed) => failed,
             };
-            let retries_max = failed.retries_max.unwrap_or(0);
-            match wait(tries, retries_max, failed.retries_max.is_some(), failed.hints) {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => return Err(self.error(failed)),
+            let again = failed.hints.retry.unwrap_or(failed.retries_max.is_some());
+            let so_far = match self.turns.get() {
+                Some(turns) if again => {
+                    tries.max(turns.failed(&self.account(), &self.call(models, &body)).await)
+                }
+                Some(_) | None => tries,
+            };
+            if !again || so_far > failed.retries_max.unwrap_or(0) {
+                return Err(self.error(failed));
             }
+            let wait = failed.hints.after.filter(|after| !after.is_zero()).unwrap_or_else(|| pause(so_far));
+            let reason = format!("the knowledge base {}: its service asks to wait, or has failed", self.name);
+            models.rest(wait.min(WAIT_MAX), &reason).await;
         }
     }
 }

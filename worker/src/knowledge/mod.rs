@@ -20,6 +20,7 @@ use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 use tidemill_common::store::{Jobs, KnowledgeBases, StoreError};
 use tidemill_common::wire::knowledge::{DatasetRecord, Technique};
 
+use crate::providers::limiter::Turns;
 use crate::tools::door::Door;
 use embedded::Embedded;
 use embedded::shelf::Shelf;
@@ -83,6 +84,9 @@ pub trait Knowledge: Send + Sync {
         asked: Asked<'_>,
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError>;
+
+    /// Counts its failures there from now on, if it counts any.
+    fn counted_in(&self, _: Turns) {}
 
     /// Fields that its documents' metadata have, as far as it knows.
     ///
@@ -203,9 +207,13 @@ impl Datasets {
         })
     }
 
-    /// The same, with the store where embedded knowledge bases are; without it there are none.
+    /// The same, with the store where embedded knowledge bases are, and failures of services are counted; without it there
+    /// are no embedded ones.
     #[must_use]
     pub fn kept_in(self, jobs: Arc<dyn Jobs>) -> Self {
+        for dataset in self.external.values() {
+            dataset.knowledge.counted_in(Turns(jobs.clone()));
+        }
         let shelf = Arc::new(Shelf::new(jobs, self.index_bytes_max));
         Self { shelf: Some(shelf), ..self }
     }

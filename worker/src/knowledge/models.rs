@@ -34,6 +34,15 @@ impl<'a> Models<'a> {
         Self { providers, steps, spent: Mutex::new(no_bill()), under_way: watch::Sender::new(0) }
     }
 
+    /// Waits for somebody who is no model, as the job does: not before the calls that are under way are over.
+    pub async fn rest(&self, wait: Duration, reason: &str) {
+        if self.steps.puts_down(wait) {
+            // It cannot be closed while this holds it.
+            drop(self.under_way.subscribe().wait_for(|calls| *calls == 0).await);
+        }
+        self.steps.wait(wait, reason).await;
+    }
+
     /// What all calls cost together, those included that another worker made for this job.
     pub fn spent(&self) -> Usage {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -147,11 +156,7 @@ impl Pace for Models<'_> {
     }
     async fn wait(&self, wait: Duration, reason: &str) {
         self.under_way.send_modify(|calls| *calls = calls.saturating_sub(1));
-        if self.steps.puts_down(wait) {
-            // It cannot be closed while this holds it.
-            drop(self.under_way.subscribe().wait_for(|calls| *calls == 0).await);
-        }
-        self.steps.wait(wait, reason).await;
+        self.rest(wait, reason).await;
         self.under_way.send_modify(|calls| *calls += 1);
     }
 }

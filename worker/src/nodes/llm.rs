@@ -19,6 +19,7 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::produced::{Keeping, Placed, keep_files};
 use crate::executor::ThoughtSink;
+use crate::providers::profile::OfProfile;
 use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
 
 /// Bytes of passages above which only their origin is told: the text itself is in the node's inputs.
@@ -125,6 +126,8 @@ struct Answer {
     files: Vec<Json>,
     usage: Usage,
     structured: Option<JsonMap>,
+    /// The profile that stood in place of a provider.
+    profile: Option<OfProfile>,
 }
 
 impl Answer {
@@ -174,7 +177,8 @@ async fn ask(
     }
     let usage = bill(&model, &reply);
     let Placed { text, files, .. } = placed;
-    Ok(Answer { usage, reply: ModelReply { text, ..reply }, files, structured: object })
+    let profile = model.of_profile().cloned();
+    Ok(Answer { usage, reply: ModelReply { text, ..reply }, files, structured: object, profile })
 }
 
 fn hand_on(text: &str, on_delta: DeltaSink<'_>) {
@@ -184,7 +188,7 @@ fn hand_on(text: &str, on_delta: DeltaSink<'_>) {
 }
 
 fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer) -> NodeResult {
-    let Answer { reply, usage, files, structured } = answer;
+    let Answer { reply, usage, files, structured, profile } = answer;
     let finish_reason = reply.finish_reason.map_or(Json::Null, Json::String);
     let mut process_data = JsonMap::new();
     for (key, value) in [
@@ -196,6 +200,12 @@ fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer
         ("model_name", json!(data.model.name)),
     ] {
         process_data.insert(key.into(), value);
+    }
+    if let Some(OfProfile { id, version, provider, model }) = profile {
+        let shown = json!({
+            "model_provider": provider, "model_name": model, "profile_id": id, "profile_version": version,
+        });
+        process_data.extend(shown.as_object().cloned().unwrap_or_default());
     }
     let (text, thoughts) = match data.reasoning {
         // The reasoning stays within the text, but the output is always there.

@@ -2,6 +2,7 @@
 //! The table says which code executes which kind.
 
 pub mod agent;
+pub(crate) mod approval;
 pub mod code;
 pub mod document_extractor;
 pub mod http_request;
@@ -168,10 +169,13 @@ impl NodeExecutor for Agent {
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
         let Attempt { node, variables, providers, tools, http, files, steps, name, on_piece, .. } = attempt;
+        let Attempt { options, on_thought, .. } = attempt;
         let NodeData::Agent(data) = &node.data else { return mistaken(node.kind) };
         let (run, execution) = (&name.run, name.execution);
-        let means = agent::Means { providers, tools, http, files, run, execution, steps, on_piece };
-        agent::run(data, node, variables, means).await
+        let auto_approved = options.choices.as_deref().and_then(|it| it.auto_approved_tools.as_deref());
+        let means =
+            agent::Means { providers, tools, http, files, run, execution, steps, on_piece, auto_approved };
+        agent::run(data, node, variables, means, on_thought).await
     }
 }
 

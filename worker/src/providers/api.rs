@@ -57,8 +57,8 @@ impl fmt::Debug for Settings {
 pub struct Api {
     client: reqwest::Client,
     settings: Settings,
-    /// Who asks waits for limits himself.
-    reports_refusals: bool,
+    /// Who asks counts and waits himself.
+    reports_failures: bool,
 }
 
 /// A request.
@@ -93,13 +93,13 @@ impl From<ModelError> for Failed {
 impl Api {
     /// An API over a connection pool.
     pub const fn new(client: reqwest::Client, settings: Settings) -> Self {
-        Self { client, settings, reports_refusals: false }
+        Self { client, settings, reports_failures: false }
     }
 
-    /// The same, but that a refusal because of limits is reported at once and never waited for here.
+    /// The same, but that a failure is reported at once: nothing is tried again here, and nothing waited for.
     #[must_use]
-    pub fn reporting_refusals(self) -> Self {
-        Self { reports_refusals: true, ..self }
+    pub fn reporting_failures(self) -> Self {
+        Self { reports_failures: true, ..self }
     }
 
     /// What stands before every path.
@@ -118,8 +118,7 @@ impl Api {
             reader.begin();
             let Err(failed) = self.attempt(post, reader).await else { return Ok(()) };
             silences += u32::from(failed.silent);
-            let refused = self.reports_refusals && failed.error.class == ErrorClass::RateLimit;
-            let over = refused || reader.handed_on() || silences > 1;
+            let over = self.reports_failures || reader.handed_on() || silences > 1;
             let wait = retry::wait(tries, self.settings.retries_max, failed.error.retryable, failed.hints);
             let Some(wait) = wait.filter(|_| !over) else { return Err(self.report(failed)) };
             tracing::warn!(error = %self.masked(failed.error), wait_ms = wait.as_millis(), "model call failed, trying again");
@@ -250,7 +249,7 @@ impl Api {
     fn report(&self, failed: Failed) -> ModelError {
         let after = failed.hints.after.and_then(|after| u64::try_from(after.as_millis()).ok());
         // Who waits himself is told what `x-should-retry` says.
-        let hint = failed.hints.retry.filter(|_| self.reports_refusals);
+        let hint = failed.hints.retry.filter(|_| self.reports_failures);
         let retryable = hint.unwrap_or(failed.error.retryable);
         self.masked(ModelError { retry_after_ms: after, retryable, ..failed.error })
     }

@@ -3,7 +3,6 @@
 //! A file that lies elsewhere can be left where it is (`multimodal_send = "url"`) if the API takes URLs; everything else is
 //! fetched, through the guard that all addresses of workflows pass. How an API spells a file is the provider's matter.
 
-use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -14,6 +13,7 @@ use tidemill_common::files::Files;
 use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::message::{FilePart, MediaKind, Message, Part, ToolCall};
 
+pub use super::source::Source;
 use super::{ErrorClass, ModelError};
 use crate::http::Http;
 use crate::http::read::{Largest, ReadError, read};
@@ -58,25 +58,6 @@ pub struct Media {
     pub detail: String,
     /// What is sent of it.
     pub source: Source,
-}
-
-/// What is sent of a file.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Source {
-    /// Where it lies.
-    Url(String),
-    /// All of it.
-    Bytes(Bytes),
-}
-
-/// Of bytes only their number is shown.
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(url) => f.debug_tuple("Url").field(url).finish(),
-            Self::Bytes(bytes) => f.debug_tuple("Bytes").field(&bytes.len()).finish(),
-        }
-    }
 }
 
 impl Media {

@@ -23,6 +23,7 @@ pub mod rate;
 pub mod reading;
 pub mod reply;
 pub mod retry;
+pub mod source;
 pub mod sse;
 pub mod tool_calls;
 

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tidemill_common::nodes::llm::message::MediaKind;
 
-use super::ModelError;
-use super::media::Source;
+use super::errors::ModelError;
+use super::source::Source;
 
 /// A file that is part of a reply.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,8 +11,8 @@ use tidemill_common::nodes::llm::message::ToolCall;
 use tidemill_common::nodes::llm::usage::Tokens;
 
 use super::errors::{ErrorClass, ModelError};
-use super::media::Source;
 use super::produced::{Produced, decoded};
+use super::source::Source;
 use super::tool_calls::{Calls, Fragment};
 
 /// A reply, complete.

@@ -1,7 +1,8 @@
 //! When one model call is tried again by the client itself, and after how long.
 //!
 //! This is apart from the node's own retries, which the workflow orders: here a request that did not get through is
-//! repeated a few times at most, and never once a piece of the reply was handed on.
+//! repeated a few times at most, and never once a piece of the reply was handed on. Calls of jobs are counted and waited
+//! for elsewhere ([`super::limiter`]), where a long wait holds no worker.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -44,11 +45,14 @@ pub fn wait(tries: u32, retries_max: u32, retryable: bool, hints: Hints) -> Opti
     match hints.after {
         Some(after) if after > WAIT_MAX => None,
         Some(after) if !after.is_zero() => Some(after),
-        Some(_) | None => {
-            let doubled = WAIT_FIRST.saturating_mul(1 << tries.saturating_sub(1).min(16));
-            Some(doubled.min(WAIT_LONGEST).mul_f64(jitter()))
-        }
+        Some(_) | None => Some(pause(tries)),
     }
+}
+
+/// How long to wait before try number `tries + 1` where nobody has asked for a time.
+pub fn pause(tries: u32) -> Duration {
+    let doubled = WAIT_FIRST.saturating_mul(1 << tries.saturating_sub(1).min(16));
+    doubled.min(WAIT_LONGEST).mul_f64(jitter())
 }
 
 /// Between 0.75 and 1.25, so that clients that failed together do not come back together.

@@ -4,15 +4,17 @@
 //! A job without steps pays nothing for this. A job that was taken away meanwhile learns it at its next step and ends
 //! there: none of these calls return then, the job's task is stopped.
 
+mod calls;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, Place};
 use tidemill_common::ids::{BlobId, ExecutionId, NodeId, RunId};
-use tidemill_common::limits::{self, CALL_LOOK_MS};
+use tidemill_common::limits::{self, CALL_LOOK_MS, STEP_INLINE_BYTES_MAX};
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::fact::{Asked, Call, Charge, ChildEvent};
 use tidemill_common::machine::pause::id_in_job;
@@ -29,8 +31,13 @@ use crate::providers::Pace;
 use crate::secrets::Secrets;
 use crate::spill;
 
+pub(crate) use calls::ToolSteps;
+
 /// What a called run is given lies apart from this size on, in bytes of JSON.
 const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
+
+/// The one field of what stands in the journal for a result that lies apart: the blob. No result of ours has it.
+const APART: &str = "$apart";
 
 /// How often the journal is asked that answers with nonsense.
 const NONSENSE_MAX: u32 = 3;
@@ -80,6 +87,15 @@ pub enum Spender {
     Model(String, String),
     /// A run that was called.
     Run(RunId),
+    /// Whatever a tool had done.
+    Tool,
+}
+
+impl Spender {
+    /// Who has spent what a call of a tool cost: the run that it called, if it called one.
+    pub fn of_tool(run: Option<RunId>) -> Self {
+        run.map_or(Self::Tool, Self::Run)
+    }
 }
 
 /// What came of a run that was called.
@@ -183,7 +199,7 @@ impl Steps {
                 Begun::Try(Try { was_begun, ..the_try })
             }
             StepBegin::Known(text) => match serde_json::from_str(&text) {
-                Ok(result) => Begun::Known(self.secrets.opened(result)),
+                Ok(kept) => Begun::Known(self.secrets.opened(self.brought(step, kept).await)),
                 Err(error) => {
                     // Written by nobody of ours.
                     tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
@@ -202,18 +218,53 @@ impl Steps {
         }
     }
 
+    /// What the journal has, with a result that lies apart in place of what stands for it.
+    async fn brought(&self, step: &str, kept: Json) -> Json {
+        let apart = kept.as_object().filter(|map| map.len() == 1).and_then(|map| map.get(APART)?.as_str());
+        let Some(id) = apart.map(BlobId::from) else { return kept };
+        let text = self.blob(&id).await;
+        match text.as_deref().map(serde_json::from_str) {
+            Some(Ok(result)) => result,
+            // It goes with its run, and whoever holds a job of a run that is gone learns it here.
+            Some(Err(_)) | None => {
+                tracing::error!(run = %self.of.run, step, blob = %id, "a result that lies apart from the journal is gone");
+                self.lost().await
+            }
+        }
+    }
+
     /// Keeps the result of a step; when this returns it will not be done again, and it is told and charged once.
     /// `number` is that of the try that succeeded.
     pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
+        self.keep(step, result, self.told(step, number, told), &[]).await;
+    }
+
+    fn told(&self, step: &str, number: u32, told: Told) -> Report {
         let Told { events, charge } = told;
         let charge = charge.map(|(usage, by)| {
             let (model, run) = match by {
                 Spender::Model(provider, model) => ((provider, model), None),
                 Spender::Run(run) => (Default::default(), Some(run)),
+                Spender::Tool => Default::default(),
             };
             Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
         });
-        self.keep(step, result, self.report(events, charge), &[]).await;
+        self.report(events, charge)
+    }
+
+    /// As [`Self::record`], of a result that may be large: then it lies apart.
+    pub async fn record_large(&self, step: &str, number: u32, result: Json, told: Told) {
+        if json_size(&result) <= STEP_INLINE_BYTES_MAX {
+            return self.record(step, number, &result, told).await;
+        }
+        let text = match self.secrets.are_none() {
+            true => result.to_string(),
+            false => self.secrets.sealed(result).to_string(),
+        };
+        let id = BlobId::generate();
+        let kept = json!({APART: id.as_str()});
+        let report = self.told(step, number, told);
+        self.keep(step, &kept, report, &[(id, text)]).await;
     }
 
     /// As [`Self::record`], with whatever tells of it, and with large values that lie apart.

@@ -1,15 +1,19 @@
 //! A question to the user that a model answers instead (`execution: llm`): asked within the job, and the reply is the answer.
 
+use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::nodes::user_interaction::{ByModel, UserInteractionData};
 use tidemill_common::nodes::{NodeData, NodeResult};
-use tidemill_common::value::Segment;
+use tidemill_common::value::{JsonMap, Segment};
 
 use super::{Flow, Stage, WorkContext};
 use crate::calls::ask;
 use crate::core::now;
+use crate::steps::{Begun, Told};
 
-/// The only step.
+/// The step in which the model is asked.
 const STEP: &str = "llm:1";
 
 /// The stage.
@@ -21,32 +25,80 @@ impl Stage for Answering {
         let graph = cx.graph.clone();
         let NodeData::UserInteraction(data) = &graph.node(cx.ix).data else { return Flow::On };
         let Some(by) = &data.by_model else { return Flow::On };
-        Flow::End(Box::new(answer(cx, data, by).await.unwrap_or_else(NodeResult::failed)))
+        let asking = Asking::new(cx, data);
+        let result = match asking.answer(by).await {
+            Ok(result) => result,
+            Err(failure) => {
+                let told = asking.told(json!({"reason": failure.message}));
+                asking.tell("failed", vec![(StepEvent::UserInteractionFailed, told)]).await;
+                NodeResult::failed(failure)
+            }
+        };
+        Flow::End(Box::new(result))
     }
 }
 
-async fn answer(
-    cx: &WorkContext<'_>,
-    data: &UserInteractionData,
-    by: &ByModel,
-) -> Result<NodeResult, NodeFailure> {
-    let began = now();
-    let prompt = data.model_prompt(&cx.variables);
-    let providers = &cx.hand.core.outside.providers;
-    let model = ask::model(providers, Some(&by.profile)).await;
-    let model = model.map_err(|error| error.failure())?;
-    let messages = ask::messages("", &prompt);
-    let reply = model.ask(cx.steps, STEP, messages, by.parameters.clone(), &mut |_| {}).await?;
-    let waited_ms = (now().micros() - began.micros()).max(0).unsigned_abs() / 1000;
-    let outputs = vec![
-        ("interaction_type".to_string(), Segment::string(data.interaction.name())),
-        ("input".into(), Segment::string(reply.text.clone())),
-        ("content".into(), Segment::string(reply.text)),
-        ("execution_time".into(), Segment::infer(waited_ms.into())),
-    ];
-    Ok(NodeResult {
-        inputs: vec![("prompt".into(), Segment::string(prompt))],
-        usage: Some(reply.usage),
-        ..NodeResult::outputs(outputs)
-    })
+/// A question that a model is asked.
+struct Asking<'a> {
+    cx: &'a WorkContext<'a>,
+    data: &'a UserInteractionData,
+    /// Its id in events and outputs.
+    id: String,
+    prompt: String,
+}
+
+impl<'a> Asking<'a> {
+    fn new(cx: &'a WorkContext<'a>, data: &'a UserInteractionData) -> Self {
+        let id = id_in_job(&cx.name.execution, STEP).to_string();
+        Self { cx, data, id, prompt: data.model_prompt(&cx.variables) }
+    }
+
+    async fn answer(&self, by: &ByModel) -> Result<NodeResult, NodeFailure> {
+        let began = now();
+        let asked = self.told(json!({
+            "operation_type": self.data.operation(), "interaction_type": self.data.interaction.name(),
+            "prompt": self.prompt, "timeout": null, "context_data": {"profile_id": by.profile},
+        }));
+        self.tell("asked", vec![(StepEvent::UserInteractionRequested, asked)]).await;
+        let providers = &self.cx.hand.core.outside.providers;
+        let model = ask::model(providers, Some(&by.profile)).await;
+        let model = model.map_err(|error| error.failure())?;
+        let messages = ask::messages("", &self.prompt);
+        let reply = model.ask(self.cx.steps, STEP, messages, by.parameters.clone(), &mut |_| {}).await?;
+        let responded = self.told(json!({"input_data": reply.text}));
+        let processed = self.told(json!({"operation_type": self.data.operation(), "results": {}}));
+        let events = vec![
+            (StepEvent::UserInteractionResponded, responded),
+            (StepEvent::UserInteractionProcessed, processed),
+        ];
+        self.tell("answered", events).await;
+        let waited_ms = (now().micros() - began.micros()).max(0).unsigned_abs() / 1000;
+        let outputs = vec![
+            ("interaction_id".to_string(), Segment::string(&self.id)),
+            ("interaction_type".into(), Segment::string(self.data.interaction.name())),
+            ("input".into(), Segment::string(reply.text.clone())),
+            ("content".into(), Segment::string(reply.text)),
+            ("execution_time".into(), Segment::infer(waited_ms.into())),
+        ];
+        Ok(NodeResult {
+            inputs: vec![("prompt".into(), Segment::string(&self.prompt))],
+            usage: Some(reply.usage),
+            ..NodeResult::outputs(outputs)
+        })
+    }
+
+    fn told(&self, what: Json) -> JsonMap {
+        let mut told = JsonMap::from_iter([("interaction_id".to_owned(), self.id.as_str().into())]);
+        told.extend(what.as_object().cloned().unwrap_or_default());
+        told
+    }
+
+    /// Tells once in an attempt, whoever dies meanwhile.
+    async fn tell(&self, what: &str, events: Vec<(StepEvent, JsonMap)>) {
+        let step = format!("interaction:{what}:{}", self.cx.name.number);
+        if let Begun::Try(the_try) = self.cx.steps.begin(&step).await {
+            let told = Told { events, charge: None };
+            self.cx.steps.record(&step, the_try.number, &Json::Null, told).await;
+        }
+    }
 }

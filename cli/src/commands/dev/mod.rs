@@ -98,7 +98,8 @@ async fn publish_all(
             Some(app) if client.has_app(&app.id).await? => Some(app.clone()),
             Some(_) | None => None,
         };
-        let answer = client.publish(&workflow.text, before.as_ref().map(|app| app.id.as_str())).await?;
+        let answer =
+            client.publish(&workflow.text, before.as_ref().map(|app| app.id.as_str()), false).await?;
         let text = |name: &str| answer[name].as_str().map(String::from);
         let app = AppOfFile {
             id: text("id").or_else(|| before.as_ref().map(|app| app.id.clone())).unwrap_or_default(),

@@ -80,10 +80,25 @@ pub(super) fn apply(graph: &mut JsonMap) {
             Part::NodeData => each(graph, "nodes", |node| {
                 if let Some(data) = node.get_mut("data").and_then(Json::as_object_mut) {
                     (form.rewrite)(data);
+                    each(data, "virtual_nodes", |child| of_child(child, form.rewrite));
                 }
             }),
             Part::Edge => each(graph, "edges", form.rewrite),
         }
+    }
+}
+
+/// Rewrites the data of a node inside another, whose type stands beside it.
+fn of_child(child: &mut JsonMap, rewrite: fn(&mut JsonMap)) {
+    let kind = child.get("type").cloned();
+    let Some(data) = child.get_mut("data").and_then(Json::as_object_mut) else { return };
+    match kind.filter(|_| !data.contains_key("type")) {
+        Some(kind) => {
+            data.insert("type".into(), kind);
+            rewrite(data);
+            data.shift_remove("type");
+        }
+        None => rewrite(data),
     }
 }
 
@@ -95,6 +110,8 @@ fn each(graph: &mut JsonMap, list: &str, mut rewrite: impl FnMut(&mut JsonMap)) 
     }
 }
 
+#[cfg(test)]
+mod alias_tests;
 #[cfg(test)]
 mod tests {
     use super::*;

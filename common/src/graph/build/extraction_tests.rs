@@ -203,6 +203,15 @@ fn ve_a14_a_source_that_is_not_there_is_named() {
 }
 
 #[test]
+fn ve_13_a_profile_stands_in_place_of_a_model() {
+    let input = json!({"type": "extraction", "value": value(json!({"profileId": "fast"}))});
+    let graph = graph(&file(json!({"query": input}), json!({}), &[]));
+    let child = graph.node(graph.find("tool1_ext_1").expect("a child"));
+    let crate::nodes::NodeData::Llm(data) = &child.data else { panic!("an extraction asks a model") };
+    assert_eq!((data.model.provider.as_str(), data.model.name.as_str()), ("profile/fast", ""));
+}
+
+#[test]
 fn ve_12_an_extraction_that_lacks_something_says_what() {
     let half =
         json!({"type": "extraction", "value": {"source_node_id": "llm1", "source_variable": "context"}});

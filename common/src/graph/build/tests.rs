@@ -118,3 +118,32 @@ fn a_graph_of_ten_thousand_nodes_is_built_quickly() {
     // About a second without optimisation; anything quadratic would take minutes.
     assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
 }
+
+#[test]
+fn se_a16_nodes_that_no_dify_file_has_are_tried_again_when_they_say_how_often() {
+    let graph = |node: serde_json::Value| {
+        let text = serde_json::json!({
+            "nodes": [{"id": "s", "data": {"type": "start", "variables": []}}, {"id": "n", "data": node}],
+            "edges": [{"source": "s", "target": "n"}],
+        });
+        graph_of(&text.to_string())
+    };
+    for (mut node, is_own) in [
+        (serde_json::json!({"type": "api", "url": "http://h"}), true),
+        (serde_json::json!({"type": "sql", "datasource": "d", "sql": "select 1"}), true),
+        (serde_json::json!({"type": "call", "node": "c"}), true),
+        (serde_json::json!({"type": "llm", "user_prompt": "x"}), true),
+        (
+            serde_json::json!({"type": "tool", "provider_id": "time", "provider_name": "time", "provider_type": "builtin",
+            "tool_name": "current_time", "tool_label": "T", "tool_configurations": {}, "tool_parameters": {}}),
+            false,
+        ),
+    ] {
+        node["retry_config"] = serde_json::json!({"max_retries": 2});
+        let read = graph(node.clone());
+        let found = &read.nodes[1];
+        assert_eq!((found.retry.enabled, found.settings.passing_only), (is_own, is_own), "{node}");
+        node["retry_config"]["retry_enabled"] = false.into();
+        assert!(!graph(node.clone()).nodes[1].retry.enabled, "{node}");
+    }
+}

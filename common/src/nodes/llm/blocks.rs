@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::files::DETAIL_DEFAULT;
+use super::profile::tool_mode::PROFILE_PREFIX;
 use super::{Memory, ModelConfig, ModelMode, Vision};
 use crate::dsl::Problems;
 use crate::value::{JsonMap, Selector};
@@ -21,7 +22,12 @@ pub(in crate::nodes) fn model(value: Option<&Json>, problems: &mut Problems) -> 
         return None;
     };
     let provider = problems.within("provider", |p| required_text(map, "provider", p));
-    let name = problems.within("name", |p| required_text(map, "name", p));
+    // A profile in place of a provider has a model of its own.
+    let is_profile = provider.as_deref().is_some_and(|provider| provider.starts_with(PROFILE_PREFIX));
+    let name = match present(map, "name").and_then(Json::as_str) {
+        Some("") if is_profile => Some(String::new()),
+        _ => problems.within("name", |p| required_text(map, "name", p)),
+    };
     let mode = problems.within("mode", |p| match present(map, "mode").and_then(Json::as_str) {
         Some("chat") => Some(ModelMode::Chat),
         Some("completion") => Some(ModelMode::Completion),

@@ -93,6 +93,35 @@ pub fn sum(older: &Usage, newer: &Usage) -> Usage {
     Usage::from_record(record)
 }
 
+/// What somebody else than a model says that a call has cost, such as a tool. Counts are whole numbers: texts and booleans in
+/// their place say nothing. A total that is not told is the sum of both counts.
+pub fn told(said: &JsonMap) -> Usage {
+    let count = |key: &str| said.get(key).and_then(Json::as_u64).unwrap_or(0);
+    let price = |key: &str| {
+        let text = match said.get(key) {
+            Some(Json::String(text)) => text.clone(),
+            Some(Json::Number(number)) => number.to_string(),
+            _ => return Decimal::UNPRICED,
+        };
+        text.parse().unwrap_or(Decimal::UNPRICED)
+    };
+    let (prompt, completion) = (count("prompt_tokens"), count("completion_tokens"));
+    let total = match count("total_tokens") {
+        0 => prompt.saturating_add(completion),
+        told => told,
+    };
+    let mut usage = bill(Tokens { prompt, completion }, None, Timing::default());
+    for (key, value) in
+        [("total_tokens", json!(total)), ("total_price", json!(price("total_price").to_string()))]
+    {
+        usage.record.insert(key.into(), value);
+    }
+    if let Some(currency) = said.get("currency").and_then(Json::as_str).filter(|name| !name.is_empty()) {
+        usage.record.insert("currency".into(), currency.into());
+    }
+    Usage::from_record(usage.record)
+}
+
 /// What Dify puts into a node's metadata for a model call: `total_tokens`, `total_price` in plain notation, `currency`.
 pub fn metadata(usage: &Usage) -> JsonMap {
     let price =
@@ -138,6 +167,31 @@ fn milliseconds(seconds: Option<f64>) -> Json {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_a_tool_says_of_its_cost_counts_in_whole_numbers_only() {
+        let of = |said: Json| {
+            let usage = super::told(said.as_object().unwrap());
+            (
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                usage.total_tokens,
+                usage.total_price,
+                usage.currency,
+            )
+        };
+        let free =
+            |prompt, completion, total| (prompt, completion, total, "0.0".to_owned(), "USD".to_owned());
+        assert_eq!(of(json!({"prompt_tokens": 3, "completion_tokens": 4})), free(3, 4, 7));
+        assert_eq!(
+            of(json!({"prompt_tokens": true, "completion_tokens": "4", "total_tokens": 5})),
+            free(0, 0, 5)
+        );
+        assert_eq!(of(json!({"prompt_tokens": -1, "completion_tokens": 1.5})), free(0, 0, 0));
+        let priced = of(json!({"total_tokens": 2, "total_price": "0.25", "currency": "EUR"}));
+        assert_eq!(priced, (0, 0, 2, "0.25".to_owned(), "EUR".to_owned()));
+        assert_eq!(of(json!({"total_tokens": 2, "total_price": "much"})).3, "0.0");
+    }
+
     use super::*;
 
     const TOKENS: Tokens = Tokens { prompt: 5, completion: 7 };

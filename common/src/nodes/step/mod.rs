@@ -150,6 +150,8 @@ const CALL: &str = "CALL";
 const SQL: &str = "SQL";
 /// What `api` takes.
 const API_KEYS: &[&str] = &[
+    "operation",
+    "path",
     "url",
     "method",
     "content_type",

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use crate::ids::RunId;
 use crate::nodes::Usage;
+use crate::nodes::llm::usage::told;
 use crate::value::JsonMap;
 
 /// One message. Files are Dify's file objects.
@@ -134,6 +135,11 @@ impl Message {
                 stream: body.get("stream").and_then(Json::as_bool).unwrap_or(false),
             },
             "file" => Self::File(file_of(outer, meta)),
+            "usage" => {
+                let said = required(&["usage"])?;
+                let said = said.as_object().ok_or("`usage` of a tool message must be an object")?;
+                Self::Spent { run: None, usage: Box::new(told(said)) }
+            }
             "log" | "retriever_resources" => Self::Ignored,
             other => return Err(format!("unknown tool message {other}")),
         })

@@ -7,6 +7,7 @@ use super::{ErrorType, Message};
 use crate::failure::NodeFailure;
 use crate::ids::RunId;
 use crate::nodes::Usage;
+use crate::value::mime::extension_of;
 use crate::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType};
 
 /// Outputs that every tool has; no variable may be called like one.
@@ -14,6 +15,9 @@ pub const RESERVED: [&str; 3] = ["json", "text", "files"];
 
 /// Type of a file of which nothing is known.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// The extension of such a file (Dify).
+const UNKNOWN_EXTENSION: &str = "bin";
 
 /// Bytes that are declared for a file in pieces, above which no room is made in advance.
 const ROOM_MAX: usize = 1024 * 1024;
@@ -277,7 +281,13 @@ const fn python_type(value: &Json) -> &'static str {
 pub fn file_object(mime_type: &str, filename: Option<&str>, size: Option<usize>, reference: &str) -> Json {
     let main = mime_type.split('/').next().unwrap_or_default();
     let kind = if matches!(main, "image" | "audio" | "video") { main } else { "document" };
-    let extension = filename.and_then(|name| name.rsplit_once('.')).map(|(_, end)| format!(".{end}"));
+    // What nobody named has the extension of its type: models are told of files by it.
+    let named =
+        filename.and_then(|name| name.rsplit_once('.')).map(|(_, end)| end).filter(|end| !end.is_empty());
+    let plain = mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let by_type = || extension_of(&plain).filter(|_| plain != UNKNOWN_TYPE);
+    let extension = named.or_else(by_type).unwrap_or(UNKNOWN_EXTENSION);
+    let extension = format!(".{extension}");
     let mut file = JsonMap::new();
     for (key, value) in [
         (FILE_IDENTITY_KEY, json!(FILE_IDENTITY)),

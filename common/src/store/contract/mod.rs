@@ -196,6 +196,7 @@ cases! {
     },
     spending::{
         what_keys_spend_is_added_up,
+        the_ledger_of_a_run_can_be_read,
         a_budget_of_a_key_is_set_and_taken_away,
     },
     calling::{
@@ -226,6 +227,7 @@ cases! {
     },
     taking_over::{
         a_silent_job_is_taken_over_with_a_higher_number,
+        xc_02_whoever_lost_a_job_records_nothing_of_it,
         a_heartbeat_keeps_a_job,
         a_heartbeat_tells_what_is_lost,
         held_streams_are_those_with_a_job_in_hand,

@@ -1,6 +1,6 @@
 //! What keys spend: counted with the commits, added up over the shards.
 
-use super::fixtures::{created_at, write};
+use super::fixtures::{created_at, run_id, write};
 use super::{Outcome, Subject, same};
 use crate::machine::body::Price;
 use crate::machine::changes::Spending;
@@ -43,4 +43,19 @@ pub(super) async fn a_budget_of_a_key_is_set_and_taken_away(s: Subject) -> Outco
     same("it is set", store.key_budgets().await?, vec![("k".to_string(), "{}".to_string())])?;
     store.put_key_budget("k", None).await?;
     same("it is gone", store.key_budgets().await?, vec![])
+}
+
+pub(super) async fn the_ledger_of_a_run_can_be_read(s: Subject) -> Outcome {
+    let mut owning = s.running(&[1]).await?;
+    same("nothing is spent", s.store().ledger(run_id(1)).await?, vec![])?;
+    // More than one page of it.
+    let entries: Vec<(String, String)> =
+        (0..2500).map(|n| (format!("e/llm:{n}/1"), format!("{{\"n\":{n}}}"))).collect();
+    let ledger = |of: &[(String, String)]| RunWrite { ledger: of.to_vec(), has_ledger: true, ..write(1) };
+    owning.write(vec![ledger(&entries[..2000])]).await?;
+    owning.write(vec![ledger(&entries[1000..])]).await?;
+    let (mut kept, mut expected) = (s.store().ledger(run_id(1)).await?, entries);
+    kept.sort();
+    expected.sort();
+    same("each call once", kept, expected)
 }

@@ -6,7 +6,8 @@ use crate::ids::{BlobId, EntryId};
 use crate::store::{JournalOf, StepBegin, StepKept};
 use crate::wire::fact::kind;
 
-fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
+/// A journal of the first run, as this consumer writes it.
+pub(super) fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
     JournalOf {
         shard: SHARD,
         queue: QUEUE.into(),
@@ -19,7 +20,8 @@ fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
     }
 }
 
-const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin {
+/// It is to be done now.
+pub(super) const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin {
     StepBegin::Begin { attempt, possible_duplicate, was_begun: possible_duplicate }
 }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::fixtures::{QUEUE, SHARD};
 use super::jobs::{result, told};
-use super::{Outcome, Subject, holds, same};
+use super::{Outcome, Subject, holds, same, steps};
 use crate::ids::{Delivery, EntryId};
-use crate::store::Accepted;
+use crate::store::{Accepted, StepBegin, StepKept};
+use crate::wire::fact::kind;
 
 pub(super) async fn a_silent_job_is_taken_over_with_a_higher_number(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(2).await?;
@@ -118,4 +119,29 @@ pub(super) async fn forgetting_consumers_loses_no_job(s: Subject) -> Outcome {
     same("its result", accepted, vec![Accepted::Stored])?;
     s.store().drop_consumers(SHARD, QUEUE, "w1", Duration::ZERO).await?;
     same("holds nothing", s.store().held(SHARD, QUEUE, "w1").await?, vec![])
+}
+
+pub(super) async fn xc_02_whoever_lost_a_job_records_nothing_of_it(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    let (idle, store) = (s.control.lease(), s.store());
+    s.deliver("w1", 1).await?;
+    let (old, new) = (steps::of(entries[0], "w1", 1), steps::of(entries[0], "w2", 2));
+    let begun = store.begin_step(&old, "call", false).await?;
+    same("it begins a step", begun, steps::begins(1, false))?;
+    s.control.advance(idle * 5 / 4).await;
+    let taken = store.take_over(SHARD, QUEUE, "w2", idle, 1).await?;
+    same("and loses the job", told(&taken), vec![(entries[0], 2)])?;
+    let before = s.facts().await?.len();
+    let kept = store.record_step(&old, "call", "\"late\"", (kind::STEP, "{}"), &[]).await?;
+    same("its result is refused", kept, StepKept::NotYours)?;
+    let again = store.begin_step(&old, "call", false).await?;
+    same("and another try of it", again, StepBegin::NotYours)?;
+    let end = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("and its end", end, vec![Accepted::NotYours])?;
+    same("nothing is told", s.facts().await?.len(), before)?;
+    // Whoever has the job now finds the try that was begun, and no result.
+    let begun = store.begin_step(&new, "call", false).await?;
+    same("the try is known", begun, steps::begins(1, true))?;
+    let kept = store.record_step(&new, "call", "\"new\"", (kind::STEP, "{}"), &[]).await?;
+    same("the new holder records", kept, StepKept::Kept)
 }

@@ -180,6 +180,12 @@ impl Runs for MemoryStore {
         Ok(known.map_or_else(Vec::new, |run| run.pauses.clone().into_iter().collect()))
     }
 
+    async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.map_or_else(Vec::new, |run| run.ledger.clone().into_iter().collect()))
+    }
+
     async fn answer_pause(
         &self,
         run: RunId,

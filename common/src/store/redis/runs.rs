@@ -27,6 +27,8 @@ use crate::wire::state::AtRest;
 
 /// Graphs that are remembered to lie in Redis.
 const KNOWN_GRAPHS_MAX: usize = 10_000;
+/// Entries of a ledger that are read at once.
+const LEDGER_PAGE: usize = 1000;
 
 #[async_trait]
 impl Runs for RedisStore {
@@ -172,6 +174,22 @@ impl Runs for RedisStore {
         command.arg(self.keys.pauses(run));
         let fields: HashMap<String, String> = self.connector.ask("reading pauses", &command).await?;
         Ok(fields.into_iter().collect())
+    }
+
+    async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let (key, mut all, mut cursor) = (self.keys.ledger(run), HashMap::new(), 0_u64);
+        loop {
+            // A long run has many calls, and the shard has other work.
+            let mut command = redis::cmd("HSCAN");
+            command.arg(&key).arg(cursor).arg("COUNT").arg(LEDGER_PAGE);
+            let (next, fields): (u64, Vec<(String, String)>) =
+                self.connector.ask("reading the ledger of a run", &command).await?;
+            all.extend(fields);
+            if next == 0 {
+                return Ok(all.into_iter().collect());
+            }
+            cursor = next;
+        }
     }
 
     async fn answer_pause(

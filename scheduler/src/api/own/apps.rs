@@ -8,24 +8,25 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::dsl::Diagnostic;
-use tidemill_common::graph::{Graph, Node};
-use tidemill_common::nodes::NodeData;
-use tidemill_common::store::{App, CatalogKind, Trigger, TriggerKind};
+use tidemill_common::store::{App, Trigger, TriggerKind};
 
+use super::profiles_named;
 use crate::api::ApiState;
 use crate::api::auth::{new_app_key, sha256_hex};
 use crate::api::error::ApiError;
 use crate::api::hooks;
-use crate::api::request::{Body, IdInPath};
+use crate::api::request::{Body, IdInPath, Params};
 use crate::submit::import;
 use crate::triggers::register;
 
 /// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is told here and never again.
 ///
 /// # Errors
-/// 422 with all that is wrong with the workflow; 404 for a new version of an unknown app.
+/// 422 with all that is wrong with the workflow, with `strict` for a profile that nobody has kept; 404 for a new version
+/// of an unknown app.
 pub async fn register(
     State(state): State<ApiState>,
+    params: Params,
     body: Body,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let (workflow, id) = workflow_of(&body);
@@ -37,6 +38,7 @@ pub async fn register(
     };
     let (known, diagnostics) = import(&state.graphs, workflow).await?;
     let graph = &known.graph;
+    let of_profiles = profiles_named::unknown(&state, graph, params.truth("strict", false)?).await?;
     let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let now = state.store.time().await?;
     let registration = register::plan(&*state.store, graph, &id, earlier.as_ref(), now).await?;
@@ -55,7 +57,6 @@ pub async fn register(
     tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
     let of_triggers =
         registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
-    let of_profiles = profile_warnings(&state, graph).await?;
     let warnings = diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).chain(of_profiles);
     let warnings: Vec<Json> = warnings.collect();
     let mut answer = json!({
@@ -70,31 +71,6 @@ pub async fn register(
         answer["triggers"] = registration.changes.put.iter().map(told).collect();
     }
     Ok((StatusCode::CREATED, JsonBody(answer)))
-}
-
-/// Profiles that nodes name and Redis does not have: they may come later, or stand in the settings of workers.
-async fn profile_warnings(state: &ApiState, graph: &Graph) -> Result<Vec<Json>, ApiError> {
-    let named = |node: &Node| match &node.data {
-        NodeData::ProfileLlm(data) => Some((node.id.to_string(), data.profile_id.clone())),
-        _ => None,
-    };
-    let named: Vec<(String, String)> = graph.nodes.iter().filter_map(named).collect();
-    if named.is_empty() {
-        return Ok(Vec::new());
-    }
-    let catalog = state.store.catalog().await?;
-    let is_known = |id: &str| {
-        let is_default = ["default", "DEFAULT"].contains(&id) && catalog.default_profile.is_some();
-        is_default || catalog.find(CatalogKind::Profile, id).is_some()
-    };
-    let warning = |(node, id): (String, String)| {
-        let message = format!(
-            "LLM Profile not found: {id} (node {node}); it must be kept with `tidemill profiles add {id}`, or stand in \
-             the settings of every worker ([profiles.{id}]), before the node runs"
-        );
-        json!({"severity": "warning", "code": "llm.unknown_profile", "message": message})
-    };
-    Ok(named.into_iter().filter(|(_, id)| !is_known(id)).map(warning).collect())
 }
 
 /// `GET /api/v1/apps`.

@@ -12,7 +12,7 @@ use tidemill_common::store::ListRuns;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
 
-use super::{kept, pauses};
+use super::{kept, pauses, spending};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::record::{RunRecord, seconds};
@@ -101,6 +101,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     if let Some(lists) = kept::lists(&run) {
         shown.insert("lists".into(), lists);
     }
+    shown.insert("models".into(), spending::by_model(&state.store.ledger(id).await?));
     let (calls, count) = calls(&state, id).await?;
     shown.insert("calls".into(), calls.into());
     shown.insert("calls_count".into(), count.into());

@@ -64,6 +64,7 @@ pub(crate) struct Inner {
     entered: HashMap<String, Vec<(String, String, RunId)>>,
     pub(crate) turns: HashMap<String, Vec<String>>,
     pub(crate) unsettled: BTreeSet<RunId>,
+    pub(crate) ledgers: HashMap<RunId, Vec<(String, String)>>,
     /// Index and messages of lists of runs.
     pub(crate) lists: HashMap<(RunId, String), (String, Vec<String>)>,
     pub(crate) histories: HashMap<RunId, Vec<String>>,
@@ -203,6 +204,9 @@ impl Runs for Fake {
     }
     async fn call_order(&self, _: RunId, _: RunId) -> Result<Option<String>, StoreError> {
         Ok(None)
+    }
+    async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.lock().ledgers.get(&run).cloned().unwrap_or_default())
     }
     async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
         let calls = self.lock().calls.get(&caller).cloned().unwrap_or_default();

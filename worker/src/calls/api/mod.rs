@@ -1,9 +1,11 @@
 //! `API`: an HTTP interface is called, and what it answers as JSON is the output.
 //!
-//! [`request`] makes the request of the input, [`credentials`] adds what the service wants, [`response`] says what an answer
+//! [`operation`] reads what a service's document says of a call, [`request`] makes the request of the input, [`credentials`] adds what the service wants, [`response`] says what an answer
 //! means. Credentials go to the server that they were kept for and nowhere else, and are looked for in all that it says.
 
 mod credentials;
+mod documents;
+mod operation;
 mod request;
 mod response;
 
@@ -20,8 +22,9 @@ use tidemill_common::value::JsonMap;
 
 use self::credentials::Credentials;
 pub(super) use self::credentials::Token;
+pub(super) use self::documents::Document;
 use self::request::Draft;
-use super::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
+use super::{Call, CallContext, CallInfo, Calls, ChunkSink, Version, info};
 use crate::http::read::{self, Largest};
 use crate::http::watch::Waits;
 use crate::http::{CallError as HttpError, Http};
@@ -54,6 +57,8 @@ impl Call for Api {
             "method": {"type": "string", "default": "get"},
             "content_type": {"type": "string"},
             "timeout": {"type": "number", "exclusiveMinimum": 30, "default": request::TIMEOUT_SECONDS},
+            "operation": {"type": "string"},
+            "path": {"type": "object"},
             "query": {"type": "object"},
             "body": {},
             "headers": {"type": "object"},
@@ -70,7 +75,20 @@ impl Call for Api {
     fn enable_filling(&self) -> bool {
         true
     }
-    async fn init(&self, _: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
+    async fn init(&self, cx: CallContext<'_>, mut params: JsonMap) -> Result<JsonMap, CallError> {
+        let given = params.get("operation").and_then(Json::as_str).filter(|name| !name.is_empty());
+        if let Some(name) = given {
+            let of_library = cx.library.and_then(|library| library.service_id.as_deref());
+            let Some(id) = params.get("service_id").and_then(Json::as_str).or(of_library) else {
+                let message =
+                    format!("the operation {name:?} is one of a service, and none is named (service_id)");
+                return Err(CallError::of(SERVICE_METADATA, message));
+            };
+            let document = documents::document(cx.calls, id, &service(cx.calls, id).await?).await?;
+            let operation = operation::find(&document, id, name)?;
+            operation.complete(&mut params);
+            cx.takes(operation.schema(self.input_schema()));
+        }
         request::check(&params)?;
         Ok(params)
     }
@@ -99,7 +117,7 @@ async fn perform(means: Means<'_>, input: &JsonMap) -> Result<JsonMap, CallError
     let draft = Draft::read(input)?;
     let id = input.get("service_id").and_then(Json::as_str).or(means.service);
     let service = match id {
-        Some(id) => Some((id, service(means.calls, id).await?)),
+        Some(id) => Some((id, service(means.calls, id).await?.of)),
         None => None,
     };
     let server = service.as_ref().map(|(id, service)| (*id, service.server.as_str()));
@@ -119,13 +137,12 @@ async fn perform(means: Means<'_>, input: &JsonMap) -> Result<JsonMap, CallError
     Ok(JsonMap::from_iter([("http_code".to_owned(), json!(code)), ("result".to_owned(), result)]))
 }
 
-async fn service(calls: &Calls, id: &str) -> Result<ServiceConfig, CallError> {
+async fn service(calls: &Calls, id: &str) -> Result<Version<ServiceConfig>, CallError> {
     let found = calls.service(id).await;
-    let service = found.map_err(|error| match error.retryable {
+    found.map_err(|error| match error.retryable {
         true => error,
         false => CallError { error_type: SERVICE_METADATA.into(), ..error },
-    })?;
-    Ok(service.of)
+    })
 }
 
 /// Sends, and takes the answer in.

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::nodes::step::api::{TIMEOUT_OVER_SECONDS, is_timeout};
 use tidemill_common::value::JsonMap;
-use url::form_urlencoded::Serializer;
+use url::form_urlencoded::{Serializer, byte_serialize};
 use uuid::Uuid;
 
 use super::SERVICE_METADATA;
@@ -51,6 +51,10 @@ impl ContentType {
         ("multipart/form-data", Self::Multipart),
     ];
 }
+
+/// The content types, by name.
+pub(super) const CONTENT_TYPES: [&str; 3] =
+    [ContentType::ALL[0].0, ContentType::ALL[1].0, ContentType::ALL[2].0];
 
 /// Looks at what can be known of an input before values that are missing are looked for.
 ///
@@ -104,7 +108,13 @@ impl Draft {
             Some(Json::Object(map)) => Ok(map.clone()),
             Some(other) => Err(CallError::new(format!("{key} must be an object, and is {other}"))),
         };
-        let url = given("url").and_then(Json::as_str).unwrap_or_default().trim().to_owned();
+        let url = given("url").and_then(Json::as_str).unwrap_or_default().trim();
+        let url = with_path(url, &object("path")?)?;
+        let is_described = given("operation").is_some() || given("path").is_some();
+        if let Some((_, name)) = url.split_once('{').filter(|_| is_described) {
+            let name = name.split('}').next().unwrap_or_default();
+            return Err(CallError::new(format!("path.{name} is required: the url has a place for it")));
+        }
         if url.is_empty() {
             return Err(CallError::new("url is required: of the node, or of a library node (knownParams)"));
         }
@@ -134,6 +144,25 @@ impl Draft {
     pub(super) fn may_repeat(&self) -> bool {
         self.idempotent || matches!(self.method, Method::GET | Method::PUT | Method::DELETE)
     }
+}
+
+/// The url with the parameters of its path, where it has places for them in braces.
+fn with_path(url: &str, path: &JsonMap) -> Result<String, CallError> {
+    let mut url = url.to_owned();
+    for (name, value) in path {
+        let text = match value {
+            Json::Null => continue,
+            Json::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        // However these are written, a URL takes them for a step upwards; and nothing would be another path.
+        if matches!(text.as_str(), "" | "." | "..") {
+            return Err(CallError::new(format!("path.{name} cannot be {text:?}")));
+        }
+        let escaped = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
+        url = url.replace(&format!("{{{name}}}"), &escaped);
+    }
+    Ok(url)
 }
 
 /// Where it goes. A path is one of the service's server; an address must be one, so that nobody else gets its credentials.

@@ -42,6 +42,10 @@ async fn answer(
             let text = json!({"query": uri.query(), "headers": all, "body": body});
             (StatusCode::OK, text.to_string())
         }
+        Some("openapi") => (
+            StatusCode::OK,
+            json!({"openapi": "3.0.0", "paths": {"/echo/{id}": {"get": {"operationId": "one"}}}}).to_string(),
+        ),
         Some("token") => (
             StatusCode::OK,
             json!({"access_token": format!("given-{MARKER}"), "expires_in": 3600}).to_string(),
@@ -166,4 +170,48 @@ async fn xc_07_credentials_reach_the_server_of_their_service_and_are_seen_nowher
     assert_eq!(error.error_type, "ServiceMetadataError", "{error}");
     let error = bench.by(json!({"url": "/x"}), Some("nowhere")).await.unwrap_err();
     assert_eq!(error.error_type, "ServiceMetadataError", "{error}");
+}
+
+#[tokio::test]
+async fn a_document_is_kept_with_its_service_or_fetched_and_read_once() {
+    let bench = Bench::new().await;
+    let document = json!({"openapi": "3.0.0", "paths": {"/echo/{id}": {"get": {"operationId": "one"}}}});
+    let yaml = "openapi: '3.0.0'\npaths: {/echo/{id}: {get: {operationId: one}}}".replace("{id}", "i");
+    let of = async |service: Json| {
+        bench.jobs.keep(CatalogKind::Service, "svc", service, &key());
+        let service = bench.calls.service("svc").await.unwrap();
+        documents::document(&bench.calls, "svc", &service).await
+    };
+    assert_eq!(*of(json!({"server": bench.server, "openapi": document})).await.unwrap(), document);
+    let read = of(json!({"server": bench.server, "openapi": yaml})).await.unwrap();
+    assert_eq!(read["paths"]["/echo/i"]["get"]["operationId"], "one");
+    let error = of(json!({"server": bench.server})).await.unwrap_err();
+    assert_eq!((error.error_type.as_str(), error.retryable), ("ServiceMetadataError", false));
+    assert!(error.message.contains("openapi_url"), "{error}");
+    let error = of(json!({"server": bench.server, "openapi_url": format!("{}/503/x", bench.server)}))
+        .await
+        .unwrap_err();
+    assert_eq!((error.error_type.as_str(), error.retryable), ("ServiceMetadataError", true));
+    let fetched = json!({"server": bench.server, "openapi_url": format!("{}/openapi", bench.server)});
+    let before = bench.count();
+    assert_eq!(of(fetched).await.unwrap()["paths"], document["paths"]);
+    let service = bench.calls.service("svc").await.unwrap();
+    documents::document(&bench.calls, "svc", &service).await.unwrap();
+    assert_eq!(bench.count(), before + 1, "it is fetched once");
+}
+
+#[tokio::test]
+async fn parameters_of_a_path_stand_in_it_and_lead_nowhere_else() {
+    let bench = Bench::new().await;
+    let input = |id: Json| json!({"url": "/echo/{id}/x", "path": {"id": id}});
+    bench.call(input(json!("a/b ?#ü"))).await.unwrap();
+    bench.call(input(json!(7))).await.unwrap();
+    let paths: Vec<String> =
+        bench.seen.0.lock().unwrap().iter().map(|seen| seen.1.path().to_owned()).collect();
+    assert_eq!(paths, ["/echo/a%2Fb%20%3F%23%C3%BC/x", "/echo/7/x"]);
+    let nothing = json!({"url": "/echo/{id}", "path": {}});
+    assert!(bench.refused(nothing).await.message.contains("path.id is required"));
+    for wrong in ["..", ".", ""] {
+        assert!(bench.refused(input(json!(wrong))).await.message.contains("path.id"), "{wrong:?}");
+    }
 }

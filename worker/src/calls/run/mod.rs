@@ -12,6 +12,7 @@ use std::time::Instant;
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::{CallError, Chunk, Gathered, StepData};
 use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
 use tidemill_common::objects::Effects;
@@ -102,6 +103,10 @@ async fn step(
         Err(error) => {
             let error = CallError { message: prepared.secrets.masked(&error.message), ..error };
             let error = CallError { data: prepared.secrets.masked_map(&error.data), ..error };
+            if error.error_type == CALLED_OFF {
+                tell(around.steps, teller.event(StepEvent::StepCancel, Status::Cancelled, error.object()));
+                return NodeResult { failure: Some(error.failure()), ..result };
+            }
             failed(result, &teller, around.steps, &error, json!(seen), took)
         }
     }

@@ -8,6 +8,7 @@ use tidemill_common::graph::{Graph, build};
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::language::Language;
 use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::{CallError, Chunk, StepData};
 use tidemill_common::nodes::{NodeData, NodeResult};
 use tidemill_common::value::{JsonMap, Segment, Stored};
@@ -168,7 +169,9 @@ async fn came_to(
         None => run::run(data, around, &mut on_delta).await,
     };
     until("the end to be told", || {
-        jobs.state().facts.iter().any(|(_, fact)| fact.to_string().contains("step_output"))
+        let is_end =
+            |fact: &Json| ["step_output", "step_cancel"].iter().any(|end| fact.to_string().contains(end));
+        jobs.state().facts.iter().any(|(_, fact)| is_end(fact))
     })
     .await;
     let state = jobs.state();
@@ -279,6 +282,16 @@ async fn se_a12_an_error_is_told_kept_out_of_the_steps_view_and_has_both_keys() 
 
     let other = scripted(Script { fails: Some(CallError::of("X", "why")), ..Script::default() }).await;
     assert_eq!(other.output("error_message"), Some(json!({"err_msg": "why", "data": {}})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn se_a05_a_step_that_is_called_off_in_its_call_is_told_as_cancelled_and_leaves_no_record() {
+    let off = CallError::of(CALLED_OFF, "the user said no");
+    let came = scripted(Script { fails: Some(off), ..Script::default() }).await;
+    assert_eq!(came.kinds(), ["step_init", "step_input", "step_cancel"]);
+    assert_eq!(came.of("step_cancel")["step_status"], "cancelled");
+    assert_eq!(came.result.failure.as_ref().unwrap().error_type, CALLED_OFF);
+    assert!(came.result.effects.is_none() && came.result.outputs.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 use serde_json::json;
 use tidemill_common::nodes::agent::parameters::Given;
 use tidemill_common::nodes::agent::prompt;
+use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::value::JsonMap;
 
@@ -46,6 +47,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
             }));
             messages.push(Message::tool_result(call.id.clone(), words));
         }
+        messages.extend(rounds.instructions().into_iter().map(|text| Message::text(Role::User, text)));
         let data = json!({"output": {"llm_response": said.text, "tool_responses": responses}});
         rounds.tell(log.done(data, JsonMap::new()));
     }

@@ -6,6 +6,9 @@ mod function_calling;
 mod react;
 mod rounds;
 mod said;
+mod spoken;
+
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -22,7 +25,7 @@ use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
-use crate::executor::PieceSink;
+use crate::executor::{PieceSink, ThoughtSink};
 use crate::http::Http;
 use crate::providers::Providers;
 use crate::steps::Steps;
@@ -51,6 +54,8 @@ pub struct Means<'a> {
     pub steps: &'a Steps,
     /// Takes pieces of outputs as they come.
     pub on_piece: PieceSink<'a>,
+    /// Tools that may be called without asking; none: all of them.
+    pub auto_approved: Option<&'a [Arc<str>]>,
 }
 
 /// Runs the node. A failure is part of the result; so is what was spent until then. Every variable that the node mentions
@@ -60,6 +65,7 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     means: Means<'_>,
+    on_thought: ThoughtSink<'_>,
 ) -> NodeResult {
     let given = match parameters::resolve(data, variables) {
         Ok(given) => given,
@@ -71,7 +77,7 @@ pub async fn run(
         Ok(history) => history,
         Err(failure) => return NodeResult { failure: Some(failure), ..result },
     };
-    let mut rounds = match Rounds::new(&given, node, means).await {
+    let mut rounds = match Rounds::new(&given, node, means, (data.reasoning, on_thought)).await {
         Ok(rounds) => rounds,
         Err(message) => return failed(result, "Failed to get agent strategy", &message),
     };
@@ -85,7 +91,7 @@ pub async fn run(
     let usage = rounds.usage();
     match outcome {
         Ok(()) => {
-            let outputs = rounds.outputs(data.reasoning).await;
+            let outputs = rounds.outputs().await;
             match outputs {
                 Ok(mut outputs) => {
                     if let Some(said) = said {

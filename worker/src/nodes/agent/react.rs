@@ -57,7 +57,8 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
             rounds.say(&limit);
             limit
         } else {
-            rounds.call(round, &call, &log).await
+            let words = rounds.call(round, &call, &log).await;
+            [words].into_iter().chain(rounds.instructions()).collect::<Vec<_>>().join("\n")
         };
         if given.iterations_max == 1 {
             rounds.say(&words);

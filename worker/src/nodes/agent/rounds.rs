@@ -1,6 +1,5 @@
 //! What the strategies share: the model, the tools, the log, and the two kinds of steps that rounds consist of.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
@@ -8,9 +7,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
-use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::agent::log::{AgentLog, Logs, Room};
 use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
@@ -18,7 +15,6 @@ use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::ReasoningFormat;
 use tidemill_common::nodes::llm::message::{Message, ModelFacts, ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::params::{self, Params};
-use tidemill_common::nodes::llm::reasoning;
 use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::tool::outputs::Collected;
@@ -27,12 +23,15 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::Means;
 use super::said::Said;
+use super::spoken::Spoken;
 use crate::core::now;
+use crate::executor::ThoughtSink;
+use crate::nodes::approval::{Asks, Leave};
 use crate::nodes::llm::bill;
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
 use crate::providers::{Model, Question};
-use crate::steps::{Begun, Spender, Told, Try};
+use crate::steps::{Begun, Spender, Told, ToolSteps, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
@@ -55,18 +54,25 @@ pub(super) struct Rounds<'a> {
     /// What the model calls cost together.
     spent: Option<Usage>,
     /// The text of the node so far.
-    text: String,
+    spoken: Spoken<'a>,
     /// Files and variables that tools made.
     collected: Collected,
-    /// Steps that were tool calls: the ids of calls are the model's, which may give one twice.
-    called: BTreeSet<String>,
+    /// Steps that were tool calls.
+    called: ToolSteps,
+    /// What people who gave leave to call tools want the model to be told besides.
+    instructions: Vec<String>,
     /// Whether the model was asked in this round, or the journal.
     is_new: bool,
 }
 
 impl<'a> Rounds<'a> {
     /// Finds the model and the tools.
-    pub(super) async fn new(given: &'a Given, node: &'a Node, means: Means<'a>) -> Result<Self, String> {
+    pub(super) async fn new(
+        given: &'a Given,
+        node: &'a Node,
+        means: Means<'a>,
+        (format, on_thought): (ReasoningFormat, ThoughtSink<'a>),
+    ) -> Result<Self, String> {
         let model = means.providers.resolve(&given.model).await.map_err(|error| error.message)?;
         let mut tools = Vec::with_capacity(given.tools.len());
         for one in &given.tools {
@@ -89,9 +95,10 @@ impl<'a> Rounds<'a> {
             tools,
             logs: Logs::default(),
             spent: None,
-            text: String::new(),
+            spoken: Spoken::new(format, means.on_piece, on_thought),
             collected: Collected::default(),
-            called: BTreeSet::new(),
+            called: ToolSteps::default(),
+            instructions: Vec::new(),
             is_new: true,
         })
     }
@@ -120,10 +127,12 @@ impl<'a> Rounds<'a> {
 
     /// Says something to whoever reads the answer.
     pub(super) fn say(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.text.push_str(text);
-            (self.means.on_piece)("text", text);
-        }
+        self.spoken.say(text);
+    }
+
+    /// What people want the model to be told since this was asked.
+    pub(super) fn instructions(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.instructions)
     }
 
     /// A line of the log that begins. Whoever does what it speaks of tells it then: of what is known from the journal it
@@ -206,15 +215,11 @@ impl<'a> Rounds<'a> {
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
         };
-        let (mut told, mut came) = (String::new(), false);
-        let on_piece = self.means.on_piece;
+        let mut came = false;
+        let spoken = &mut self.spoken;
         let mut on_delta = |text: &str| {
             came = true;
-            let text = tells(text);
-            if !text.is_empty() {
-                told.push_str(&text);
-                on_piece("text", &text);
-            }
+            spoken.say(&tells(text));
         };
         let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
             Ok(mut reply) => {
@@ -224,7 +229,6 @@ impl<'a> Rounds<'a> {
             }
             Err(error) => Err(error.message),
         };
-        self.text.push_str(&told);
         let (reply, placed) = match answer {
             Ok(answer) => answer,
             Err(message) => {
@@ -251,7 +255,7 @@ impl<'a> Rounds<'a> {
 
     /// A call behind the last round, which is not made: the model is told so.
     pub(super) fn too_late(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
-        let step = step_of(&mut self.called, round, call);
+        let step = self.called.next(round, &call.id);
         let line = self.line(&step, format!("CALL {}", call.name), Some(parent));
         self.told_without(line, call, prompt::limit_reached(round, &call.name))
     }
@@ -259,11 +263,18 @@ impl<'a> Rounds<'a> {
     /// Calls a tool, or takes what it answered before; answers what the model is told of it. What goes wrong is told to the
     /// model, too.
     pub(super) async fn call(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
-        let step = step_of(&mut self.called, round, call);
+        let step = self.called.next(round, &call.id);
         let log = self.line(&step, format!("CALL {}", call.name), Some(parent));
         let Some(at) = self.tools.iter().position(|tool| tool.spec.name == call.name) else {
             return self.told_without(log, call, prompt::unknown_tool(&call.name));
         };
+        let leave = self.leave(at, &step, call).await;
+        self.instructions.extend(leave.instruction);
+        if let Some(why) = leave.refused {
+            return self.told_without(log, call, why);
+        }
+        let edited = leave.edited.map(|edited| ToolCall { arguments: edited.to_string(), ..call.clone() });
+        let call = edited.as_ref().unwrap_or(call);
         let arguments = prompt::arguments(&self.tools[at].given, &call.arguments);
         let arguments = arguments.and_then(|arguments| self.tools[at].tool.cast(arguments));
         let arguments = match arguments {
@@ -309,18 +320,22 @@ impl<'a> Rounds<'a> {
             }
         };
         let events = vec![event, self.event(&log)];
-        let result = answered.to_json();
-        if json_size(&result) <= TOOL_RECORD_BYTES_MAX {
-            let charge = answered.spent.clone().and_then(|(usage, run)| Some((usage, Spender::Run(run?))));
-            self.means.steps.record(&step, the_try.number, &result, Told { events, charge }).await;
-        } else {
-            // Not kept, so it may be called again; see the limit.
-            self.means.steps.tell(events);
-        }
+        let charge = answered.spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
+        let told = Told { events, charge };
+        self.means.steps.record_large(&step, the_try.number, answered.to_json(), told).await;
         self.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
         answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
         answered.words
+    }
+
+    /// Leave to call a tool, where the run asks somebody for it.
+    async fn leave(&self, at: usize, step: &str, call: &ToolCall) -> Leave {
+        let Means { steps, auto_approved, .. } = self.means;
+        let tool = &self.tools[at];
+        let id = format!("{}/{}", tool.given.provider, tool.given.name);
+        let asks = Asks { steps, auto_approved, node: self.node };
+        asks.leave(step, (&id, &tool.spec), call).await
     }
 
     async fn invoke(&self, at: usize, arguments: &JsonMap, step: &str, the_try: &Try) -> Answered {
@@ -418,18 +433,9 @@ impl<'a> Rounds<'a> {
     }
 
     /// The node's outputs.
-    pub(super) async fn outputs(
-        mut self,
-        format: ReasoningFormat,
-    ) -> Result<Vec<(String, Segment)>, NodeFailure> {
+    pub(super) async fn outputs(mut self) -> Result<Vec<(String, Segment)>, NodeFailure> {
         let usage = self.usage();
-        let (text, thoughts) = match format {
-            ReasoningFormat::Tagged => (self.text, String::new()),
-            ReasoningFormat::Separated => {
-                let split = reasoning::split(&self.text);
-                (split.text, split.thoughts)
-            }
-        };
+        let (text, thoughts) = self.spoken.end();
         let pending = std::mem::take(&mut self.collected.files);
         let files = files::kept(pending, self.means.run, self.means.http, self.means.files).await?;
         let mut json = self.logs.outputs(self.node.id.as_str());
@@ -496,17 +502,6 @@ impl Variables for Nothing {
     }
 }
 
-/// The step that a call is. Some servers number the calls of each round anew, and some give the calls of one reply the same
-/// id; the same replies name the same steps.
-fn step_of(called: &mut BTreeSet<String>, round: u64, call: &ToolCall) -> String {
-    let first = [format!("tool:{}", call.id), format!("tool:{}#{round}", call.id)];
-    let more = (2_u64..).map(|nth| format!("tool:{}#{round}.{nth}", call.id));
-    let free = first.into_iter().chain(more).find(|step| !called.contains(step));
-    let step = free.unwrap_or_default();
-    called.insert(step.clone());
-    step
-}
-
 fn seconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }
@@ -519,25 +514,4 @@ fn thought(said: &Said) -> Json {
 
 fn unreadable(step: &str) -> String {
     format!("the journal has a result of {step} that cannot be read; a newer version may have written it")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_calls_are_the_same_step() {
-        let mut called = BTreeSet::new();
-        let mut step = |round: u64, id: &str| {
-            let call = ToolCall { id: id.into(), name: "f".into(), arguments: String::new() };
-            step_of(&mut called, round, &call)
-        };
-        let steps: Vec<String> = [(1, "c"), (1, "c"), (1, "c"), (1, "d"), (2, "c"), (2, "c"), (2, "c#1")]
-            .map(|(round, id)| step(round, id))
-            .into();
-        assert_eq!(
-            steps,
-            ["tool:c", "tool:c#1", "tool:c#1.2", "tool:d", "tool:c#2", "tool:c#2.2", "tool:c#1#2"]
-        );
-    }
 }

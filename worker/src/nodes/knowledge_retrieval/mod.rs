@@ -13,7 +13,7 @@ use tidemill_common::nodes::knowledge_retrieval::{
     Filtering, KnowledgeRetrievalData, MultipleConfig, Passage, RetrievalMode, automatic, passage, question,
 };
 use tidemill_common::nodes::llm::message::Message;
-use tidemill_common::nodes::llm::{ModelConfig, params, usage};
+use tidemill_common::nodes::llm::{ModelConfig, ModelMode, params, usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 use tidemill_common::wire::knowledge::ModelName;
 
@@ -154,7 +154,7 @@ impl Retrieval<'_> {
             messages,
             params: params::resolve(&config.completion_params, self.variables),
             tools: Vec::new(),
-            mode: config.mode,
+            mode: ModelMode::Chat,
             stream: true,
         };
         match self.models.ask(step, config, question).await {

@@ -10,9 +10,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
-use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::agent::parameters::AgentTool;
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
@@ -21,10 +19,10 @@ use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, ProviderKind};
 use tidemill_common::value::JsonMap;
 
-use super::approval::{self, Leave};
 use super::called::Called;
 use super::failed::Failed;
 use crate::http::Http;
+use crate::nodes::approval::{Asks, Leave};
 use crate::nodes::tool::files;
 use crate::steps::{Begun, Spender, Steps, Told, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName, Tools};
@@ -129,20 +127,8 @@ impl<'a> Kit<'a> {
     async fn leave(&self, step: &str, call: &ToolCall) -> Leave {
         let Some(tool) = self.find(&call.name) else { return Leave::default() };
         let id = id_of(tool.given);
-        let is_free =
-            |approved: &[Arc<str>]| approved.iter().any(|name| **name == *call.name || **name == *id);
-        if self.reach.auto_approved.is_none_or(is_free) {
-            return Leave::default();
-        }
-        if self.node.child.is_some() {
-            let why = "a tool that needs approval cannot be called by a node inside another";
-            return Leave { refused: Some(why.into()), ..Leave::default() };
-        }
-        let request = approval::request(&id, &tool.spec, call);
-        let asked = request.details.get("arguments").cloned().unwrap_or_default();
-        let leave = Leave::of(self.reach.steps.pause(&format!("approve:{step}"), request).await);
-        let edited = leave.edited.map(|edited| self.reach.steps.secrets().unmasked(edited, &asked));
-        Leave { edited, ..leave }
+        let asks = Asks { steps: self.reach.steps, auto_approved: self.reach.auto_approved, node: self.node };
+        asks.leave(step, (&id, &tool.spec), call).await
     }
 
     fn find(&self, name: &str) -> Option<&Ready<'a>> {
@@ -185,14 +171,8 @@ impl<'a> Kit<'a> {
         called.seconds = (clock.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
         called.possible_duplicate = the_try.possible_duplicate;
         let events = vec![called.event(about)];
-        let result = called.to_json();
-        if json_size(&result) <= TOOL_RECORD_BYTES_MAX {
-            let told = Told { events, charge: spent };
-            self.reach.steps.record(step, the_try.number, &result, told).await;
-        } else {
-            // Not kept, so it may be called again; see the limit.
-            self.reach.steps.tell(events);
-        }
+        let told = Told { events, charge: spent };
+        self.reach.steps.record_large(step, the_try.number, called.to_json(), told).await;
         called
     }
 
@@ -239,7 +219,7 @@ impl<'a> Kit<'a> {
         };
         let invoked = tool.tool.invoke(call, &mut sink).await;
         let spent = collected.spent.take().filter(|(usage, _)| usage.total_tokens > 0);
-        let charge = spent.and_then(|(usage, by)| Some((usage, Spender::Run(by?))));
+        let charge = spent.map(|(usage, by)| (usage, Spender::of_tool(by)));
         if let Some(error) = invoked.err().map(|error| error.to_string()).or(wrong) {
             return (Called::failed("ToolError", error), charge);
         }

@@ -5,7 +5,6 @@
 //! `reply` and `called` what came of a question and of a call, `outcome` the history, `failed` what failures are called.
 //! Where a person stands in for the model, `relay` asks them.
 
-mod approval;
 mod called;
 mod conversation;
 mod failed;

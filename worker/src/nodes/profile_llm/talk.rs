@@ -1,8 +1,6 @@
 //! The rounds of one execution: a question to the model, calls of the tools that it asks for, and, where the node wants it,
 //! their results back to the model.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
@@ -28,7 +26,7 @@ use super::{Means, list, outcome};
 use crate::nodes::llm::bill;
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::providers::{Model, ModelReply, Question};
-use crate::steps::{Begun, Spender, Told};
+use crate::steps::{Begun, Spender, Told, ToolSteps};
 
 /// The rounds of one execution.
 pub(super) struct Talk<'a> {
@@ -50,8 +48,8 @@ pub(super) struct Talk<'a> {
     prompts: Vec<Message>,
     calls: Vec<Json>,
     called: Vec<Called>,
-    /// Steps of calls so far: their ids are the model's, which may give one twice.
-    steps: BTreeSet<String>,
+    /// Steps of calls so far.
+    steps: ToolSteps,
     spent: Option<Usage>,
     /// What the provider has counted of it.
     counted: Option<Usage>,
@@ -85,7 +83,7 @@ impl<'a> Talk<'a> {
             prompts: Vec::new(),
             calls: Vec::new(),
             called: Vec::new(),
-            steps: BTreeSet::new(),
+            steps: ToolSteps::default(),
             spent: None,
             counted: None,
             duplicates: Vec::new(),
@@ -144,11 +142,7 @@ impl<'a> Talk<'a> {
             );
             return Err(Failed::of_reply(message, &self.provider, self.model.name()));
         }
-        let named = |call: &ToolCall| {
-            let plain = format!("tool:{}", call.id);
-            let step = if self.steps.insert(plain.clone()) { plain } else { format!("{plain}#{round}") };
-            (step, call.clone())
-        };
+        let named = |call: &ToolCall| (self.steps.next(round, &call.id), call.clone());
         let calls: Vec<(String, ToolCall)> = reply.tool_calls.iter().map(named).collect();
         let (called, instructions) = kit.call_all(&format!("llm:{round}"), &calls, &self.data.calling).await;
         self.calls.extend(reply.calls());

@@ -10,7 +10,6 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
-use tidemill_common::limits::TOOL_RECORD_BYTES_MAX;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::step::Secrets;
 use tidemill_common::nodes::tool::outputs::Collected;
@@ -177,16 +176,10 @@ async fn call_or_recall(
         Begun::Try(the_try) => the_try,
     };
     let recorded = call_once(tool, arguments, declared, node, means, &the_try, spent).await?;
-    let json = recorded.to_json();
-    let bytes = tidemill_common::machine::run::json_size(&json);
-    if bytes <= TOOL_RECORD_BYTES_MAX {
-        let charge = spent.clone().and_then(|(usage, run)| Some((usage, Spender::Run(run?))));
-        let charge = charge.filter(|(usage, _)| usage.total_tokens > 0);
-        steps.record(CALL, the_try.number, &json, Told { charge, ..Told::default() }).await;
-    } else {
-        // See the limit.
-        tracing::debug!(node = %node.id, bytes, "the answer of a tool is too large for the journal");
-    }
+    let charge = spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
+    let charge = charge.filter(|(usage, _)| usage.total_tokens > 0);
+    let told = Told { charge, ..Told::default() };
+    steps.record_large(CALL, the_try.number, recorded.to_json(), told).await;
     Ok(recorded)
 }
 

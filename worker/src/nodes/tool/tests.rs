@@ -15,6 +15,7 @@ use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Folder;
 use tidemill_common::graph::build::import;
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
+use tidemill_common::limits::STEP_INLINE_BYTES_MAX;
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::tool::config::Hidden;
 use tidemill_common::store::Called;
@@ -340,21 +341,24 @@ async fn a_job_that_is_handed_out_again_does_not_call_again() {
 }
 
 #[tokio::test]
-async fn what_failed_or_is_too_large_is_called_again() {
+async fn what_failed_is_called_again_and_a_large_answer_is_not() {
     let jobs = FakeJobs::new();
-    let large = "x".repeat(TOOL_RECORD_BYTES_MAX);
+    let large = "x".repeat(STEP_INLINE_BYTES_MAX);
     let service = service(
         None,
         vec![
             (500, "text/plain", "no".into()),
             messages(json!([{"type": "text", "text": large}])),
-            messages(json!([{"type": "text", "text": "small"}])),
+            messages(json!([{"type": "text", "text": "another"}])),
         ],
     )
     .await;
     assert!(run_node(&service.base, json!({}), Some(&jobs)).await.result.failure.is_some());
     assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!(large));
-    assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!("small"));
+    assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!(large));
+    assert_eq!(service.seen.lock().unwrap().len(), 2, "what is known is not asked for again");
+    let kept = jobs.state().journal.values().map(String::len).max();
+    assert!(kept.is_some_and(|bytes| bytes < 100), "the answer lies apart: {kept:?}");
 }
 
 /// A run of the node that calls the app `greeter` as a tool.

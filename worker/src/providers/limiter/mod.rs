@@ -1,7 +1,8 @@
 //! Turns at models that have limits, which all workers share: who has none waits, and what a provider says of its limits
 //! holds for everybody.
 //!
-//! A model without limits in its profile never comes here.
+//! A model without limits asks the store about nothing but its failures: how often a call has failed is counted there, since
+//! its job may be put down in between and taken up elsewhere.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,9 +15,13 @@ use tidemill_common::store::{
 };
 
 use super::profile::LimitsConfig;
-use super::{ErrorClass, ModelError, RateFacts, RateWindow};
+use super::{Detail, ErrorClass, ModelError, RateFacts, RateWindow, retry};
 use crate::backoff::Backoff;
 use crate::metrics;
+
+mod resting;
+
+pub use resting::Resting;
 
 /// After so long without a sign of life a call is forgotten; it is renewed three times as often.
 const LEASE: Duration = Duration::from_secs(60);
@@ -38,6 +43,24 @@ pub trait Pace: Send + Sync {
 #[derive(Clone)]
 pub struct Turns(pub Arc<dyn Jobs>);
 
+impl Turns {
+    /// How often a call to somebody else than a model has failed, now included; counted where all workers see it.
+    pub async fn failed(&self, account: &str, call: &str) -> u32 {
+        let buckets = [LimitBucket { account: account.into(), model: None, bounds: LimitBounds::default() }];
+        let (lasted, left) = (None, LimitLeft::NOTHING_SAID);
+        let failed = GiveLimit {
+            buckets: &buckets,
+            call,
+            tokens: 0,
+            lasted,
+            rest: Duration::ZERO,
+            refused: true,
+            left,
+        };
+        self.0.give_limit(failed).await.unwrap_or_else(not_given)
+    }
+}
+
 impl fmt::Debug for Turns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Turns")
@@ -50,7 +73,23 @@ pub struct Limited {
     turns: Turns,
     /// The model's, then the one that all models of the profile share, if there is one.
     buckets: Arc<[LimitBucket]>,
+    /// How often a call may be refused because of limits.
     refusals_max: u32,
+    /// Tries of a call after the first, where it failed otherwise.
+    retries_max: u32,
+    /// Whether it has a table; without one turns are taken only while it rests.
+    bounded: bool,
+    resting: Arc<Resting>,
+}
+
+/// A call of a job on its way to a model, over all its turns in one worker.
+pub struct Trying<'a> {
+    limited: &'a Limited,
+    pace: &'a dyn Pace,
+    call: String,
+    tokens: u64,
+    /// How often nothing came in time; that is worth one more try, not several.
+    silences: u32,
 }
 
 /// A call's turn. Dropped, it is given back.
@@ -61,6 +100,7 @@ pub struct Turn<'a> {
     /// Tokens that it is taken to need.
     tokens: u64,
     began: Instant,
+    /// Nothing is to be given back.
     over: bool,
 }
 
@@ -69,8 +109,8 @@ pub struct Turn<'a> {
 pub enum Ended<T> {
     /// The call is over.
     Over(Result<T, ModelError>),
-    /// The provider has refused it, and it is to be made again when it has another turn.
-    Again,
+    /// It has failed, and is to be made again after this time, when it has another turn.
+    Again(Duration, ModelError),
 }
 
 /// What an answer says that limits are set right by.
@@ -83,52 +123,53 @@ pub struct Spent {
 }
 
 impl Limited {
-    /// The limits of a model of an account; none when neither of them has any.
+    /// The limits of a model of an account. Without a table nothing is bounded but how often a call is tried:
+    /// `retries_max` times after the first.
     pub fn new(
         turns: &Turns,
         account: &str,
         model: &str,
         (of_model, of_all): (Option<&LimitsConfig>, Option<&LimitsConfig>),
-    ) -> Option<Self> {
+        (retries_max, resting): (u32, &Arc<Resting>),
+    ) -> Self {
         let account: Arc<str> = account.into();
         let bucket = |model: Option<&str>, limits: Option<&LimitsConfig>| LimitBucket {
             account: account.clone(),
             model: model.map(Into::into),
             bounds: limits.map_or_else(LimitBounds::default, LimitsConfig::bounds),
         };
-        let first = of_model.or(of_all)?;
+        let first = of_model.or(of_all);
         // The model's own is there in any case: it is what rests.
         let mut buckets = vec![bucket(Some(model), of_model)];
         if of_all.is_some_and(|limits| limits.bounds() != LimitBounds::default()) {
             buckets.push(bucket(None, of_all));
         }
-        let refusals_max = first.refusals_max();
-        Some(Self { turns: turns.clone(), buckets: buckets.into(), refusals_max })
+        let refusals_max = first.map_or(retries_max, LimitsConfig::refusals_max);
+        let (turns, resting) = (turns.clone(), resting.clone());
+        Self { turns, buckets: buckets.into(), refusals_max, retries_max, bounded: first.is_some(), resting }
     }
 
-    /// Waits for the turn of a call that is taken to need so many tokens.
-    pub async fn turn(&self, pace: &dyn Pace, call: &str, tokens: u64) -> Turn<'_> {
-        let call = format!("{}/{call}", pace.attempt());
-        loop {
-            let LimitTaken::Wait { wait, bound, bucket } = self.take(&call, tokens).await else {
-                return Turn { limited: self, call, tokens, began: Instant::now(), over: false };
-            };
-            metrics::MODEL_WAITS.count_of(self.model());
-            pace.wait(wait, &self.reason(bound, bucket)).await;
-        }
+    /// A call of a job that is taken to need so many tokens. It waits as the job does.
+    pub fn trying<'a>(&'a self, pace: &'a dyn Pace, call: &str, tokens: u64) -> Trying<'a> {
+        Trying { limited: self, pace, call: format!("{}/{call}", pace.attempt()), tokens, silences: 0 }
     }
 
     fn model(&self) -> &str {
         self.buckets.first().and_then(|bucket| bucket.model.as_deref()).unwrap_or_default()
     }
 
-    fn reason(&self, bound: LimitBound, bucket: usize) -> String {
+    fn whose(&self, bucket: usize) -> String {
         let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
         let profile = bucket.account.split('/').next().unwrap_or_default();
-        let whose = match &bucket.model {
+        match &bucket.model {
             Some(model) => format!("the model {model} of {profile}"),
             None => format!("{profile}, all its models together"),
-        };
+        }
+    }
+
+    fn reason(&self, bound: LimitBound, bucket: usize) -> String {
+        let whose = self.whose(bucket);
+        let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
         match bound {
             LimitBound::Requests => {
                 format!("{whose}: no more than {} requests a minute", bucket.bounds.requests_per_minute)
@@ -163,9 +204,48 @@ impl Limited {
     }
 }
 
+impl Trying<'_> {
+    /// Waits for the call's turn.
+    pub async fn turn(&self) -> Turn<'_> {
+        let Self { limited, call, tokens, .. } = self;
+        let turn = |over| Turn { limited, call: call.clone(), tokens: *tokens, began: Instant::now(), over };
+        if !limited.bounded && !limited.resting.has(limited.model()) {
+            return turn(true);
+        }
+        loop {
+            let LimitTaken::Wait { wait, bound, bucket } = limited.take(call, *tokens).await else {
+                return turn(false);
+            };
+            metrics::MODEL_WAITS.count_of(limited.model());
+            self.pace.wait(wait, &limited.reason(bound, bucket)).await;
+        }
+    }
+
+    /// What the call ends with, unless it is to be made again; then this has waited for as long as it must.
+    pub async fn over<T>(&mut self, ended: Ended<T>) -> Option<Result<T, ModelError>> {
+        let (wait, error) = match ended {
+            Ended::Over(answer) => return Some(answer),
+            Ended::Again(wait, error) => (wait, error),
+        };
+        self.silences += u32::from(error.detail == Detail::Late);
+        if self.silences > 1 {
+            return Some(Err(error));
+        }
+        tracing::warn!(%error, wait_ms = wait.as_millis(), "model call failed, trying again");
+        if !wait.is_zero() {
+            let reason = format!("{}: a call has failed and is made again", self.limited.whose(0));
+            self.pace.wait(wait, &reason).await;
+        }
+        None
+    }
+}
+
 impl Turn<'_> {
     /// Waits for the answer and keeps the turn meanwhile.
     pub async fn during<T>(&self, answer: impl Future<Output = T>) -> T {
+        if self.over {
+            return answer.await;
+        }
         tokio::select! {
             answer = answer => answer,
             never = self.renewed() => match never {},
@@ -186,9 +266,9 @@ impl Turn<'_> {
         spent: impl FnOnce(&T) -> Spent,
         partly: bool,
     ) -> Ended<T> {
-        self.over = true;
-        match answer {
-            Ok(answer) => {
+        let held = !std::mem::replace(&mut self.over, true);
+        let error = match answer {
+            Ok(answer) if held => {
                 let Spent { tokens, rate } = spent(&answer);
                 let counted = tokens.prompt.saturating_add(tokens.completion);
                 let beyond = if counted == 0 { 0 } else { difference(counted, self.tokens) };
@@ -196,26 +276,36 @@ impl Turn<'_> {
                 let rest = rest(rate, self.tokens);
                 let left = LimitLeft { requests: rate.requests.remaining, tokens: rate.tokens.remaining };
                 self.tell(GiveLimit { tokens: beyond, lasted, rest, left, ..self.gift() });
-                Ended::Over(Ok(answer))
+                return Ended::Over(Ok(answer));
             }
-            Err(error) if error.class == ErrorClass::RateLimit && error.retryable => {
-                let after =
-                    error.retry_after_ms.filter(|ms| *ms > 0).map_or(REST_UNSAID, Duration::from_millis);
-                let tokens = if partly { 0 } else { difference(0, self.tokens) };
-                let refused = GiveLimit { tokens, rest: after, refused: !partly, ..self.gift() };
-                let so_far = self.limited.turns.0.give_limit(refused).await.unwrap_or_else(not_given);
-                metrics::MODEL_RESTS.count_of(self.limited.model());
-                tracing::info!(model = self.limited.model(), rest_ms = after.as_millis(), so_far, %error, "the model rests");
-                if partly || so_far > self.limited.refusals_max {
-                    return Ended::Over(Err(error));
-                }
-                Ended::Again
-            }
-            Err(error) => {
+            Ok(answer) => return Ended::Over(Ok(answer)),
+            Err(error) => error,
+        };
+        let limited = self.limited;
+        let rests = rest_after(&error, limited.bounded).filter(|_| error.retryable);
+        if !error.retryable || (partly && rests.is_none()) {
+            if held {
                 self.tell(self.gift());
-                Ended::Over(Err(error))
             }
+            return Ended::Over(Err(error));
         }
+        let limit = error.class == ErrorClass::RateLimit;
+        let rest = rests.unwrap_or_default();
+        let tokens = if partly || !limit { 0 } else { difference(0, self.tokens) };
+        let failed = GiveLimit { tokens, rest, refused: !partly, ..self.gift() };
+        let so_far = limited.turns.0.give_limit(failed).await.unwrap_or_else(not_given);
+        if !rest.is_zero() {
+            limited.resting.note(limited.model(), rest);
+            metrics::MODEL_RESTS.count_of(limited.model());
+            tracing::info!(model = limited.model(), rest_ms = rest.as_millis(), so_far, %error, "the model rests");
+        }
+        let tries_max = if limit { limited.refusals_max } else { limited.retries_max };
+        if partly || so_far > tries_max {
+            return Ended::Over(Err(error));
+        }
+        // What rests is waited for at its next turn, behind those that wait already.
+        let wait = if rests.is_some() { Duration::ZERO } else { retry::pause(so_far) };
+        Ended::Again(wait, error)
     }
 
     fn gift(&self) -> GiveLimit<'_> {
@@ -250,6 +340,13 @@ impl Drop for Turn<'_> {
             self.tell(self.gift());
         }
     }
+}
+
+/// How long a model rests after a failure that may pass: as long as its provider asks for; and one with limits also where
+/// it is refused because of them and nothing is said.
+fn rest_after(error: &ModelError, bounded: bool) -> Option<Duration> {
+    let said = error.retry_after_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
+    said.or_else(|| (bounded && error.class == ErrorClass::RateLimit).then_some(REST_UNSAID))
 }
 
 /// A refusal that cannot be counted is the last: otherwise nothing would end it.

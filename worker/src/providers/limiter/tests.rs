@@ -162,7 +162,8 @@ async fn calls_wait_for_their_turn_and_tokens_are_counted_as_they_were() {
     ask(&model, &second).await.unwrap();
     until_given(&store).await;
     let third = Moving::new("c", &clock);
-    let turn = model.limited_for_tests().turn(&third, "llm", 1).await;
+    let trying = model.limited_for_tests().trying(&third, "llm", 1);
+    let turn = trying.turn().await;
     let why = "the model m of p: no more than 60 tokens a minute".to_owned();
     assert_eq!(third.waits(), [(21_000, why)], "20 of debt, and one");
     drop(turn);
@@ -176,7 +177,7 @@ async fn what_a_provider_says_is_left_is_all_that_any_worker_has() {
     ask(&model, &Moving::new("a", &clock)).await.unwrap();
     until_given(&store).await;
     let second = Moving::new("b", &clock);
-    drop(model.limited_for_tests().turn(&second, "llm", 1).await);
+    drop(model.limited_for_tests().trying(&second, "llm", 1).turn().await);
     assert_eq!(second.waits(), [(100, "the model m of p: no more than 600 requests a minute".to_owned())]);
 }
 
@@ -193,16 +194,18 @@ async fn the_turn_of_a_call_that_is_dropped_is_free_for_others() {
     let limited = model(&store, "http://127.0.0.1:1/v1", json!({"limits": {"concurrency": 1}}));
     let limited = limited.limited_for_tests();
     let (first, second) = (Moving::new("a", &clock), Moving::new("b", &clock));
-    let turn = limited.turn(&first, "llm", 1).await;
+    let trying = limited.trying(&first, "llm", 1);
+    let turn = trying.turn().await;
     let parked = Parked::default();
+    let waiting = limited.trying(&parked, "llm", 1);
     tokio::select! {
-        _ = limited.turn(&parked, "llm", 1) => panic!("there is one place"),
+        _ = waiting.turn() => panic!("there is one place"),
         () = until_waiting(&parked) => {}
     }
     assert_eq!(parked.0.lock().unwrap()[0].1, "the model m of p: no more than 1 calls at the same time");
     drop(turn);
     until_given(&store).await;
-    drop(limited.turn(&second, "llm", 1).await);
+    drop(limited.trying(&second, "llm", 1).turn().await);
     assert_eq!(second.waits(), Vec::new());
 }
 
@@ -210,27 +213,103 @@ async fn the_turn_of_a_call_that_is_dropped_is_free_for_others() {
 fn only_what_has_limits_in_its_profile_is_limited() {
     let (_, store) = shared();
     let limits = json!({"requests_per_minute": 5});
-    for (of_model, of_all, buckets) in [
-        (None, None, None),
-        (Some(json!({})), None, Some(vec![(true, 0)])),
-        (Some(limits.clone()), None, Some(vec![(true, 5)])),
-        (None, Some(limits.clone()), Some(vec![(true, 0), (false, 5)])),
-        (Some(limits.clone()), Some(limits), Some(vec![(true, 5), (false, 5)])),
+    for (of_model, of_all, bounded, buckets) in [
+        (None, None, false, vec![(true, 0)]),
+        (Some(json!({})), None, true, vec![(true, 0)]),
+        (Some(limits.clone()), None, true, vec![(true, 5)]),
+        (None, Some(limits.clone()), true, vec![(true, 0), (false, 5)]),
+        (Some(limits.clone()), Some(limits), true, vec![(true, 5), (false, 5)]),
     ] {
         let config = |limits: &Option<Json>| -> Option<LimitsConfig> {
             limits.clone().map(|limits| serde_json::from_value(limits).unwrap())
         };
         let (one, all) = (config(&of_model), config(&of_all));
-        let limited = Limited::new(&Turns(store.clone()), "p/1", "m", (one.as_ref(), all.as_ref()));
-        let found = limited.map(|limited| {
-            limited
-                .buckets
-                .iter()
-                .map(|b| (b.model.is_some(), b.bounds.requests_per_minute))
-                .collect::<Vec<_>>()
-        });
-        assert_eq!(found, buckets, "{of_model:?} {of_all:?}");
+        let tables = (one.as_ref(), all.as_ref());
+        let limited = Limited::new(&Turns(store.clone()), "p/1", "m", tables, (2, &Arc::default()));
+        let found: Vec<_> =
+            limited.buckets.iter().map(|b| (b.model.is_some(), b.bounds.requests_per_minute)).collect();
+        assert_eq!((limited.bounded, found), (bounded, buckets), "{of_model:?} {of_all:?}");
     }
+}
+
+fn failure(status: u16, headers: &str) -> Vec<Vec<u8>> {
+    let head = format!("HTTP/1.1 {status} Oh\r\n{headers}connection: close\r\ncontent-length: 2\r\n\r\n{{}}");
+    vec![head.into_bytes()]
+}
+
+#[tokio::test]
+async fn a_model_without_limits_is_waited_for_as_a_job_waits() {
+    for status in [429, 503, 529] {
+        let (clock, store) = shared();
+        let url = serve(vec![failure(status, "retry-after: 30\r\n"), reply("")]).await;
+        let model = model(&store, &url, json!({}));
+        let parked = Parked::default();
+        tokio::select! {
+            reply = ask(&model, &parked) => panic!("it should wait: {reply:?}"),
+            () = until_waiting(&parked) => {}
+        }
+        let why = "the model m of p: its provider asks to wait".to_owned();
+        assert_eq!(*parked.0.lock().unwrap(), [(30_000, why.clone())], "{status}");
+        // Others of this worker learn it, and do not ask in vain.
+        let second = Moving::new("second", &clock);
+        assert_eq!(ask(&model, &second).await.unwrap().text, "ok");
+        assert_eq!(second.waits(), [(30_000, why)], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn tries_of_a_model_without_limits_are_counted_over_all_workers() {
+    let (clock, store) = shared();
+    let long = || failure(503, "retry-after: 7\r\n");
+    let url = serve(vec![failure(500, ""), long(), long(), reply("")]).await;
+    // Each handing-out of the job is at another worker, which knows nothing of the one before.
+    for waits in [vec![7000], vec![7000]] {
+        let parked = Parked::default();
+        let elsewhere = model(&store, &url, json!({}));
+        let pace = Patient { parked: &parked, clock: &clock };
+        tokio::select! {
+            reply = ask(&elsewhere, &pace) => {
+                let error = reply.unwrap_err();
+                assert_eq!((error.class, error.retry_after_ms), (ErrorClass::ServerUnavailable, Some(7000)));
+                return;
+            }
+            () = until_waiting(&parked) => {}
+        }
+        let said: Vec<u64> = parked.0.lock().unwrap().iter().map(|(ms, _)| *ms).collect();
+        assert_eq!(said, waits);
+        clock.advance(Duration::from_secs(7));
+    }
+    panic!("the third failure is one too many (max_retries)");
+}
+
+/// Sleeps through short waits by moving the clock, and parks for long ones.
+struct Patient<'a> {
+    parked: &'a Parked,
+    clock: &'a ManualClock,
+}
+
+#[async_trait::async_trait]
+impl Pace for Patient<'_> {
+    fn attempt(&self) -> String {
+        "parked".into()
+    }
+    async fn wait(&self, wait: Duration, reason: &str) {
+        if wait > Duration::from_secs(1) {
+            return self.parked.wait(wait, reason).await;
+        }
+        self.clock.advance(wait);
+    }
+}
+
+#[tokio::test]
+async fn a_model_without_limits_that_never_fails_costs_no_request_to_the_store() {
+    let (_, store) = shared();
+    let url = serve(vec![reply("")]).await;
+    let model = model(&store, &url, json!({}));
+    let parked = Parked::default();
+    let trying = model.limited_for_tests().trying(&parked, "llm", 1);
+    assert!(trying.turn().await.over, "nothing was taken, so nothing is given back");
+    assert_eq!(ask(&model, &parked).await.unwrap().text, "ok");
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Connection {
                 };
                 let api = Api::new(http, settings);
                 let usual = client(table, api.clone());
-                Ok(Clients { usual, reporting: client(table, api.reporting_refusals()) })
+                Ok(Clients { usual, reporting: client(table, api.reporting_failures()) })
             }
             Err(missing) => Err(missing),
         };
@@ -74,18 +74,20 @@ impl Connection {
             Ok((name.clone(), (settings.clone(), pricing)))
         };
         let models = table.models.iter().map(priced).collect::<Result<_, String>>()?;
-        Ok(Self { client, key_mark, models, files, table: table.clone(), is_read: true })
+        let resting = Arc::default();
+        Ok(Self { client, key_mark, models, files, resting, table: table.clone(), is_read: true })
     }
 
     /// One that cannot be used, and why; every call says so.
     pub(super) fn broken(reason: String) -> Self {
         let files = FilesSending { send: MediaSend::default(), bytes_max: FILES_BYTES_MAX };
-        let (key_mark, models) = (String::new(), BTreeMap::new());
+        let (key_mark, models, resting) = (String::new(), BTreeMap::new(), Arc::default());
         Self {
             client: Err(reason),
             key_mark,
             models,
             files,
+            resting,
             table: ProviderConfig::default(),
             is_read: false,
         }

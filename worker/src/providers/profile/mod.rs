@@ -20,16 +20,17 @@ use std::sync::Arc;
 
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
+use tidemill_common::providers::RETRIES_MAX;
 use tidemill_common::value::JsonMap;
 
-use super::limiter::{Limited, Turns};
+use super::limiter::{Limited, Resting, Turns};
 use super::media::Reach;
 use super::{Detail, ErrorClass, ModelError, ModelProvider};
 use kept::Shelf;
 use lookup::{Found, Place, last_part};
 
 pub use kept::Kept;
-pub use model::{Model, Question};
+pub use model::{Model, OfProfile, Question};
 pub use named::{NamedModel, ProfileError, Stands};
 pub use tidemill_common::providers::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
@@ -61,7 +62,7 @@ pub struct Providers {
     kept: Option<Kept>,
     /// The ways to files of prompts.
     reach: Option<Arc<Reach>>,
-    /// Where turns at models with limits are taken.
+    /// Where calls take their turns and are counted.
     turns: Option<Turns>,
 }
 
@@ -75,6 +76,8 @@ struct Connection {
     /// What is known of its models, prices as numbers.
     models: BTreeMap<String, (ModelSettings, Option<Pricing>)>,
     files: FilesSending,
+    /// Which of its models were asked to wait.
+    resting: Arc<Resting>,
     /// As it is written.
     table: ProviderConfig,
     /// Whether that could be read.
@@ -84,9 +87,9 @@ struct Connection {
 /// The ways to an API.
 #[derive(Debug, Clone)]
 struct Clients {
-    /// Waits by itself when it is refused.
+    /// Tries again and waits by itself.
     usual: Arc<dyn ModelProvider>,
-    /// Reports that it was refused because of limits, so that all workers learn it.
+    /// Reports every failure: jobs count and wait for themselves, and all workers learn that a model refuses.
     reporting: Arc<dyn ModelProvider>,
 }
 
@@ -132,7 +135,8 @@ impl Providers {
         Self { reach: Some(Arc::new(reach)), ..self }
     }
 
-    /// The same, with a place where turns at models with limits are taken; without it limits do not hold.
+    /// The same, with a place where turns at models with limits are taken, and tries counted; without it limits do not hold,
+    /// and calls wait where they are made.
     #[must_use]
     pub fn taking_turns(self, turns: Turns) -> Self {
         Self { turns: Some(turns), ..self }
@@ -229,11 +233,23 @@ impl Providers {
         let (settings, pricing) = connection.models.get(name).cloned().unwrap_or_default();
         let limits = (settings.limits.as_ref(), connection.table.limits.as_ref());
         let account = format!("{found}/{}", connection.key_mark);
-        let limited = self.turns.as_ref().and_then(|turns| Limited::new(turns, &account, name, limits));
+        let tries = (connection.table.max_retries.unwrap_or(RETRIES_MAX), &connection.resting);
+        let limited = self.turns.as_ref().map(|turns| Limited::new(turns, &account, name, limits, tries));
         let client = if limited.is_some() { &clients.reporting } else { &clients.usual }.clone();
         let label = last_part(provider).into();
         let (name, files, reach) = (name.into(), connection.files, self.reach.clone());
-        Ok(Model { settings, pricing, client, label, name, files, reach, parameters, limited })
+        Ok(Model {
+            settings,
+            pricing,
+            client,
+            label,
+            name,
+            files,
+            reach,
+            parameters,
+            limited,
+            of_profile: None,
+        })
     }
 }
 

@@ -41,6 +41,21 @@ pub struct Model {
     pub(super) parameters: Arc<JsonMap>,
     /// What bounds it, if anything does.
     pub(super) limited: Option<Limited>,
+    /// The profile that stands in place of a provider.
+    pub(super) of_profile: Option<OfProfile>,
+}
+
+/// What a model is known by where a profile stands in place of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfProfile {
+    /// The profile.
+    pub id: String,
+    /// Its version; 0 of one in the worker's settings.
+    pub version: u64,
+    /// The provider that it names.
+    pub provider: String,
+    /// The model that is asked.
+    pub model: String,
 }
 
 /// What a model is asked.
@@ -80,6 +95,11 @@ impl Model {
     /// Its name, as the workflow has it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The profile, where one stands in place of its provider.
+    pub fn of_profile(&self) -> Option<&OfProfile> {
+        self.of_profile.as_ref()
     }
 
     /// What is known of it that decides how it is asked.

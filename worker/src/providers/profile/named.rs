@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidemill_common::providers::{PROFILE_PREFIX, ProfileConfig, ToolMode};
 use tidemill_common::value::JsonMap;
 
+use super::OfProfile;
 use super::kept::{KeptProfile, Shelf, Under};
 use super::lookup::{self, Found, Place, last_part};
 use super::{Model, Providers, not_initialized};
@@ -99,7 +100,14 @@ pub(super) fn asked_for(provider: &str) -> Option<&str> {
 /// The model of a profile, or another one of the same provider.
 pub(super) fn model(providers: &Providers, shelf: &Shelf, id: &str, name: &str) -> Result<Model, ModelError> {
     let not_found = || not_initialized(name, &format!("LLM Profile not found: {id}"));
-    asked(providers, shelf, find(shelf, id).ok_or_else(not_found)?, name)
+    let (id, kept) = find(shelf, id).ok_or_else(not_found)?;
+    let mut model = asked(providers, shelf, (id, kept), name)?;
+    if let Ok(profile) = &kept.profile {
+        let provider = profile.provider.clone();
+        model.of_profile =
+            Some(OfProfile { id: id.into(), version: kept.version, provider, model: model.name.clone() });
+    }
+    Ok(model)
 }
 
 pub(super) fn find<'a>(shelf: &'a Shelf, id: &'a str) -> Option<(&'a str, &'a KeptProfile)> {

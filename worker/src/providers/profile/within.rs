@@ -1,4 +1,4 @@
-//! A model as jobs ask it: with its turn, if it has limits.
+//! A model as jobs ask it: with its turn, if it has limits, and with tries that wait as jobs do.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use tidemill_common::nodes::llm::usage::Tokens;
 
 use super::model::{Model, Question, REPLY_LIMITS, TOKEN_CHARS};
 use super::vector;
-use crate::providers::limiter::{Ended, Pace, Spent};
+use crate::providers::limiter::{Pace, Spent};
 use crate::providers::{DeltaSink, Embeddings, ModelError, ModelReply, Ranking};
 
 /// A model, and the call of a job that asks it.
@@ -25,8 +25,8 @@ impl Model {
 }
 
 impl Within<'_> {
-    /// As [`Model::ask`]. A model with limits is asked when it is the call's turn, and again when it refuses because of
-    /// them; that may be elsewhere and later, see [`Pace::wait`].
+    /// As [`Model::ask`]. A model with limits is asked when it is the call's turn; any model again after a failure that may
+    /// pass. That may be elsewhere and later, see [`Pace::wait`].
     ///
     /// # Errors
     /// As [`Model::ask`].
@@ -39,15 +39,17 @@ impl Within<'_> {
         let tokens = self.estimate(&question);
         let request = self.model.request(question).await?;
         let mut partly = false;
+        let mut trying = limited.trying(self.pace, self.call, tokens);
         loop {
-            let turn = limited.turn(self.pace, self.call, tokens).await;
+            let turn = trying.turn().await;
             let mut on_delta = |piece: &str| {
                 partly = true;
                 on_delta(piece);
             };
             let reply = turn.during(self.model.client.stream_chat(&request, &mut on_delta)).await;
             let spent = |reply: &ModelReply| Spent { tokens: reply.tokens, rate: reply.rate };
-            if let Ended::Over(reply) = turn.end(reply, spent, partly).await {
+            let ended = turn.end(reply, spent, partly).await;
+            if let Some(reply) = trying.over(ended).await {
                 return reply;
             }
         }
@@ -62,11 +64,13 @@ impl Within<'_> {
         let mut all = (Vec::with_capacity(texts.len()), Tokens::default());
         for (number, batch) in self.model.batches(texts).enumerate() {
             let (call, tokens) = (format!("{}/{number}", self.call), tokens_of(&batch));
+            let mut trying = limited.trying(self.pace, &call, tokens);
             loop {
-                let turn = limited.turn(self.pace, &call, tokens).await;
+                let turn = trying.turn().await;
                 let answer = turn.during(self.model.embed_batch(&batch)).await;
                 let spent = |(_, tokens): &Embeddings| Spent { tokens: *tokens, ..Spent::default() };
-                if let Ended::Over(answer) = turn.end(answer, spent, false).await {
+                let ended = turn.end(answer, spent, false).await;
+                if let Some(answer) = trying.over(ended).await {
                     Model::gather(&mut all, answer?);
                     break;
                 }
@@ -88,11 +92,13 @@ impl Within<'_> {
         let Some(limited) = &self.model.limited else {
             return self.model.rerank(query, documents, top_n).await;
         };
+        let mut trying = limited.trying(self.pace, self.call, tokens_of(documents));
         loop {
-            let turn = limited.turn(self.pace, self.call, tokens_of(documents)).await;
+            let turn = trying.turn().await;
             let answer = turn.during(self.model.rerank(query, documents, top_n)).await;
             let spent = |(_, tokens): &Ranking| Spent { tokens: *tokens, ..Spent::default() };
-            if let Ended::Over(answer) = turn.end(answer, spent, false).await {
+            let ended = turn.end(answer, spent, false).await;
+            if let Some(answer) = trying.over(ended).await {
                 return answer;
             }
         }

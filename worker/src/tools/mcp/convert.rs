@@ -3,9 +3,15 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
+use tidemill_common::nodes::llm::usage::told;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::pyrepr::repr;
+
+/// Fields by which a bill is known.
+const TOKENS: [&str; 3] = ["total_tokens", "prompt_tokens", "completion_tokens"];
+/// How deep in `_meta` a bill is looked for.
+const META_DEPTH_MAX: usize = 16;
 
 /// Type of a resource that does not say.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
@@ -72,7 +78,38 @@ pub fn messages(result: &Json, has_output_schema: bool) -> Result<Vec<Message>, 
     for (name, value) in structured.into_iter().flatten() {
         messages.push(Message::Variable { name: name.clone(), value: value.clone(), stream: false });
     }
+    if let Some(said) = result.get("_meta").and_then(|meta| usage_in(meta, META_DEPTH_MAX)) {
+        let usage = told(said);
+        if usage.total_tokens > 0 {
+            messages.push(Message::Spent { run: None, usage: Box::new(usage) });
+        }
+    }
     Ok(messages)
+}
+
+/// What is said of the cost of a call: `usage`, `metadata.usage`, or an object with numbers of tokens, wherever it is.
+fn usage_in(value: &Json, depth: usize) -> Option<&JsonMap> {
+    let inside = |value| usage_in(value, depth - 1);
+    match value {
+        _ if depth == 0 => None,
+        Json::Object(map) => {
+            let object = |map: &'_ JsonMap, key: &str| map.get(key).is_some_and(Json::is_object);
+            if object(map, "usage") {
+                return map.get("usage").and_then(Json::as_object);
+            }
+            if let Some(below) =
+                map.get("metadata").and_then(Json::as_object).filter(|it| object(it, "usage"))
+            {
+                return below.get("usage").and_then(Json::as_object);
+            }
+            if TOKENS.iter().any(|key| map.contains_key(*key)) {
+                return Some(map);
+            }
+            map.values().find_map(inside)
+        }
+        Json::Array(items) => items.iter().find_map(inside),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => None,
+    }
 }
 
 fn content(item: &Json, messages: &mut Vec<Message>) -> Result<(), String> {
@@ -154,6 +191,24 @@ mod tests {
         }
         let odd = json!({"content": [{"type": "resource", "resource": {"uri": "x"}}]});
         assert_eq!(messages(&odd, false), Err("Unsupported embedded resource type: uri".into()));
+    }
+
+    #[test]
+    fn what_a_call_has_cost_is_found_wherever_it_is_said() {
+        let usage = json!({"prompt_tokens": 2, "completion_tokens": 3});
+        for meta in [
+            json!({"usage": usage}),
+            json!({"metadata": {"usage": usage}}),
+            usage.clone(),
+            json!({"steps": [{"x": 1}, {"deep": {"usage": usage}}]}),
+        ] {
+            let told = messages(&json!({"content": [], "_meta": meta}), false).unwrap();
+            let [Message::Spent { run: None, usage }] = told.as_slice() else { panic!("{meta}: {told:?}") };
+            assert_eq!((usage.prompt_tokens, usage.total_tokens), (2, 5), "{meta}");
+        }
+        for meta in [json!({}), json!({"usage": {"total_tokens": "9"}}), json!({"progressToken": 1})] {
+            assert_eq!(messages(&json!({"content": [], "_meta": meta}), false), Ok(vec![]), "{meta}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use url::Url;
 use super::swagger;
 
 /// The methods that are looked at, in this order.
-pub(super) const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
+pub(crate) const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
 
 /// Where a parameter goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +65,11 @@ pub struct Operation {
     pub body: Option<Body>,
 }
 
-/// Reads a document, YAML or JSON. `server` stands over those of the document.
+/// A document, YAML or JSON, as one of OpenAPI 3.
 ///
 /// # Errors
 /// Why it is not one, in Dify's words where there are some.
-pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String> {
+pub(crate) fn parsed(text: &[u8]) -> Result<Json, String> {
     let mut document = read_plain(text).map_err(|problem| problem.message)?;
     if swagger::is_one(&document) {
         document = swagger::converted(document);
@@ -83,6 +83,15 @@ pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String>
             None => "Only openapi is supported now.".into(),
         });
     }
+    Ok(document)
+}
+
+/// Reads a document. `server` stands over those of the document.
+///
+/// # Errors
+/// Why it is not one, in Dify's words where there are some.
+pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String> {
+    let document = parsed(text)?;
     let listed = document.pointer("/servers/0/url").and_then(Json::as_str);
     let server = server.or(listed).ok_or("No server found in the openapi yaml.")?.trim_end_matches('/');
     Url::parse(server).map_err(|error| format!("the server {server:?} is no URL: {error}; set `server`"))?;
@@ -176,7 +185,7 @@ fn body_of(document: &Json, body: &Json) -> Option<Body> {
 }
 
 /// Follows a `$ref` within the document; what leads nowhere stays.
-pub(super) fn resolved<'a>(document: &'a Json, value: &'a Json) -> &'a Json {
+pub(crate) fn resolved<'a>(document: &'a Json, value: &'a Json) -> &'a Json {
     let mut at = value;
     // A chain of references is short; one that is long is a circle.
     for _ in 0..16 {

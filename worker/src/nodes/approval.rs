@@ -1,29 +1,65 @@
 //! Leave to call a tool, where the run asks somebody for it.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
+use tidemill_common::graph::Node;
 use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
 use tidemill_common::nodes::pause::input::is_approved;
 use tidemill_common::nodes::pause::{PauseKind, PauseRequest};
 use tidemill_common::value::JsonMap;
 
-use crate::steps::PauseEnd;
+use crate::steps::{PauseEnd, Steps};
 
 /// What the model is told of a call that somebody refused.
 const REJECTED: &str = "Tool call was rejected by user approval";
 
+/// Who is asked for leave, and when.
+#[derive(Clone, Copy)]
+pub(crate) struct Asks<'a> {
+    /// Whose job it is.
+    pub(crate) steps: &'a Steps,
+    /// Tools that may be called without asking; none: all of them.
+    pub(crate) auto_approved: Option<&'a [Arc<str>]>,
+    /// The node that calls.
+    pub(crate) node: &'a Node,
+}
+
+impl Asks<'_> {
+    /// Whether a call may be made; somebody is asked, if the run wants that. `step` is the call's, `id` the tool's as its
+    /// provider and its name.
+    pub(crate) async fn leave(&self, step: &str, (id, spec): (&str, &ToolSpec), call: &ToolCall) -> Leave {
+        let is_free =
+            |approved: &[Arc<str>]| approved.iter().any(|name| **name == *call.name || **name == *id);
+        if self.auto_approved.is_none_or(is_free) {
+            return Leave::default();
+        }
+        if self.node.child.is_some() {
+            let why = "a tool that needs approval cannot be called by a node inside another";
+            return Leave { refused: Some(why.into()), ..Leave::default() };
+        }
+        let request = request(id, spec, call);
+        let asked = request.details.get("arguments").cloned().unwrap_or_default();
+        let leave = Leave::of(self.steps.pause(&format!("approve:{step}"), request).await);
+        // Whoever edits sees secrets masked, and leaves the masks where they were.
+        let edited = leave.edited.map(|edited| self.steps.secrets().unmasked(edited, &asked));
+        Leave { edited, ..leave }
+    }
+}
+
 /// Whether a call may be made, and how.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Leave {
+pub(crate) struct Leave {
     /// Why it may not.
-    pub(super) refused: Option<String>,
+    pub(crate) refused: Option<String>,
     /// Arguments in place of the model's.
-    pub(super) edited: Option<Json>,
+    pub(crate) edited: Option<Json>,
     /// What the model is told besides.
-    pub(super) instruction: Option<String>,
+    pub(crate) instruction: Option<String>,
 }
 
 /// What somebody is asked.
-pub(super) fn request(id: &str, tool: &ToolSpec, call: &ToolCall) -> PauseRequest {
+fn request(id: &str, tool: &ToolSpec, call: &ToolCall) -> PauseRequest {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -48,7 +84,7 @@ pub(super) fn request(id: &str, tool: &ToolSpec, call: &ToolCall) -> PauseReques
 
 impl Leave {
     /// What came of the question.
-    pub(super) fn of(end: PauseEnd) -> Self {
+    fn of(end: PauseEnd) -> Self {
         let PauseEnd::Answered(answer) = end else {
             return Self { refused: Some(REJECTED.into()), ..Self::default() };
         };

@@ -1,0 +1,112 @@
+//! What a run has spent, by who spent it: its ledger, summed up.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::llm::decimal::Decimal;
+
+/// Whose calls are one line: provider and model, or the kind of those that are no models; and the currency.
+type Line = (String, String, &'static str, String);
+
+#[derive(Default)]
+struct Sum {
+    calls: u64,
+    prompt: u64,
+    completion: u64,
+    total: u64,
+    price: Option<Decimal>,
+}
+
+/// A line for each model, in the order of their names; then called runs and tools, whose own models are not known here.
+pub(super) fn by_model(ledger: &[(String, String)]) -> Json {
+    let mut lines: BTreeMap<Line, Sum> = BTreeMap::new();
+    for (_, entry) in ledger {
+        // Written by the owner alone; what it could not mean says nothing.
+        let Ok(entry) = serde_json::from_str::<Json>(entry) else { continue };
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        let count = |key: &str| entry[key].as_u64().unwrap_or(0);
+        let kind = match (&entry["run"], &entry["model"]) {
+            (Json::String(_), _) => "run",
+            (_, Json::String(_)) => "model",
+            _ => "tool",
+        };
+        let sum = lines.entry((text("provider"), text("model"), kind, text("currency"))).or_default();
+        sum.calls += 1;
+        sum.prompt = sum.prompt.saturating_add(count("prompt_tokens"));
+        sum.completion = sum.completion.saturating_add(count("completion_tokens"));
+        sum.total = sum.total.saturating_add(count("total_tokens"));
+        if let Ok(price) = text("total_price").parse::<Decimal>() {
+            sum.price = Some(sum.price.map_or(price, |all| all.plus(price)));
+        }
+    }
+    let (models, others): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|((_, _, kind, _), _)| *kind == "model");
+    models.into_iter().chain(others).map(|(line, sum)| shown(&line, &sum)).collect()
+}
+
+fn shown((provider, model, kind, currency): &Line, sum: &Sum) -> Json {
+    let named = |text: &str| if *kind == "model" { json!(text) } else { Json::Null };
+    json!({
+        "kind": kind,
+        "provider": named(provider),
+        "model": named(model),
+        "calls": sum.calls,
+        "prompt_tokens": sum.prompt,
+        "completion_tokens": sum.completion,
+        "total_tokens": sum.total,
+        "total_price": sum.price.map(Decimal::fixed),
+        "currency": currency,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_one_model_are_one_line_and_currencies_are_not_added_up() {
+        let entry = |model: &str, tokens: u64, price: &str, currency: &str| {
+            let entry = json!({
+                "provider": "p", "model": model, "prompt_tokens": tokens, "completion_tokens": 1,
+                "total_tokens": tokens + 1, "total_price": price, "currency": currency,
+            });
+            (format!("{model}/{tokens}/{currency}"), entry.to_string())
+        };
+        let run = json!({"run": "r", "total_tokens": 9, "total_price": "1", "currency": "EUR"}).to_string();
+        let tool = json!({"total_tokens": 2, "total_price": "0.0", "currency": "USD"}).to_string();
+        let ledger = [
+            ("x".to_owned(), run),
+            ("y".to_owned(), tool),
+            ("z".to_owned(), "{".to_owned()),
+            entry("b", 10, "0.5", "EUR"),
+            entry("a", 1, "0.1", "EUR"),
+            entry("a", 2, "0.2", "EUR"),
+            entry("a", 3, "0.3", "USD"),
+        ];
+        let shown = by_model(&ledger);
+        let line = |line: &Json| {
+            let text = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+            let count = |key: &str| line[key].as_u64().unwrap();
+            (
+                text("kind"),
+                text("model"),
+                count("calls"),
+                count("total_tokens"),
+                text("total_price"),
+                text("currency"),
+            )
+        };
+        let lines: Vec<_> = shown.as_array().unwrap().iter().map(line).collect();
+        let of = |kind: &str, model: &str, calls, tokens, price: &str, currency: &str| {
+            (kind.to_owned(), model.to_owned(), calls, tokens, price.to_owned(), currency.to_owned())
+        };
+        let expected = [
+            of("model", "a", 2, 5, "0.3", "EUR"),
+            of("model", "a", 1, 4, "0.3", "USD"),
+            of("model", "b", 1, 11, "0.5", "EUR"),
+            of("run", "-", 1, 9, "1", "EUR"),
+            of("tool", "-", 1, 2, "0.0", "USD"),
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,91 @@
+//! All that goes beyond Dify in one run: a profile, a shortened conversation, an extraction, missing values, leave, a
+//! question to a person, an interface and a database.
+
+use serde_json::{Value as Json, json};
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::refund::{ANSWERS, ASKED, MODEL_CALLS, NODES, Refund};
+use tidemill_tests::wait::{LONG, until};
+
+async fn asked_for(client: &Client, run: &str, kind: &str) -> Json {
+    until(&format!("a pause {kind}"), LONG, async || {
+        let shown = client.run(run).await;
+        let mut open = shown["pauses"].as_array().into_iter().flatten();
+        let open = open.find(|pause| pause["status"] == "pending" && pause["kind"] == kind);
+        match open.filter(|_| shown["status"] == "paused") {
+            Some(pause) => Ok(pause.clone()),
+            None => Err(shown.to_string()),
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn xc_01_all_designs_meet_in_one_run_that_asks_three_times() {
+    let refund = Refund::start().await;
+    let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], Some(&refund.model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    refund.keep(&client).await;
+    let run = client.submit(&refund.submission()).await;
+    for (at, (kind, answer)) in ANSWERS.into_iter().enumerate() {
+        let pause = asked_for(&client, &run, kind).await;
+        // The carrier is asked when leave was given, and not before.
+        assert_eq!(refund.outside.take().len(), usize::from(at == 2), "before {kind}");
+        if kind == "params" {
+            assert_eq!(pause["schema"]["required"], json!(["/query/country"]), "{pause:#}");
+            assert_eq!(pause["current"]["query"]["order"], "A17", "what was extracted is known: {pause:#}");
+        }
+        if kind == "user_interaction" {
+            assert_eq!(pause["prompt"], r#"Order A17: {"state": "lost"}. Pay it back?"#, "{pause:#}");
+        }
+        let id = pause["pause_id"].as_str().expect("a pause has an id");
+        let body = json!({"input": answer()});
+        let answer = client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &body).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+    }
+    let ended = client.ended(&run).await;
+    assert_eq!((&ended["status"], &ended["outputs"]), (&json!("succeeded"), &Refund::outputs()), "{ended:#}");
+    assert_eq!(ended["pauses"].as_array().map(Vec::len), Some(ANSWERS.len()));
+    assert_eq!((refund.model.requests().len(), refund.outside.take().len()), (MODEL_CALLS, 0));
+
+    let told = client.follow(&run, None).await.to_the_end().await;
+    told.is_whole();
+    for node in NODES {
+        assert_eq!(told.count("node_run_succeeded", node), 1, "{node}");
+    }
+    // What the model that reads the letter is sent, and the one that finds the order in what is left of it.
+    let requests = refund.model.requests();
+    let last = |at: usize| requests[at]["messages"].as_array().and_then(|all| all.last().cloned());
+    assert_eq!(last(0).unwrap_or_default()["content"], "A customer of our shop writes: Order A17 never came");
+    let roles: Vec<&Json> =
+        requests[1]["messages"].as_array().into_iter().flatten().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "user"], "the two that were kept, and the question");
+    // The run's total is the sum over nodes and what runs inside them.
+    assert_eq!(ended["total_tokens"], json!(15 + 22 + 2 * 8), "{ended:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn xc_01_a_refusal_takes_the_other_way_and_asks_no_database() {
+    let refund = Refund::start().await;
+    let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], Some(&refund.model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    refund.keep(&client).await;
+    let run = client.submit(&refund.submission()).await;
+    for (kind, answer) in ANSWERS {
+        let pause = asked_for(&client, &run, kind).await;
+        let id = pause["pause_id"].as_str().expect("a pause has an id");
+        let input = if kind == "user_interaction" { json!(false) } else { answer() };
+        let path = format!("/api/v1/runs/{run}/pauses/{id}/answer");
+        assert_eq!(client.post(&path, &json!({"input": input})).await.status, 202);
+    }
+    let ended = client.ended(&run).await;
+    let expected = json!({"parcel": {"state": "lost"}, "approved": false});
+    assert_eq!((&ended["status"], &ended["outputs"]), (&json!("succeeded"), &expected), "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert_eq!(
+        (refund.outside.take()[0].target.as_str(), told.count("node_run_started", "order")),
+        (ASKED, 0)
+    );
+}

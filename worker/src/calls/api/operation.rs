@@ -1,0 +1,314 @@
+//! An operation that a service's OpenAPI document describes: which request it is, and what it takes.
+//!
+//! A step names it by its `operationId`, or by method and path (`get /weather/{city}`). Where it is (`path`, `query`, `headers`,
+//! `body`) its parameters stand under their names, so that what the document requires of them can be looked for.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::nodes::step::CallError;
+use tidemill_common::value::JsonMap;
+
+use super::SERVICE_METADATA;
+use super::request::CONTENT_TYPES;
+use crate::tools::openapi::document::{METHODS, resolved};
+
+/// How deep a schema is read.
+const LEVELS_MAX: usize = 64;
+/// Most parts that the schemas of an operation may have, their references followed.
+const PARTS_MAX: usize = 10_000;
+/// How many operations an error names.
+const NAMED_MAX: usize = 20;
+
+/// An operation, ready for use.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Operation {
+    method: String,
+    path: String,
+    /// Of the body, if there is one.
+    content_type: Option<String>,
+    /// Schemas of `path`, `query`, `headers` and `body`, as far as it has them.
+    places: JsonMap,
+    /// Those of them in which something must be.
+    required: Vec<String>,
+}
+
+/// Finds an operation in the document of a service.
+///
+/// # Errors
+/// There is none of this name, or it cannot be called.
+pub(super) fn find(document: &Json, service: &str, name: &str) -> Result<Operation, CallError> {
+    let wrong = |reason: String| CallError::of(SERVICE_METADATA, format!("service {service}: {reason}"));
+    let mut known = Vec::new();
+    for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
+        let item = resolved(document, item);
+        for method in METHODS {
+            let Some(given) = item.get(method).filter(|given| given.is_object()) else { continue };
+            let plain = format!("{method} {path}");
+            let id = given.get("operationId").and_then(Json::as_str).filter(|id| !id.is_empty());
+            if id == Some(name) || is_same(&plain, name) {
+                return read(document, (method, path), item, given).map_err(wrong);
+            }
+            known.push(id.map_or(plain, str::to_owned));
+        }
+    }
+    let more = if known.len() > NAMED_MAX { ", …" } else { "" };
+    known.truncate(NAMED_MAX);
+    Err(wrong(format!("its OpenAPI document has no operation {name:?}; it has {}{more}", known.join(", "))))
+}
+
+/// Whether these are the same method and path.
+fn is_same(known: &str, name: &str) -> bool {
+    let Some((method, path)) = name.trim().split_once(char::is_whitespace) else { return false };
+    known.split_once(' ') == Some((&*method.to_ascii_lowercase(), path.trim()))
+}
+
+fn read<'a>(
+    document: &'a Json,
+    (method, path): (&str, &str),
+    item: &'a Json,
+    given: &'a Json,
+) -> Result<Operation, String> {
+    let listed = |of: &'a Json| of.get("parameters").and_then(Json::as_array).into_iter().flatten();
+    let mut parameters: Vec<(&str, &str, &Json)> = Vec::new();
+    for one in listed(item).chain(listed(given)) {
+        let one = resolved(document, one);
+        let Some(name) = one.get("name").and_then(Json::as_str) else { continue };
+        let is_required = one.get("required").and_then(Json::as_bool) == Some(true);
+        let place = match one.get("in").and_then(Json::as_str) {
+            Some("path") => "path",
+            Some("query") => "query",
+            Some("header") => "headers",
+            Some("cookie") if is_required => {
+                return Err(format!(
+                    "{method} {path} needs the cookie {name}: keep it with the service (auth.cookie)"
+                ));
+            }
+            _ => continue,
+        };
+        // The operation's own stands over what all operations of its path have.
+        parameters.retain(|(other, known, _)| (*other, *known) != (place, name));
+        parameters.push((place, name, one));
+    }
+    let (mut places, mut required) = (JsonMap::new(), Vec::new());
+    let mut whole = Whole { document, within: Vec::new(), parts: 0 };
+    for (place, name, one) in parameters {
+        let schema = one.get("schema").map(|schema| whole.of(schema, 0)).transpose()?;
+        let mut schema = schema.unwrap_or_else(|| json!({}));
+        if let (Some(description), Some(schema)) = (one.get("description"), schema.as_object_mut()) {
+            schema.entry("description").or_insert_with(|| description.clone());
+        }
+        let of = places
+            .entry(place)
+            .or_insert_with(|| json!({"type": "object", "properties": {}, "required": []}));
+        of["properties"][name] = schema;
+        if place == "path" || one.get("required").and_then(Json::as_bool) == Some(true) {
+            if let Some(names) = of["required"].as_array_mut() {
+                names.push(name.into());
+            }
+            if !required.iter().any(|known| known == place) {
+                required.push(place.to_owned());
+            }
+        }
+    }
+    let mut content_type = None;
+    // Other methods have none.
+    let takes_body = matches!(method, "post" | "put" | "patch");
+    if let Some(body) = given.get("requestBody").filter(|_| takes_body).map(|body| resolved(document, body)) {
+        let content = body.get("content").and_then(Json::as_object);
+        let found = content.into_iter().flatten().find(|(name, _)| is_sent(name));
+        let Some((name, of)) = found else {
+            return Err(format!("{method} {path} takes none of {}", CONTENT_TYPES.join(", ")));
+        };
+        content_type = Some(name.clone());
+        let schema = of.get("schema").map(|schema| whole.of(schema, 0)).transpose()?;
+        places.insert("body".into(), schema.unwrap_or_else(|| json!({})));
+        if body.get("required").and_then(Json::as_bool) == Some(true) {
+            required.push("body".to_owned());
+        }
+    }
+    Ok(Operation { method: method.into(), path: path.into(), content_type, places, required })
+}
+
+fn is_sent(content_type: &str) -> bool {
+    let name = content_type.split(';').next().unwrap_or_default().trim();
+    CONTENT_TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Makes schemas whole.
+struct Whole<'a> {
+    document: &'a Json,
+    /// The references that are being followed.
+    within: Vec<&'a str>,
+    parts: usize,
+}
+
+impl<'a> Whole<'a> {
+    /// A schema without references, in the words of draft 7. Nothing is said of what holds itself, or lies too deep.
+    fn of(&mut self, schema: &'a Json, level: usize) -> Result<Json, String> {
+        self.parts += 1;
+        if self.parts > PARTS_MAX {
+            return Err(format!("the schemas of an operation have more than {PARTS_MAX} parts"));
+        }
+        let reference = schema.get("$ref").and_then(Json::as_str);
+        if level > LEVELS_MAX || reference.is_some_and(|reference| self.within.contains(&reference)) {
+            return Ok(json!({}));
+        }
+        self.within.extend(reference);
+        let made = match resolved(self.document, schema) {
+            Json::Object(map) => {
+                let mut out = JsonMap::new();
+                for (key, value) in map {
+                    let value = match (key.as_str(), value) {
+                        ("properties" | "patternProperties", Json::Object(fields)) => {
+                            let fields = fields
+                                .iter()
+                                .map(|(name, field)| Ok((name.clone(), self.of(field, level + 1)?)));
+                            Json::Object(fields.collect::<Result<_, String>>()?)
+                        }
+                        // Words about values, not schemas.
+                        ("default" | "enum" | "const" | "example" | "examples", value) => value.clone(),
+                        (_, value) => self.of(value, level + 1)?,
+                    };
+                    out.insert(key.clone(), value);
+                }
+                draft7(&mut out);
+                Json::Object(out)
+            }
+            Json::Array(items) => {
+                items.iter().map(|item| self.of(item, level + 1)).collect::<Result<_, String>>()?
+            }
+            other => other.clone(),
+        };
+        if reference.is_some() {
+            self.within.pop();
+        }
+        Ok(made)
+    }
+}
+
+/// What OpenAPI 3.0 says in other words.
+fn draft7(schema: &mut JsonMap) {
+    for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match schema.get(flag) {
+            Some(Json::Bool(true)) => match schema.shift_remove(bound) {
+                Some(value) => drop(schema.insert(flag.into(), value)),
+                None => drop(schema.shift_remove(flag)),
+            },
+            Some(Json::Bool(false)) => drop(schema.shift_remove(flag)),
+            _ => {}
+        }
+    }
+    if schema.get("nullable") == Some(&Json::Bool(true)) {
+        schema.shift_remove("nullable");
+        if let Some(Json::String(ty)) = schema.get("type").cloned() {
+            schema.insert("type".into(), json!([ty, "null"]));
+        }
+    }
+}
+
+impl Operation {
+    /// The input with what the document says of the request; what must hold something is there, so that it can be filled.
+    pub(super) fn complete(&self, input: &mut JsonMap) {
+        input.insert("url".into(), self.path.clone().into());
+        input.insert("method".into(), self.method.clone().into());
+        if let Some(name) = &self.content_type {
+            input.entry("content_type").or_insert_with(|| name.clone().into());
+        }
+        for place in &self.required {
+            let is_object = self.places[place].get("type").is_none_or(|ty| ty == "object");
+            if is_object && input.get(place).is_none_or(Json::is_null) {
+                input.insert(place.clone(), json!({}));
+            }
+        }
+    }
+
+    /// The schema of an input, with what this operation takes.
+    pub(super) fn schema(&self, mut general: Json) -> Json {
+        if let Some(properties) = general.get_mut("properties").and_then(Json::as_object_mut) {
+            properties.extend(self.places.clone());
+        }
+        if let Some(required) = general.get_mut("required").and_then(Json::as_array_mut) {
+            required.extend(self.required.iter().map(|place| place.as_str().into()));
+        }
+        general
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_common::slots::Schema;
+
+    fn document() -> Json {
+        json!({
+            "openapi": "3.0.0",
+            "paths": {
+                "/weather/{city}": {
+                    "parameters": [
+                        {"name": "city", "in": "path", "required": true, "schema": {"type": "string"}},
+                        {"name": "days", "in": "query", "schema": {"type": "string"}},
+                    ],
+                    "get": {"operationId": "forecast", "parameters": [
+                        {"name": "days", "in": "query", "required": true, "description": "How many",
+                         "schema": {"type": "integer", "minimum": 0, "exclusiveMinimum": true}},
+                        {"$ref": "#/components/parameters/Trace"},
+                    ]},
+                    "post": {"requestBody": {"required": true, "content": {
+                        "text/xml": {}, "application/json": {"schema": {"$ref": "#/components/schemas/Report"}}}}},
+                },
+                "/odd": {
+                    "put": {"requestBody": {"content": {"text/xml": {}}}},
+                    "get": {"parameters": [{"name": "sid", "in": "cookie", "required": true}]},
+                },
+            },
+            "components": {
+                "parameters": {"Trace": {"name": "X-Trace", "in": "header", "schema": {"type": "string"}}},
+                "schemas": {"Report": {"type": "object", "required": ["text"], "properties": {
+                    "text": {"type": "string", "nullable": true}, "of": {"$ref": "#/components/schemas/Report"}}}},
+            },
+        })
+    }
+
+    fn found(name: &str) -> Operation {
+        find(&document(), "svc", name).unwrap()
+    }
+
+    #[test]
+    fn an_operation_is_found_by_its_id_or_by_method_and_path() {
+        let forecast = found("forecast");
+        assert_eq!(found("GET /weather/{city}"), forecast);
+        let mut input = json!({"url": "x", "query": {"days": 3}}).as_object().cloned().unwrap();
+        forecast.complete(&mut input);
+        let expected = json!({"url": "/weather/{city}", "query": {"days": 3}, "method": "get", "path": {}});
+        assert_eq!(Json::Object(input), expected);
+        let error = find(&document(), "svc", "nope").unwrap_err();
+        assert_eq!(error.error_type, "ServiceMetadataError");
+        assert!(error.message.contains("forecast, post /weather/{city}"), "{error}");
+        for (name, part) in [("put /odd", "takes none of"), ("get /odd", "cookie sid")] {
+            let error = find(&document(), "svc", name).unwrap_err();
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_it_requires_is_missing_where_it_is_not_given() {
+        let missing = |name: &str, input: Json| {
+            let operation = found(name);
+            let mut input = input.as_object().cloned().unwrap();
+            operation.complete(&mut input);
+            let general =
+                json!({"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}});
+            let schema = Schema::new(operation.schema(general)).unwrap();
+            let missing = schema.missing(&Json::Object(input));
+            missing.into_iter().map(|field| field.pointer).collect::<Vec<_>>()
+        };
+        assert_eq!(missing("forecast", json!({})), ["/path/city", "/query/days"]);
+        assert_eq!(
+            missing("forecast", json!({"path": {"city": "Rome"}, "query": {"days": 0}})),
+            ["/query/days"]
+        );
+        assert_eq!(missing("forecast", json!({"path": {"city": "Rome"}, "query": {"days": 1}})), [""; 0]);
+        assert_eq!(missing("post /weather/{city}", json!({"path": {"city": "Rome"}})), ["/body/text"]);
+        let nothing = json!({"path": {"city": "Rome"}, "body": {"text": null, "of": {"text": "x"}}});
+        assert_eq!(missing("post /weather/{city}", nothing), [""; 0]);
+    }
+}

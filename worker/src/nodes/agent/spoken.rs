@@ -1,0 +1,105 @@
+//! What an agent says, as it is told while it comes and as the node has it in the end: thoughts in their tags, or apart.
+
+use std::sync::{Mutex, PoisonError};
+
+use tidemill_common::nodes::llm::ReasoningFormat;
+use tidemill_common::nodes::llm::reasoning::{self, Filter, Piece};
+
+use crate::executor::{PieceSink, ThoughtSink};
+
+/// The output that it goes to.
+const OUTPUT: &str = "text";
+
+/// See the module.
+pub(super) struct Spoken<'a> {
+    /// All of it, thoughts in their tags.
+    text: String,
+    /// Takes thoughts out of what is told, where they are wanted apart.
+    filter: Option<Filter>,
+    on_piece: PieceSink<'a>,
+    /// In a lock only so that it may be shared with whoever holds this; nobody waits for it.
+    on_thought: Mutex<ThoughtSink<'a>>,
+}
+
+impl<'a> Spoken<'a> {
+    /// Nothing yet.
+    pub(super) fn new(format: ReasoningFormat, on_piece: PieceSink<'a>, on_thought: ThoughtSink<'a>) -> Self {
+        let filter = (format == ReasoningFormat::Separated).then(Filter::default);
+        Self { text: String::new(), filter, on_piece, on_thought: Mutex::new(on_thought) }
+    }
+
+    /// Says something more.
+    pub(super) fn say(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.text.push_str(text);
+        let Self { filter, on_piece, on_thought, .. } = self;
+        match filter {
+            None => on_piece(OUTPUT, text),
+            Some(filter) => {
+                let on_thought = on_thought.get_mut().unwrap_or_else(PoisonError::into_inner);
+                filter.push(text, &mut |piece| tell(piece, *on_piece, *on_thought));
+            }
+        }
+    }
+
+    /// The text and the thoughts of the node, once what was held back is told.
+    pub(super) fn end(&mut self) -> (String, String) {
+        let text = std::mem::take(&mut self.text);
+        let Self { filter, on_piece, on_thought, .. } = self;
+        match filter {
+            None => (text, String::new()),
+            Some(filter) => {
+                let on_thought = on_thought.get_mut().unwrap_or_else(PoisonError::into_inner);
+                filter.finish(&mut |piece| tell(piece, *on_piece, *on_thought));
+                let split = reasoning::split(&text);
+                (split.text, split.thoughts)
+            }
+        }
+    }
+}
+
+fn tell(piece: Piece<'_>, on_piece: PieceSink<'_>, on_thought: ThoughtSink<'_>) {
+    match piece {
+        Piece::Said("") => {}
+        Piece::Said(text) => on_piece(OUTPUT, text),
+        Piece::Thought { text, last } => on_thought(text, last),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of these pieces, and what the node has in the end.
+    fn spoken(format: ReasoningFormat, pieces: &[&str]) -> (String, String, (String, String)) {
+        let told = Mutex::new(String::new());
+        let on_piece = |_: &str, text: &str| told.lock().unwrap().push_str(text);
+        let mut thought = String::new();
+        let mut on_thought = |text: &str, _: bool| thought.push_str(text);
+        let mut spoken = Spoken::new(format, &on_piece, &mut on_thought);
+        for piece in pieces {
+            spoken.say(piece);
+        }
+        let end = spoken.end();
+        (told.into_inner().unwrap(), thought, end)
+    }
+
+    #[test]
+    fn thoughts_that_are_wanted_apart_are_not_told_as_text_however_their_tags_are_cut() {
+        let whole = "<think>Two and two.</think>Four.";
+        for at in 0..=whole.len() {
+            let (said, thought, end) = spoken(ReasoningFormat::Separated, &[&whole[..at], &whole[at..]]);
+            assert_eq!((said.as_str(), thought.as_str()), ("Four.", "Two and two."), "cut at {at}");
+            assert_eq!(end, ("Four.".into(), "Two and two.".into()));
+        }
+    }
+
+    #[test]
+    fn thoughts_stay_in_the_text_by_default() {
+        let (said, thought, end) = spoken(ReasoningFormat::Tagged, &["<thi", "nk>a</think>", "b"]);
+        assert_eq!((said.as_str(), thought.as_str()), ("<think>a</think>b", ""));
+        assert_eq!(end, ("<think>a</think>b".into(), String::new()));
+    }
+}
