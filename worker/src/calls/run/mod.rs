@@ -188,7 +188,7 @@ fn kept(mut runtime: JsonMap, around: Around<'_>, told: &str, began: f64, took: 
 }
 
 /// A step that has not begun: there is no call, or it cannot be made.
-fn refused(data: &StepData, around: Around<'_>, error: &CallError) -> NodeResult {
+pub(crate) fn refused(data: &StepData, around: Around<'_>, error: &CallError) -> NodeResult {
     let teller = Teller {
         id: around.node.id.as_str().to_owned(),
         name: around.node.title.clone(),
