@@ -6,6 +6,8 @@ use serde_json::Value as Json;
 use super::{Backoff, NodeSettings};
 use crate::dsl::fields::{Fields, shown};
 use crate::dsl::{Problems, suggest};
+use crate::nodes::llm::profile;
+use crate::nodes::step::is_step;
 use crate::nodes::{NodeKind, is_own_form};
 use crate::value::JsonMap;
 
@@ -55,7 +57,7 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
             },
             not_retryable: not_retryable(&fields, problems),
             passing_only: default.passing_only,
-            idempotency_key: idempotency_key(&fields, kind, problems),
+            idempotency_key: idempotency_key(&fields, data, kind, problems),
         }
     })
 }
@@ -163,15 +165,25 @@ fn not_retryable(fields: &Fields<'_>, problems: &mut Problems) -> Vec<String> {
 }
 
 /// Only nodes that call out have a call to put the key on. A type that is not known has its own problem already.
-fn idempotency_key(fields: &Fields<'_>, kind: Option<NodeKind>, problems: &mut Problems) -> bool {
+fn idempotency_key(
+    fields: &Fields<'_>,
+    data: &JsonMap,
+    kind: Option<NodeKind>,
+    problems: &mut Problems,
+) -> bool {
     let wanted = flag(fields, "idempotency_key", problems);
-    let calls_out = |kind: NodeKind| matches!(kind, NodeKind::HttpRequest | NodeKind::Tool | NodeKind::Llm);
+    let calls_out = |kind: NodeKind| match kind {
+        NodeKind::HttpRequest | NodeKind::Tool | NodeKind::Api | NodeKind::Call => true,
+        // A library node may be any call.
+        NodeKind::Llm => profile::is_form_of(data) || data.get("node").is_some(),
+        kind => is_step(kind, data) && data.get("node").is_some(),
+    };
     if let Some(kind) = kind.filter(|&kind| wanted && !calls_out(kind)) {
         problems.within("idempotency_key", |problems| {
             let name = kind.wire();
             problems.warning(
                 NO_EFFECT,
-                format!("`idempotency_key` has no effect on a node of type {name}: it has an effect only on http-request, tool and llm"),
+                format!("`idempotency_key` has no effect on a node of type {name}: it has an effect only on http-request, tool, api, call and on tools of an llm with a profile"),
             );
         });
     }
@@ -271,9 +283,19 @@ mod tests {
 
     #[test]
     fn nodes_that_call_out_may_send_an_idempotency_key() {
-        for kind in [NodeKind::HttpRequest, NodeKind::Tool, NodeKind::Llm] {
+        for kind in [NodeKind::HttpRequest, NodeKind::Tool, NodeKind::Api, NodeKind::Call] {
             let (settings, problems) = read_block(kind, &json!({"idempotency_key": true}));
             assert_eq!((settings.idempotency_key, problems), (true, vec![]), "{kind:?}");
         }
+        // A model is sent none; the tools of the form that has some are.
+        let of_llm = |more: Json| {
+            let mut data = json!({"tidemill": {"idempotency_key": true}}).as_object().cloned().unwrap();
+            data.extend(more.as_object().cloned().unwrap());
+            let mut problems = Problems::new();
+            read(&data, Some(NodeKind::Llm), &mut problems);
+            problems.into_vec().len()
+        };
+        assert_eq!(of_llm(json!({"profile_id": "p", "prompt": "x"})), 0);
+        assert_eq!((of_llm(json!({"prompt_template": []})), of_llm(json!({"user_prompt": "x"}))), (1, 1));
     }
 }

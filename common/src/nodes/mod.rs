@@ -171,7 +171,7 @@ node_types! {
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
     /// a question to the user
-    UserInteraction "user-interaction" Executable          true  false true;
+    UserInteraction "user-interaction" Executable          true  true  true;
     /// what is visible of a list of messages
     ContextProcessor "context-processor" Executable        true  false true;
 }

@@ -356,8 +356,12 @@ impl MessageList {
         if !added.is_empty() && count as u64 > limits.messages_max {
             return Err(ObjectError::ConversationTooLong { list: list(), count, max: limits.messages_max });
         }
-        let bytes = self.index.bytes + added.iter().map(Message::size).sum::<usize>();
-        if !added.is_empty() && bytes as u64 > limits.messages_bytes_max {
+        let kept = match next {
+            Next::NewBatch(visible) => visible.len() + self.index.visible.len() + self.index.seen(),
+            Next::SameBatch | Next::Back(_) => 0,
+        };
+        let bytes = self.index.bytes + added.iter().map(Message::size).sum::<usize>() + kept * INDEX_BYTES;
+        if (!added.is_empty() || kept > 0) && bytes as u64 > limits.messages_bytes_max {
             return Err(ObjectError::ConversationTooLarge {
                 list: list(),
                 bytes,
@@ -371,6 +375,9 @@ impl MessageList {
         Ok(())
     }
 }
+
+/// What the place of one message takes where a batch remembers what was visible.
+const INDEX_BYTES: usize = 6;
 
 /// What a change makes of what is visible.
 enum Next {
@@ -420,6 +427,11 @@ impl Index {
         }
         let operation = operation.to_string();
         self.batches.push(Batch { operation, opened_by, boundary, ..Batch::default() });
+    }
+
+    /// How many places in the list all earlier batches remember.
+    fn seen(&self) -> usize {
+        self.batches.iter().map(|batch| batch.visible.len()).sum()
     }
 
     fn go_back(&mut self, target: usize) {

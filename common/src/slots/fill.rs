@@ -8,6 +8,9 @@ use super::pointer::{is_within, merge, name, put};
 use super::schema::Schema;
 use crate::value::JsonMap;
 
+/// How deep defaults within defaults are filled in.
+const DEPTH_MAX: usize = 16;
+
 /// An input, and what was filled into it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filled {
@@ -66,7 +69,7 @@ impl Filled {
             if !put(&mut with, &place, value) {
                 continue;
             }
-            let missing = schema.missing(&with);
+            let missing = with_defaults(schema, &mut with, &place);
             if !is_missing(&missing, &place) {
                 (self.data, self.missing) = (with, missing);
                 self.places.push(place);
@@ -102,6 +105,29 @@ impl Filled {
     pub fn missing_names(&self) -> Vec<String> {
         self.missing.iter().map(|field| name(&field.pointer)).collect()
     }
+}
+
+/// What is missing still when the schema's defaults are filled in within a place: an object that somebody has found may lack
+/// what need not be said.
+fn with_defaults(schema: &Schema, data: &mut Json, place: &str) -> Vec<Missing> {
+    let mut missing = schema.missing(data);
+    // A default may be an object that lacks something itself.
+    for _ in 0..DEPTH_MAX {
+        let within =
+            missing.iter().filter(|field| field.pointer != place && is_within(&field.pointer, place));
+        let absent = within.filter(|field| data.pointer(&field.pointer).is_none());
+        let defaults: Vec<(String, Json)> = absent
+            .filter_map(|field| Some((field.pointer.clone(), field.schema.get("default")?.clone())))
+            .collect();
+        if defaults.is_empty() {
+            break;
+        }
+        for (place, value) in defaults {
+            put(data, &place, value);
+        }
+        missing = schema.missing(data);
+    }
+    missing
 }
 
 fn is_missing(missing: &[Missing], place: &str) -> bool {

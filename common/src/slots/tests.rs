@@ -252,3 +252,20 @@ proptest! {
         prop_assert_eq!(&schema.missing(&filled.data), &filled.missing);
     }
 }
+
+#[test]
+fn se_a02_what_was_found_has_the_defaults_of_what_it_lacks() {
+    let schema = Schema::new(json!({"type": "object", "required": ["query"], "properties": {"query": {
+        "type": "object", "required": ["city", "unit", "place"], "properties": {
+            "city": {"type": "string"}, "unit": {"type": "string", "default": "C"},
+            "place": {"type": "object", "required": ["n"], "default": {}, "properties": {"n": {"type": "integer", "default": 3}}}}}}}))
+    .unwrap();
+    let mut filled = Filled::begin(&schema, JsonMap::new());
+    filled.take_missing(&schema, &json!({"query": {"city": "Paris"}}));
+    assert!(filled.is_complete(), "{:?}", filled.missing);
+    assert_eq!(filled.data, json!({"query": {"city": "Paris", "unit": "C", "place": {"n": 3}}}));
+    // What is there and does not fit is no default's place.
+    let mut filled = Filled::begin(&schema, JsonMap::new());
+    filled.take_missing(&schema, &json!({"query": {"city": "Paris", "unit": 5}}));
+    assert!(!filled.is_complete());
+}

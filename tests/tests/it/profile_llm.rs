@@ -513,6 +513,8 @@ async fn lp_a20_a_person_answers_in_a_models_place() {
     let told = fleet.client.follow(&run, None).await.to_the_end().await;
     let kinds = ["human_relay_requested", "human_relay_responded", "human_relay_processed"];
     assert_eq!(kinds.map(|kind| told.count(kind, "llm")), [1, 1, 1]);
+    let processed = told.of_kind("human_relay_processed").next().expect("it is told");
+    assert!(processed.data["execution_time"].as_u64().is_some_and(|ms| ms > 0), "{processed:?}");
     assert!(fleet.requests().is_empty());
 }
 

@@ -37,12 +37,12 @@ pub(crate) struct Reply {
 /// There is no such profile, or it cannot be used.
 pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
     let id = profile.unwrap_or("default");
-    let named = providers.profile(id).await.map_err(|error| {
-        let class = match &error {
-            ProfileError::NotFound { .. } => NOT_FOUND,
-            ProfileError::Unusable(_) => "LLMProfileError",
-        };
-        CallError::of(class, error.to_string())
+    let named = providers.profile(id).await.map_err(|error| match error {
+        ProfileError::NotFound { .. } => CallError::of(NOT_FOUND, error.to_string()),
+        ProfileError::Unusable(error) => {
+            let retryable = error.retryable;
+            CallError { retryable, ..CallError::of("LLMProfileError", error.to_string()) }
+        }
     })?;
     let (profile, provider) = (named.id.clone(), named.profile.provider.clone());
     match named.stands {

@@ -59,6 +59,8 @@ impl Call for Facts {
         };
         let said: Vec<String> = message.iter().map(said).collect();
         let said = format!("<conversation>\n{}\n</conversation>", said.join("\n"));
+        let steps = cx.background.steps();
+        let said = if steps.is_empty() { said } else { format!("{said}\n\n{steps}") };
         let facts = texts(cx, &model, "llm:1", FACTS_PROMPT.of(cx.language), &said, "facts").await?;
         let mut domain = texts(cx, &model, "llm:2", DOMAIN_PROMPT.of(cx.language), &said, "keywords").await?;
         domain.truncate(DOMAINS_MAX);

@@ -40,6 +40,8 @@ impl Call for Summary {
             "<conversation>\n{}\n</conversation>\n\n<facts>\n{facts}\n</facts>",
             cx.background.conversation()
         );
+        let steps = cx.background.steps();
+        let asked = if steps.is_empty() { asked } else { format!("{asked}\n\n{steps}") };
         let asked = messages(SUMMARY_PROMPT.of(cx.language), &asked);
         let mut on_delta = |piece: &str| out(Chunk::Text(piece.to_owned()));
         let reply = model.ask(cx.steps, "llm:1", asked, JsonMap::new(), &mut on_delta).await?;

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::value::JsonMap;
+use tidemill_common::value::{JsonMap, json_size};
 
 use crate::steps::Steps;
 
@@ -73,7 +73,7 @@ impl Teller {
 
     /// An object for the user.
     pub(crate) fn object(&self, object: &JsonMap) -> (StepEvent, JsonMap) {
-        self.event(StepEvent::StepData, Status::Running, Json::Object(object.clone()))
+        self.event(StepEvent::StepData, Status::Running, Json::Object(bounded(object.clone())))
     }
 
     fn envelope(&self, status: Status) -> JsonMap {
@@ -102,6 +102,37 @@ impl Teller {
         ];
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
+}
+
+/// A value above this size is cut where it is told and recorded, in bytes of JSON: whole it is an output.
+const SHOWN_BYTES_MAX: usize = 64 * 1024;
+const SHOWN_CHARS: usize = 1000;
+
+/// What is told and recorded of an object: large values as their size and their beginning, and no more of them than fit.
+pub(crate) fn bounded(map: JsonMap) -> JsonMap {
+    let cut = |value: Json| match json_size(&value) {
+        0..=SHOWN_BYTES_MAX => value,
+        bytes => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            json!({"bytes": bytes, "beginning": text.chars().take(SHOWN_CHARS).collect::<String>()})
+        }
+    };
+    let mut shown = JsonMap::new();
+    let (mut left, mut passed_over) = (16 * SHOWN_BYTES_MAX, 0_usize);
+    for (name, value) in map {
+        let value = cut(value);
+        let bytes = name.len() + json_size(&value);
+        if bytes > left {
+            passed_over += 1;
+            continue;
+        }
+        left -= bytes;
+        shown.insert(name, value);
+    }
+    if passed_over > 0 {
+        shown.insert("passed_over".into(), json!(passed_over));
+    }
+    shown
 }
 
 /// What a step took.

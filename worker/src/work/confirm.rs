@@ -7,6 +7,7 @@ use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::run::{RunOptions, json_size};
 use tidemill_common::nodes::pause::input::{approval_schema, is_approved};
 use tidemill_common::nodes::pause::{called_off, not_interactive};
+use tidemill_common::nodes::step::CallError;
 use tidemill_common::nodes::tool::{Known, parameters};
 use tidemill_common::nodes::{NodeData, NodeResult, PauseKind, PauseRequest};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
@@ -15,7 +16,7 @@ use super::slot::{around, name_of};
 use super::{Flow, Stage, WorkContext};
 use crate::calls::prepare::{drafted, made};
 use crate::calls::resolve;
-use crate::calls::run::{INPUT, STEP_NODE};
+use crate::calls::run::{INPUT, STEP_NODE, refused};
 use crate::calls::tell::Status;
 use crate::steps::{Begun, PauseEnd, Steps, Told};
 
@@ -34,7 +35,11 @@ impl Stage for Confirming {
         if cx.node().work.as_ref().is_none_or(|work| work.confirm.is_none()) {
             return Flow::On;
         }
-        let Some(input) = input_of(cx).await else { return Flow::On };
+        // Who cannot say what would be done is given no leave to do it.
+        let input = match input_of(cx).await {
+            Ok(input) => input,
+            Err(end) => return Flow::End(end),
+        };
         let node = cx.node();
         let Some(confirm) = node.work.as_ref().and_then(|work| work.confirm.as_deref()) else {
             return Flow::On;
@@ -110,40 +115,46 @@ fn event(node: &Node, attempt: u32, status: &str, content: Json) -> JsonMap {
 }
 
 /// What the call would be made of: the input of a step and the parameters of a tool, missing values filled in; of any other
-/// node what it will read. None for a step that cannot begin: it says why itself.
-async fn input_of(cx: &mut WorkContext<'_>) -> Option<JsonMap> {
+/// node what it will read. An error is how a step ends that cannot begin.
+async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> {
     let graph = cx.graph.clone();
     if let Some(input) = made(&cx.variables) {
-        return Some(input);
+        return Ok(input);
     }
     match &graph.node(cx.ix).data {
         NodeData::Step(data) => {
             let around = around(cx, &graph);
-            let found = resolve(data.id(), around.calls).await.ok()?;
-            let mut prepared = drafted(found, data, around);
-            prepared.init().await.ok()?;
+            let mut prepared = match resolve(data.id(), around.calls).await {
+                Ok(found) => drafted(found, data, around),
+                Err(error) => return Err(Box::new(refused(data, around, &error))),
+            };
+            if let Err(error) = prepared.init().await {
+                let error = CallError { message: prepared.secrets.masked(&error.message), ..error };
+                let error = CallError { data: prepared.secrets.masked_map(&error.data), ..error };
+                return Err(Box::new(refused(data, around, &error)));
+            }
             let init = prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record()));
             let input = prepared.input;
             tell_once(cx.steps, "confirm:init", init.0, init.1).await;
             // What was seen is what is done.
             let whole = Stored::Inline(Segment::infer(Json::Object(input.clone())));
             cx.variables.put(STEP_NODE, INPUT, whole, None);
-            Some(input)
+            Ok(input)
         }
         NodeData::Tool(data) => {
-            let tool = cx.hand.core.outside.tools.find(name_of(data)).await.ok()?;
+            let Ok(tool) = cx.hand.core.outside.tools.find(name_of(data)).await else { return Ok(read(cx)) };
             let noted = data.declared.as_deref().map(Known::just);
             let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
-            Some(parameters::known(data, declared, &cx.variables))
+            Ok(parameters::known(data, declared, &cx.variables))
         }
         NodeData::HttpRequest(data) => {
             let mut input = read(cx);
             let url = data.url.render_text(&cx.variables);
             input.insert("method".into(), json!(data.method));
             input.insert("url".into(), json!(url));
-            Some(input)
+            Ok(input)
         }
-        _ => Some(read(cx)),
+        _ => Ok(read(cx)),
     }
 }
 

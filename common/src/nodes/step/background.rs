@@ -82,11 +82,14 @@ impl Background {
             let facts: Vec<String> = self.facts.iter().map(|fact| format!("- {fact}")).collect();
             parts.push(format!("<facts>\n{}\n</facts>", facts.join("\n")));
         }
-        let steps: Vec<String> = self.history.iter().map(shown).collect();
-        if !steps.is_empty() {
-            parts.push(format!("<steps>\n{}\n</steps>", steps.join("\n")));
-        }
+        parts.extend(Some(self.steps()).filter(|steps| !steps.is_empty()));
         parts.join("\n")
+    }
+
+    /// The last steps, with what they were given and made; empty for none.
+    pub fn steps(&self) -> String {
+        let steps: Vec<String> = self.history.iter().map(shown).collect();
+        if steps.is_empty() { String::new() } else { format!("<steps>\n{}\n</steps>", steps.join("\n")) }
     }
 
     /// What was said, as a text; the question stands for all of it where nothing is kept.

@@ -259,6 +259,10 @@ impl StepData {
         if self.may_fill() {
             self.filling.mentions(into);
         }
+        // What a registered Call is told of whose run it is.
+        if self.node.is_some() {
+            into.extend(["user_id", "app_id", "conversation_id"].map(|name| ("sys".into(), name.into())));
+        }
         // A library node may name any call.
         if self.node.is_some() || self.form().is_some_and(|form| form.has_background) && !self.is_whole() {
             match &self.filling.question {

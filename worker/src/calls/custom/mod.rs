@@ -77,8 +77,24 @@ impl Call for Custom {
 /// What a Call is told of the run.
 fn variables(cx: CallContext<'_>) -> Json {
     let background = cx.background;
+    let sys = |name: &str| {
+        let found = cx.variables.found(&["sys".to_owned(), name.to_owned()]);
+        found.and_then(|segment| segment.value.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let (run, app) = (cx.name.run.to_string(), sys("app_id"));
+    let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+    let order: Vec<&Json> = background.history.iter().filter_map(|record| record.get("node_id")).collect();
     json!({
-        "ids": {"task_id": cx.name.run.to_string(), "executor_id": cx.name.execution.to_string(), "step_id": cx.node.id.as_str()},
+        "ids": {
+            "task_id": run,
+            "executor_id": or(app.clone(), &cx.graph.hash.to_string()),
+            "execution_id": cx.name.execution.to_string(),
+            "step_id": cx.node.id.as_str(),
+            "session_id": or(sys("conversation_id"), &run),
+            "app_id": app,
+            "user": sys("user_id"),
+        },
+        "history_order": order,
         "question": background.question,
         "summary": background.summary,
         "history": background.history,

@@ -94,6 +94,7 @@ async fn se_34_a_call_over_http_makes_its_input_and_sends_pieces() {
     let header = |name: &str| seen[1].1[name].to_str().unwrap().to_owned();
     assert_eq!((header("x-key"), header("x-other")), (MARKER.to_owned(), format!("env-{MARKER}")));
     assert_eq!(header("idempotency-key"), "key");
+    assert_eq!(seen[2].1["idempotency-key"], "key:after_exec", "no operation has the key of another");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use tidemill_common::value::{JsonMap, Segment};
 use self::said::Said;
 use super::explain::Explaining;
 use super::prepare::{Around, Prepared, made, prepare};
-use super::tell::{Status, Teller, Took, seconds, tell};
+use super::tell::{Status, Teller, Took, bounded, seconds, tell};
 use crate::core::now;
 use crate::providers::DeltaSink;
 use crate::steps::Steps;
@@ -58,7 +58,8 @@ async fn step(
     }
     let (teller, began, clock) = (prepared.teller.clone(), now(), Instant::now());
     let shown = prepared.secrets.masked_map(&prepared.input);
-    tell(around.steps, teller.event(StepEvent::StepInput, Status::Running, json!(shown)));
+    let seen = bounded(shown.clone());
+    tell(around.steps, teller.event(StepEvent::StepInput, Status::Running, json!(seen)));
     // A call that asks models, and does nothing else outside, has kept what they said.
     let called = match prepared.found.call.is_kept() {
         true => once::once(&mut prepared, around.steps, on_delta).await,
@@ -71,7 +72,7 @@ async fn step(
         output_tokens: usage.as_ref().map_or(0, |usage| usage.completion_tokens),
     };
     let result = NodeResult {
-        inputs: segments(shown.clone()),
+        inputs: segments(shown),
         process_data: prepared.record(),
         metadata: usage.as_ref().map(usage::metadata).unwrap_or_default(),
         usage,
@@ -87,9 +88,9 @@ async fn step(
         Ok((called, outputs)) => {
             let output: JsonMap =
                 outputs.iter().filter(|(name, _)| !is_whole(name, &called.gathered)).map(value_of).collect();
-            let output = Json::Object(output);
+            let output = Json::Object(bounded(output));
             tell(around.steps, teller.output(Status::Success, output.clone(), took));
-            let mut record = teller.record(Status::Success, json!(shown), output, took);
+            let mut record = teller.record(Status::Success, json!(seen), output, took);
             if prepared.possible_duplicate {
                 record.insert("extra_data".into(), json!({"possible_duplicate": true}));
             }
@@ -106,7 +107,7 @@ async fn step(
                 tell(around.steps, teller.event(StepEvent::StepCancel, Status::Cancelled, error.object()));
                 return NodeResult { failure: Some(error.failure()), ..result };
             }
-            failed(result, &teller, around.steps, &error, json!(shown), took)
+            failed(result, &teller, around.steps, &error, json!(seen), took)
         }
     }
 }
@@ -187,7 +188,7 @@ fn kept(mut runtime: JsonMap, around: Around<'_>, told: &str, began: f64, took: 
 }
 
 /// A step that has not begun: there is no call, or it cannot be made.
-fn refused(data: &StepData, around: Around<'_>, error: &CallError) -> NodeResult {
+pub(crate) fn refused(data: &StepData, around: Around<'_>, error: &CallError) -> NodeResult {
     let teller = Teller {
         id: around.node.id.as_str().to_owned(),
         name: around.node.title.clone(),

@@ -390,3 +390,26 @@ async fn se_a09_a_thousand_pieces_are_told_in_a_few() {
         "what came before an object is told before it"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_large_is_an_output_and_told_by_its_beginning() {
+    let (large, many) = ("x".repeat(3 << 20), (0..40).map(|n| (format!("k{n}"), json!("y".repeat(60_000)))));
+    let mut object = JsonMap::from_iter(many);
+    object.insert("large".into(), json!(large));
+    let came =
+        scripted(Script { chunks: vec![Chunk::Data(object)], to_user: true, ..Script::default() }).await;
+    assert_eq!(came.output("large"), Some(json!(large)));
+    for shown in
+        [&came.of("step_output")["content"], &came.of("step_data")["content"], &came.record()["output_data"]]
+    {
+        assert!(shown.to_string().len() < 1_200_000, "{}", shown.to_string().len());
+        assert!(shown["passed_over"].as_u64().is_some_and(|count| count > 20), "{}", shown["passed_over"]);
+    }
+    let one = JsonMap::from_iter([("large".to_owned(), json!(large))]);
+    let came = scripted(Script { chunks: vec![Chunk::Data(one)], ..Script::default() }).await;
+    let shown = &came.record()["output_data"]["large"];
+    assert_eq!(
+        (&shown["bytes"], shown["beginning"].as_str().map(str::len)),
+        (&json!((3 << 20) + 2), Some(1000))
+    );
+}

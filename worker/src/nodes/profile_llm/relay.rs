@@ -21,6 +21,7 @@ use tidemill_common::value::{JsonMap, Segment};
 use super::failed::Failed;
 use super::reply::Reply;
 use super::{conversation, failed, list, outcome};
+use crate::core::now;
 use crate::nodes::llm::no_bill;
 use crate::steps::{Begun, PauseEnd, Steps, Told};
 
@@ -58,7 +59,8 @@ impl Person<'_> {
         let messages = record::prompts(&shown, ModelMode::Chat, &self.secrets);
         // Told once, however often the job is handed out.
         let asked = json!({"prompt": masked, "message_count": count, "timeout": timeout});
-        self.tell_once("asked", vec![(StepEvent::HumanRelayRequested, self.about(asked))]).await;
+        let asked_at =
+            self.tell_once("asked", vec![(StepEvent::HumanRelayRequested, self.about(asked))]).await;
         let details = JsonMap::from_iter([
             ("message_count".to_owned(), json!(count)),
             ("messages".to_owned(), messages.clone()),
@@ -85,9 +87,13 @@ impl Person<'_> {
         let content = answer.get("content").unwrap_or(&answer);
         let content = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
         let message = json!({"role": self.role().name(), "content": content});
+        let waited_ms = (now().micros() - asked_at).max(0) / 1000;
         let answered = vec![
             (StepEvent::HumanRelayResponded, self.about(json!({"content": content}))),
-            (StepEvent::HumanRelayProcessed, self.about(json!({"message": message}))),
+            (
+                StepEvent::HumanRelayProcessed,
+                self.about(json!({"message": message, "execution_time": waited_ms})),
+            ),
         ];
         self.tell_once("answered", answered).await;
         self.ended(result, prompt, content)
@@ -105,10 +111,16 @@ impl Person<'_> {
         self.tell_once("failed", vec![(StepEvent::HumanRelayFailed, told)]).await;
     }
 
-    async fn tell_once(&self, part: &str, events: Vec<(StepEvent, JsonMap)>) {
-        let (steps, step) = (self.steps, format!("{STEP}:{part}"));
-        if let Begun::Try(the_try) = steps.begin(&step).await {
-            steps.record(&step, the_try.number, &Json::Bool(true), Told { events, charge: None }).await;
+    /// Tells events, and says when they were told (µs).
+    async fn tell_once(&self, part: &str, events: Vec<(StepEvent, JsonMap)>) -> i64 {
+        let (steps, step, at) = (self.steps, format!("{STEP}:{part}"), now().micros());
+        match steps.begin(&step).await {
+            // An earlier version did not keep it.
+            Begun::Known(told) => told.as_i64().unwrap_or(at),
+            Begun::Try(the_try) => {
+                steps.record(&step, the_try.number, &json!(at), Told { events, charge: None }).await;
+                at
+            }
         }
     }
 
