@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_block_is_read_whole() {
         let (settings, problems) = read_block(
-            NodeKind::Llm,
+            NodeKind::HttpRequest,
             &json!({
                 "queue": "gpu", "runs_on": "worker", "execution_timeout_ms": 7, "queue_timeout_ms": "5",
                 "backoff": {"multiplier": 2, "max_interval_ms": 1000, "jitter": 0.25},

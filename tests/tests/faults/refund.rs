@@ -28,9 +28,9 @@ enum Passed {
 /// Where a process dies.
 const BOUNDARIES: [(&str, Program, Passed); 9] = [
     ("worker.job_taken", Program::Worker, Passed::Exactly(5)),
-    ("worker.step_begun", Program::Worker, Passed::Exactly(14)),
-    ("worker.step_made", Program::Worker, Passed::Exactly(7)),
-    ("worker.step_kept", Program::Worker, Passed::Exactly(7)),
+    ("worker.step_begun", Program::Worker, Passed::Exactly(16)),
+    ("worker.step_made", Program::Worker, Passed::Exactly(9)),
+    ("worker.step_kept", Program::Worker, Passed::Exactly(9)),
     ("worker.hand_in_begun", Program::Worker, Passed::Exactly(5)),
     ("worker.hand_in_done", Program::Worker, Passed::Exactly(5)),
     ("scheduler.answer_kept", Program::Scheduler, Passed::Exactly(3)),

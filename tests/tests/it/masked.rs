@@ -2,6 +2,7 @@
 //! looks for missing input nor whoever is asked.
 
 use serde_json::{Value as Json, json};
+use tidemill_tests::check::Transcript;
 use tidemill_tests::client::Client;
 use tidemill_tests::llm;
 use tidemill_tests::outside::Outside;
@@ -39,6 +40,13 @@ async fn asked(client: &Client, run: &str) -> Json {
     .await
 }
 
+fn shows_no_secret(pause: &Json, ended: &Json, told: &Transcript) {
+    assert!(!format!("{pause} {ended}").contains(SECRET), "a secret is shown: {pause:#} {ended:#}");
+    for event in &told.events {
+        assert!(!format!("{event:?}").contains(SECRET), "a secret is told: {event:#?}");
+    }
+}
+
 async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
     let id = pause["pause_id"].as_str().expect("a pause has an id");
     let answer =
@@ -59,6 +67,7 @@ async fn se_a22_xc_07_leave_is_asked_with_what_will_be_sent_and_no_model_is_told
     let city = json!({"query": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}});
     let call = json!({
         "type": "api", "title": "W", "url": format!("{}/weather", outside.base_url), "method": "post", "query": {"unit": "C"},
+        "content_type": "application/json",
         "headers": {"Authorization": "Bearer {{#env.KEY#}}"}, "body": {"key": "{{#env.KEY#}}"}, "accept_text": true,
         "override_input": city, "question": "{{#start.q#}}", "require_confirm": {"risk": "high"},
     });
@@ -87,7 +96,7 @@ async fn se_a22_xc_07_leave_is_asked_with_what_will_be_sent_and_no_model_is_told
     let prompts = model.requests();
     assert!(!prompts.is_empty() && !format!("{prompts:?}").contains(SECRET), "{prompts:?}");
     let told = client.follow(&run, None).await.to_the_end().await;
-    assert!(!format!("{pause} {ended} {told:?}").contains(SECRET), "a secret is shown: {ended}");
+    shows_no_secret(&pause, &ended, &told);
     nothing_in_redis_holds(&system.cluster.redis, SECRET);
 }
 
@@ -116,7 +125,7 @@ async fn lp_a16_xc_07_leave_for_a_tool_is_asked_without_secrets_and_given_for_th
     let calls = outside.take();
     assert!(calls.len() == 1 && calls[0].body.contains(SECRET), "{calls:?}");
     let told = client.follow(&run, None).await.to_the_end().await;
-    assert!(!format!("{pause} {ended} {told:?}").contains(SECRET), "a secret is shown: {ended}");
+    shows_no_secret(&pause, &ended, &told);
     nothing_in_redis_holds(&system.cluster.redis, SECRET);
 }
 

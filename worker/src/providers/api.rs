@@ -248,10 +248,7 @@ impl Api {
 
     fn report(&self, failed: Failed) -> ModelError {
         let after = failed.hints.after.and_then(|after| u64::try_from(after.as_millis()).ok());
-        // Who waits himself is told what `x-should-retry` says.
-        let hint = failed.hints.retry.filter(|_| self.reports_failures);
-        let retryable = hint.unwrap_or(failed.error.retryable);
-        self.masked(ModelError { retry_after_ms: after, retryable, ..failed.error })
+        self.masked(ModelError { retry_after_ms: after, hint: failed.hints.retry, ..failed.error })
     }
 
     fn masked(&self, error: ModelError) -> ModelError {

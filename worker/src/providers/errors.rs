@@ -64,6 +64,8 @@ pub struct ModelError {
     pub message: String,
     /// Whether the same request may succeed later.
     pub retryable: bool,
+    /// What the provider says itself of sending it once more; whoever tries a call again goes by it, a node does not.
+    pub hint: Option<bool>,
     /// How long the provider asked to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
     /// What more is known of it.
@@ -88,19 +90,24 @@ impl ModelError {
     /// A failure of a class, with its cause.
     pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
         let message = format!("[{label}] {}, {}", class.text(), cut(cause));
-        Self { class, message, retryable: false, retry_after_ms: None, detail: Detail::None }
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail: Detail::None }
     }
 
     /// A value that cannot be sent, in exactly these words.
     pub fn value(message: impl Into<String>) -> Self {
         let (class, message) = (ErrorClass::Value, message.into());
-        Self { class, message, retryable: false, retry_after_ms: None, detail: Detail::None }
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail: Detail::None }
     }
 
     /// An API that cannot do what is asked of it.
     pub fn lacking(label: &str, model: &str, what: &str) -> Self {
         let cause = format!("the API behind the model {model} has no {what}");
         Self::new(label, ErrorClass::BadRequest, &cause)
+    }
+
+    /// Whether the call is worth another try.
+    pub fn may_be_tried_again(&self) -> bool {
+        self.hint.unwrap_or(self.retryable)
     }
 
     /// The same, marked as passing.

@@ -321,7 +321,10 @@ impl<'a> Talk<'a> {
     }
 
     /// What the node leaves: outputs, and what is added to the list of messages and to the history.
-    pub(super) fn into_result(self, result: NodeResult, prompt: &str, ended: Ended) -> NodeResult {
+    pub(super) fn into_result(mut self, result: NodeResult, prompt: &str, ended: Ended) -> NodeResult {
+        // The calls have been made: what is left of them is for people.
+        let shown = self.means.reach.steps.secrets();
+        self.calls = self.calls.into_iter().map(|call| shown.hidden(call)).collect();
         let asked = outcome::Asked {
             profile_id: result.process_data.get("profile_id").cloned().unwrap_or_default(),
             prompt: self.secrets.masked(prompt),
@@ -368,7 +371,8 @@ impl<'a> Talk<'a> {
             Some(_) => Segment::new(SegmentType::Object, usage),
             None => Segment::none(),
         };
-        let results = self.called.iter().map(Called::output).collect();
+        let shown = self.means.reach.steps.secrets();
+        let results = self.called.iter().map(|called| shown.hidden(called.output())).collect();
         result.outputs = vec![
             ("content".into(), Segment::string(text.clone())),
             ("text".into(), Segment::string(text)),

@@ -282,8 +282,9 @@ impl Turn<'_> {
             Err(error) => error,
         };
         let limited = self.limited;
-        let rests = rest_after(&error, limited.bounded).filter(|_| error.retryable);
-        if !error.retryable || (partly && rests.is_none()) {
+        let may_again = error.may_be_tried_again();
+        let rests = rest_after(&error, limited.bounded).filter(|_| may_again);
+        if !may_again || (partly && rests.is_none()) {
             if held {
                 self.tell(self.gift());
             }

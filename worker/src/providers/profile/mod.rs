@@ -258,6 +258,7 @@ fn not_initialized(model: &str, what: &str) -> ModelError {
         class: ErrorClass::NotInitialized,
         message: format!("Model {model} credentials is not initialized. {what}"),
         retryable: false,
+        hint: None,
         retry_after_ms: None,
         detail: Detail::None,
     }
