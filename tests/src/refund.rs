@@ -12,10 +12,13 @@ use crate::client::Client;
 use crate::llm;
 use crate::outside::Outside;
 
+/// Makes what somebody answers.
+type Answer = fn() -> Json;
+
 /// The workflow, as it is shown to users.
 pub const WORKFLOW: &str = include_str!("../../examples/refund/refund.yml");
 /// What a person says for each of its pauses, in their order: (kind, answer).
-pub const ANSWERS: [(&str, fn() -> Json); 3] = [
+pub const ANSWERS: [(&str, Answer); 3] = [
     ("params", || json!({"query": {"country": "no"}})),
     ("confirm", || json!(true)),
     ("user_interaction", || json!({"approved": true, "comment": "of course"})),
