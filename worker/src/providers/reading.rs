@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::errors::{Detail, ErrorClass, ModelError};
 use super::frames::{Decoder, Framing};
 use super::reply::{DeltaSink, Growing, ModelReply, RateFacts};
+use super::sse::StreamError;
 
 /// Takes the objects of an answer, over all tries of a call.
 pub trait Reader: Send {
@@ -115,16 +116,24 @@ impl<'a> Intake<'a> {
     /// The stream cannot be read on, or its reader refuses.
     pub fn take(&mut self, piece: Option<&[u8]>, reader: &mut dyn Reader) -> Result<bool, ModelError> {
         let decoded = self.decoder.take(piece, &mut self.texts);
+        let is_over = piece.is_none();
         // What came before something unreadable counts, in whatever pieces the network brought the two.
         for text in self.texts.drain(..) {
             if text.trim() == "[DONE]" {
                 reader.done();
                 return Ok(true);
             }
-            reader.take(&object(self.label, &text)?)?;
+            // What the end of the stream has left without its own end is half of something.
+            let object = object(self.label, &text);
+            reader.take(&object.map_err(|error| if is_over { ModelError::broke_off(self.label) } else { error })?)?;
         }
-        decoded.map_err(|error| ModelError::new(self.label, ErrorClass::Connection, &error.to_string()))?;
-        Ok(piece.is_none())
+        decoded.map_err(|error| match error {
+            StreamError::NotUtf8 if is_over => ModelError::broke_off(self.label),
+            StreamError::NotUtf8 | StreamError::TooLarge => {
+                ModelError::new(self.label, ErrorClass::Connection, &error.to_string())
+            }
+        })?;
+        Ok(is_over)
     }
 }
 
