@@ -125,7 +125,9 @@ impl<'a> Intake<'a> {
             }
             // What the end of the stream has left without its own end is half of something.
             let object = object(self.label, &text);
-            reader.take(&object.map_err(|error| if is_over { ModelError::broke_off(self.label) } else { error })?)?;
+            reader.take(
+                &object.map_err(|error| if is_over { ModelError::broke_off(self.label) } else { error })?,
+            )?;
         }
         decoded.map_err(|error| match error {
             StreamError::NotUtf8 if is_over => ModelError::broke_off(self.label),
