@@ -195,7 +195,7 @@ fn every_protocol_says_the_same_in_its_own_way() {
         ),
         (Protocol::Ollama, &["\"content\":\"a\"", "\"arguments\":{\"x\":1}", "\"done\":true"]),
     ] {
-        let Answer::Stream { events, media_type } = reply::answer(protocol, &rules[0], 1, &body) else {
+        let Answer::Stream { events, media_type, .. } = reply::answer(protocol, &rules[0], 1, &body) else {
             panic!("a stream was asked for");
         };
         let text: String = events.into_iter().map(|(_, event)| event).collect();

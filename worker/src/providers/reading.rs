@@ -123,11 +123,14 @@ impl<'a> Intake<'a> {
                 reader.done();
                 return Ok(true);
             }
-            // What the end of the stream has left without its own end is half of something.
-            let object = object(self.label, &text);
-            reader.take(
-                &object.map_err(|error| if is_over { ModelError::broke_off(self.label) } else { error })?,
-            )?;
+            if is_over && is_half(&text) {
+                return Err(ModelError::broke_off(self.label));
+            }
+            if is_over && "[DONE]".starts_with(text.trim()) {
+                // The word for it broke off; whether the reply is complete is known without it.
+                continue;
+            }
+            reader.take(&object(self.label, &text)?)?;
         }
         decoded.map_err(|error| match error {
             StreamError::NotUtf8 if is_over => ModelError::broke_off(self.label),
@@ -137,6 +140,12 @@ impl<'a> Intake<'a> {
         })?;
         Ok(is_over)
     }
+}
+
+/// Whether a text is the beginning of something in JSON, which is what a stream leaves that breaks off.
+fn is_half(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && serde_json::from_str::<Json>(text).is_err_and(|error| error.is_eof())
 }
 
 /// The object that a text holds.
