@@ -25,7 +25,7 @@ async fn run(desk: &Desk, data: Json) -> (NodeResult, String) {
     let imported = import(document.to_string().as_bytes());
     let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
     let node: &Node = graph.node(graph.find("t").unwrap());
-    let (providers, jobs) = (desk.providers("acme", &["tool-call", "vision"]), FakeJobs::new());
+    let (providers, jobs) = (desk.providers("acme", &["tool-call", "structured-output"]), FakeJobs::new());
     let steps = steps(&jobs);
     let values = Values(json!({"start": {"text": "It cost 5."}, "sys": {"query": "It cost 5."}}));
     let folder = tempfile::tempdir().unwrap();

@@ -94,14 +94,8 @@ async fn passages_are_told_as_sources() {
         setup.run(&desk, &jobs).await;
         let told = || {
             let state = jobs.state();
-            let resources = |(_, fact): &(&str, Json)| {
-                let events = fact["events"].as_array()?.iter();
-                events.flat_map(|event| event.as_object()).find_map(|event| {
-                    let told = serde_json::to_string(event).ok()?;
-                    told.contains("retriever_resources").then_some(told)
-                })
-            };
-            state.facts.iter().find_map(resources)
+            let facts = state.facts.iter().map(|(_, fact)| fact.to_string());
+            facts.into_iter().find(|fact| fact.contains("node_run_retriever_resource"))
         };
         until("the sources are told", || told().is_some()).await;
         assert!(told().unwrap().contains("Keys lie on tables."), "{strategy:?}");
