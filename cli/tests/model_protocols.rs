@@ -285,9 +285,10 @@ async fn the_limits_that_an_api_tells_are_facts_of_the_reply() {
         assert!(rate.tokens.remaining.is_some_and(|left| left < 4_000), "{kind:?}: {rate:?}");
         assert!(near(rate.requests.reset_ms) && near(rate.tokens.reset_ms), "{kind:?}: {rate:?}");
     }
-    // A limit that is used up says how long to wait where nothing else does.
+    // A limit that is used up says how long to wait where nothing else does: here too long for a client.
+    let later = (chrono::Utc::now() + chrono::TimeDelta::seconds(7200)).to_rfc3339();
     let used_up =
-        json!({"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": soon});
+        json!({"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": later});
     let mock = mock(json!([{"status": 429, "headers": used_up}])).await;
     let error = KINDS[4].ask(&mock, true).await.1.unwrap_err();
     assert!(error.retry_after_ms.is_some_and(|ms| (7_000_000..=7_200_000).contains(&ms)), "{error:?}");
