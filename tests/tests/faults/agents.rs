@@ -16,8 +16,8 @@ use tidemill_tests::redis::free_port;
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// Steps of a run of three rounds: the model's, and a call of the tool between them.
-const STEPS: usize = 5;
+/// Where a worker dies, at each of the steps: the model's rounds, and a call of the tool between two of them.
+const PLACES: [&str; 3] = ["worker.step_begun", "worker.step_made", "worker.step_kept"];
 /// Cases at once: each has a Redis and three processes of its own.
 const AT_ONCE: usize = 5;
 /// Tokens of each round, as the mock counts them.
@@ -126,8 +126,8 @@ async fn model(kind: Kind) -> Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_goes_on_behind_its_last_step_wherever_its_worker_dies() {
-    let places = ["worker.step_begun", "worker.step_made", "worker.step_kept"];
-    let cases = places.iter().flat_map(|place| (1..=STEPS).map(move |nth| (*place, nth)));
+    let steps = 2 * Kind::OpenAi.rounds() - 1;
+    let cases = PLACES.iter().flat_map(|place| (1..=steps).map(move |nth| (*place, nth)));
     let goes_on =
         stream::iter(cases).map(|(place, nth)| async move { goes_on(Kind::OpenAi, place, nth).await });
     let failures: Vec<String> =
@@ -149,15 +149,8 @@ async fn an_agent_whose_model_thinks_gives_it_back_what_it_thought_wherever_its_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_writes_what_it_would_do_goes_on_wherever_its_worker_dies() {
-    let cases = [
-        ("worker.step_begun", 2),
-        ("worker.step_begun", 3),
-        ("worker.step_made", 1),
-        ("worker.step_made", 2),
-        ("worker.step_made", 3),
-        ("worker.step_kept", 1),
-        ("worker.step_kept", 2),
-    ];
+    let steps = 2 * Kind::ReAct.rounds() - 1;
+    let cases = PLACES.iter().flat_map(|place| (1..=steps).map(move |nth| (*place, nth)));
     let goes_on =
         stream::iter(cases).map(|(place, nth)| async move { goes_on(Kind::ReAct, place, nth).await });
     let failures: Vec<String> =

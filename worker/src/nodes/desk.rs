@@ -139,7 +139,7 @@ impl Desk {
 /// Answers with these, one behind the other: the model with the replies, the tool `find` of `acme` with messages, or with a failure
 /// for those that are a text.
 pub(super) async fn desk(replies: Vec<Reply>, answers: Vec<Json>) -> Desk {
-    let (asked, called): (Arc<Mutex<Vec<Json>>>, Arc<Mutex<Vec<Json>>>) = Default::default();
+    let [asked, called]: [Arc<Mutex<Vec<Json>>>; 2] = Default::default();
     let (replies, answers) = (Mutex::new(VecDeque::from(replies)), Mutex::new(VecDeque::from(answers)));
     let (replies, answers) = (Arc::new(replies), Arc::new(answers));
     let (noted, noted_calls) = (asked.clone(), called.clone());
