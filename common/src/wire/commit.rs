@@ -22,6 +22,7 @@ use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange, Told};
 use crate::machine::fact::Timer;
 use crate::machine::run::{Caller, RunState, RunStatus};
+use crate::nodes::NodeKind;
 use crate::objects::{MAIN, MessageList};
 use crate::value::{BlobRef, Segment, Stored, blob_text};
 
@@ -111,7 +112,7 @@ pub struct RunWrite {
     pub ledger: Vec<(String, String)>,
     /// The model calls that were paid for, and the key that pays.
     pub spent: Option<Box<SpentWrite>>,
-    /// It may have a ledger.
+    /// It is over, and may have a ledger.
     pub has_ledger: bool,
     /// It is over, and what was said in it is to become a turn of its conversation.
     pub leaves_turn: bool,
@@ -192,7 +193,7 @@ impl RunWrite {
                 .collect(),
             ledger: changes.ledger,
             spent: spent(run, changes.spent),
-            has_ledger: run.tokens() > 0,
+            has_ledger: run.status.is_over() && has_ledger(run),
             leaves_turn: run.head.leaves_turn && run.status.is_over(),
             conversation,
             held_cleared: changes.held_cleared,
@@ -306,6 +307,14 @@ fn unreadable_objects(rest: &AtRest) -> Option<Box<ObjectsWrite>> {
     Some(Box::new(ObjectsWrite { expire, ..ObjectsWrite::default() }))
 }
 
+/// Whether a run may have a ledger: it has spent something, or asked models that are not counted.
+fn has_ledger(run: &RunState) -> bool {
+    let asks = [NodeKind::KnowledgeRetrieval, NodeKind::KnowledgeIndex];
+    run.tokens() > 0
+        || run.control.wasted.is_some()
+        || run.graph.nodes.iter().any(|node| asks.contains(&node.kind))
+}
+
 fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
     (!calls.is_empty()).then(|| Box::new(SpentWrite { key: run.head.key.clone(), calls }))
 }
@@ -364,7 +373,7 @@ fn order_json(run: &RunState, order: &CallOrder) -> String {
     }
     if let Some(budget) = &run.head.options.budget {
         let mut left = crate::value::JsonMap::new();
-        write_budget(&mut left, &budget.left(&run.spent()));
+        write_budget(&mut left, &budget.left(&run.paid()));
         object.value("budget", &left);
     }
     object.value("given", &StoredJson(&order.given));
@@ -539,6 +548,13 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     {
         fields.push(("price", price.amount.fixed()));
         fields.push(("currency", price.currency.to_string()));
+    }
+    if let Some(wasted) = &run.control.wasted {
+        fields.push(("wasted_tokens", wasted.tokens.to_string()));
+        if let Some(price) = &wasted.price {
+            fields.push(("wasted_price", price.amount.fixed()));
+            fields.push(("wasted_currency", price.currency.to_string()));
+        }
     }
     fields.push(("exceptions", run.exceptions().to_string()));
     // The outputs stand in the last event; they are taken from there, so that both say the same.

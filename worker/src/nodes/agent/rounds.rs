@@ -8,7 +8,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::nodes::Usage;
+use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::nodes::agent::log::{AgentLog, Logs, Room};
 use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
 use tidemill_common::nodes::agent::prompt;
@@ -27,7 +27,7 @@ use super::spoken::Spoken;
 use crate::core::now;
 use crate::executor::ThoughtSink;
 use crate::nodes::approval::{Asks, Leave};
-use crate::nodes::llm::bill;
+use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
 use crate::providers::{Model, Question};
@@ -53,6 +53,8 @@ pub(super) struct Rounds<'a> {
     pub(super) logs: Logs,
     /// What the model calls cost together.
     spent: Option<Usage>,
+    /// What was paid for a reply that was of no use, with which the rounds end.
+    wasted: Option<Usage>,
     /// The text of the node so far.
     spoken: Spoken<'a>,
     /// Files and variables that tools made.
@@ -95,6 +97,7 @@ impl<'a> Rounds<'a> {
             tools,
             logs: Logs::default(),
             spent: None,
+            wasted: None,
             spoken: Spoken::new(format, means.on_piece, on_thought),
             collected: Collected::default(),
             called: ToolSteps::default(),
@@ -224,10 +227,16 @@ impl<'a> Rounds<'a> {
         let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
             Ok(mut reply) => {
                 let keeping = Keeping { run: self.means.run, http: self.means.http, files: self.means.files };
-                let placed = keep_files(&mut reply, keeping).await;
-                placed.map(|placed| (reply, placed)).map_err(|failure| failure.message)
+                let placed = keep_files(&mut reply, keeping).await.map_err(|failure| failure.message);
+                if placed.is_err() {
+                    self.wasted = Some(bill(&self.model, &reply));
+                }
+                placed.map(|placed| (reply, placed))
             }
-            Err(error) => Err(error.message),
+            Err(error) => {
+                self.wasted = lost(&self.model, &error);
+                Err(error.message)
+            }
         };
         let (reply, placed) = match answer {
             Ok(answer) => answer,
@@ -361,7 +370,7 @@ impl<'a> Rounds<'a> {
         };
         let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
         let error = invoked.err().map(|error| error.to_string()).or(wrong);
-        let spent = collected.spent.take().filter(|(usage, _)| usage.total_tokens > 0);
+        let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());
         let kept = match error {
             Some(error) => Err(error),
             None => {
@@ -412,6 +421,12 @@ impl<'a> Rounds<'a> {
     /// What all calls cost.
     pub(super) fn usage(&self) -> Usage {
         self.spent.clone().unwrap_or_else(|| usage::bill(Tokens::default(), None, Timing::default()))
+    }
+
+    /// What was paid for a reply that was of no use.
+    pub(super) fn wasted(&mut self) -> Option<Box<Wasted>> {
+        let (provider, model) = (self.provider.clone(), self.model.name().to_owned());
+        self.wasted.take().map(|usage| Box::new(Wasted { provider, model, usage }))
     }
 
     /// Metadata of a line: when, and what it cost.
