@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use tidemill_common::knowledge::vectors::{from_text, to_text};
-use tidemill_common::nodes::Usage;
+use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::nodes::knowledge_retrieval::ErrorType;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
@@ -15,7 +15,7 @@ use tidemill_common::wire::knowledge::ModelName;
 use tokio::sync::watch;
 
 use super::KnowledgeError;
-use crate::nodes::llm::{bill, no_bill};
+use crate::nodes::llm::{bill, lost, no_bill};
 use crate::providers::{Model, ModelError, Pace, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
 
@@ -24,6 +24,8 @@ pub struct Models<'a> {
     providers: &'a Providers,
     steps: &'a Steps,
     spent: Mutex<Usage>,
+    /// What was paid for replies that broke off.
+    wasted: Mutex<Option<Box<Wasted>>>,
     /// How many calls are under way and wait for nothing but their answer.
     under_way: watch::Sender<usize>,
 }
@@ -31,7 +33,8 @@ pub struct Models<'a> {
 impl<'a> Models<'a> {
     /// The models of a node's job; nothing is spent yet.
     pub fn new(providers: &'a Providers, steps: &'a Steps) -> Self {
-        Self { providers, steps, spent: Mutex::new(no_bill()), under_way: watch::Sender::new(0) }
+        let (spent, wasted) = (Mutex::new(no_bill()), Mutex::default());
+        Self { providers, steps, spent, wasted, under_way: watch::Sender::new(0) }
     }
 
     /// Waits for somebody who is no model, as the job does: not before the calls that are under way are over.
@@ -46,6 +49,17 @@ impl<'a> Models<'a> {
     /// What all calls cost together, those included that another worker made for this job.
     pub fn spent(&self) -> Usage {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was paid for replies that broke off, now.
+    pub fn wasted(&self) -> Option<Box<Wasted>> {
+        self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn waste(&self, provider: &str, model: &Model, usage: Usage) {
+        let mut wasted = self.wasted.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = wasted.take().map_or_else(|| usage.clone(), |so_far| usage::sum(&so_far.usage, &usage));
+        *wasted = Some(Box::new(Wasted { provider: provider.to_owned(), model: model.name().to_owned(), usage }));
     }
 
     /// The model of these names.
@@ -132,7 +146,11 @@ impl<'a> Models<'a> {
             Begun::Try(the_try) => the_try,
         };
         let _under_way = UnderWay::new(&self.under_way);
-        let (result, usage) = call.await?;
+        let (result, usage) = call.await.inspect_err(|error| {
+            if let Some(usage) = lost(model, error) {
+                self.waste(provider, model, usage);
+            }
+        })?;
         let kept = json!({"result": result, "usage": usage.record});
         let who = Spender::Model(provider.to_owned(), model.name().to_owned());
         let told = Told { events: Vec::new(), charge: Some((usage.clone(), who)) };

@@ -39,6 +39,9 @@ const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
 /// The one field of what stands in the journal for a result that lies apart: the blob. No result of ours has it.
 const APART: &str = "$apart";
 
+/// What the journal has with the result of a call that may have been made twice.
+pub(crate) const DOUBLED: &str = "possible_duplicate";
+
 /// How often the journal is asked that answers with nonsense.
 const NONSENSE_MAX: u32 = 3;
 
@@ -199,7 +202,13 @@ impl Steps {
                 Begun::Try(Try { was_begun, ..the_try })
             }
             StepBegin::Known(text) => match serde_json::from_str(&text) {
-                Ok(kept) => Begun::Known(self.secrets.opened(self.brought(step, kept).await)),
+                Ok(kept) => {
+                    let kept = self.brought(step, kept).await;
+                    if kept.get(DOUBLED) == Some(&Json::Bool(true)) {
+                        self.note_doubled(step);
+                    }
+                    Begun::Known(self.secrets.opened(kept))
+                }
                 Err(error) => {
                     // Written by nobody of ours.
                     tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
@@ -236,11 +245,31 @@ impl Steps {
     /// Keeps the result of a step; when this returns it will not be done again, and it is told and charged once.
     /// `number` is that of the try that succeeded.
     pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
-        self.keep(step, result, self.told(step, number, told), &[]).await;
+        let report = self.told(step, number, told);
+        match self.marked(step, result) {
+            Some(marked) => self.keep(step, &marked, report, &[]).await,
+            None => self.keep(step, result, report, &[]).await,
+        }
+    }
+
+    /// The result of a call that may have been made twice, with the word that says so: whoever reads it later shows it.
+    fn marked(&self, step: &str, result: &Json) -> Option<Json> {
+        let mut marked = result.as_object().filter(|_| self.is_doubled(step))?.clone();
+        marked.insert(DOUBLED.into(), true.into());
+        Some(marked.into())
+    }
+
+    fn is_doubled(&self, step: &str) -> bool {
+        self.tries().doubled.iter().any(|doubled| doubled == step)
     }
 
     fn told(&self, step: &str, number: u32, told: Told) -> Report {
-        let Told { events, charge } = told;
+        let Told { mut events, charge } = told;
+        if self.is_doubled(step) {
+            for (_, data) in events.iter_mut().filter(|(what, _)| ends_a_call(*what)) {
+                data.insert(DOUBLED.into(), true.into());
+            }
+        }
         let charge = charge.map(|(usage, by)| {
             let (model, run) = match by {
                 Spender::Model(provider, model) => ((provider, model), None),
@@ -254,6 +283,7 @@ impl Steps {
 
     /// As [`Self::record`], of a result that may be large: then it lies apart.
     pub async fn record_large(&self, step: &str, number: u32, result: Json, told: Told) {
+        let result = self.marked(step, &result).unwrap_or(result);
         if json_size(&result) <= STEP_INLINE_BYTES_MAX {
             return self.record(step, number, &result, told).await;
         }
@@ -475,8 +505,9 @@ impl Steps {
         if !tries.open.iter().any(|open| open == step) {
             tries.open.push(step.to_owned());
         }
+        drop(tries);
         if possible_duplicate && goes_outside(step) {
-            tries.doubled.push(step.to_owned());
+            self.note_doubled(step);
         }
         let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
         Try { number, possible_duplicate, was_begun: possible_duplicate, idempotency_key }
@@ -496,7 +527,9 @@ impl Steps {
 
     /// Notes of a step, one that was recorded, that its call may have been made twice.
     pub(crate) fn note_doubled(&self, step: &str) {
-        self.tries().doubled.push(step.to_owned());
+        if !self.is_doubled(step) {
+            self.tries().doubled.push(step.to_owned());
+        }
     }
 
     /// Shows in a record which calls may have been made twice.
@@ -548,7 +581,13 @@ impl Steps {
 
 /// Whether a step is a call to the outside, and no mark of what was told or asked.
 fn goes_outside(step: &str) -> bool {
-    step == "call" || step.starts_with("tool:") || step.contains("llm:") || step.starts_with("explain:")
+    let beginnings = ["tool:", "explain:", "embed:", "rerank:"];
+    step == "call" || step.contains("llm:") || beginnings.iter().any(|of| step.starts_with(of))
+}
+
+/// Whether an event tells what came of a call.
+fn ends_a_call(what: StepEvent) -> bool {
+    what == StepEvent::ToolCallCompleted || what == StepEvent::ToolCallFailed
 }
 
 /// What a run is given, as an order carries it, and the blob that it refers to when it is large.

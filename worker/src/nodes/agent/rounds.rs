@@ -31,7 +31,7 @@ use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
 use crate::providers::{Model, Question};
-use crate::steps::{Begun, Spender, Told, ToolSteps, Try};
+use crate::steps::{Begun, DOUBLED, Spender, Told, ToolSteps, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
@@ -200,7 +200,7 @@ impl<'a> Rounds<'a> {
                 let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
                 self.say(&tells(&said.text));
                 said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-                let log = log.done(thought(&said), self.cost(None, &usage));
+                let log = log.done(thought(&said), doubled(known.get(DOUBLED).is_some(), self.cost(None, &usage)));
                 self.note(log);
                 self.spend(usage);
                 return Ok(said);
@@ -250,7 +250,8 @@ impl<'a> Rounds<'a> {
         let usage = bill(&self.model, &reply);
         let Placed { text, files, .. } = placed;
         let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
-        let log = log.done(thought(&said), self.cost(Some((began, clock)), &usage));
+        let metadata = self.cost(Some((began, clock)), &usage);
+        let log = log.done(thought(&said), doubled(the_try.possible_duplicate, metadata));
         let event = self.event(&log);
         let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = said.to_json(&usage);
@@ -293,9 +294,10 @@ impl<'a> Rounds<'a> {
         let the_try = match self.means.steps.begin(&step).await {
             Begun::Known(known) => {
                 let answered = Answered::read(&known);
+                let metadata = doubled(known.get(DOUBLED).is_some(), JsonMap::new());
                 let log = match &answered.error {
-                    None => log.done(answered.data(call), JsonMap::new()),
-                    Some(error) => log.with(answered.data(call)).failed(error.clone(), JsonMap::new()),
+                    None => log.done(answered.data(call), metadata),
+                    Some(error) => log.with(answered.data(call)).failed(error.clone(), metadata),
                 };
                 self.note(log);
                 answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
@@ -313,18 +315,19 @@ impl<'a> Rounds<'a> {
             self.means.steps.tell(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
+        let metadata = doubled(the_try.possible_duplicate, self.times(began, clock));
         let (event, log) = match &answered.error {
             None => {
                 let mut told = self.told_call(call, &arguments);
                 told.insert("result".into(), json!(self.shown(&answered.words)));
                 told.insert("execution_time".into(), json!(seconds(clock)));
-                let log = log.done(answered.data(call), self.times(began, clock));
+                let log = log.done(answered.data(call), metadata);
                 ((StepEvent::ToolCallCompleted, told), log)
             }
             Some(error) => {
                 let mut told = self.told_call(call, &arguments);
                 told.insert("error".into(), json!(self.shown(error)));
-                let log = log.with(answered.data(call)).failed(error.clone(), self.times(began, clock));
+                let log = log.with(answered.data(call)).failed(error.clone(), metadata);
                 ((StepEvent::ToolCallFailed, told), log)
             }
         };
@@ -515,6 +518,14 @@ impl Variables for Nothing {
     fn names(&self) -> Vec<(String, String)> {
         Vec::new()
     }
+}
+
+/// The metadata of a call that may have been made twice say so.
+fn doubled(is_doubled: bool, mut metadata: JsonMap) -> JsonMap {
+    if is_doubled {
+        metadata.insert(DOUBLED.into(), true.into());
+    }
+    metadata
 }
 
 fn seconds(since: Instant) -> f64 {
