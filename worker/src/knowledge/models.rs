@@ -24,8 +24,6 @@ pub struct Models<'a> {
     providers: &'a Providers,
     steps: &'a Steps,
     spent: Mutex<Usage>,
-    /// What was paid for replies that broke off.
-    wasted: Mutex<Option<Box<Wasted>>>,
     /// How many calls are under way and wait for nothing but their answer.
     under_way: watch::Sender<usize>,
 }
@@ -33,8 +31,7 @@ pub struct Models<'a> {
 impl<'a> Models<'a> {
     /// The models of a node's job; nothing is spent yet.
     pub fn new(providers: &'a Providers, steps: &'a Steps) -> Self {
-        let (spent, wasted) = (Mutex::new(no_bill()), Mutex::default());
-        Self { providers, steps, spent, wasted, under_way: watch::Sender::new(0) }
+        Self { providers, steps, spent: Mutex::new(no_bill()), under_way: watch::Sender::new(0) }
     }
 
     /// Waits for somebody who is no model, as the job does: not before the calls that are under way are over.
@@ -51,15 +48,9 @@ impl<'a> Models<'a> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was paid for replies that broke off, now.
+    /// What was paid for replies that broke off.
     pub fn wasted(&self) -> Option<Box<Wasted>> {
-        self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn waste(&self, provider: &str, model: &Model, usage: Usage) {
-        let mut wasted = self.wasted.lock().unwrap_or_else(PoisonError::into_inner);
-        let usage = wasted.take().map_or_else(|| usage.clone(), |so_far| usage::sum(&so_far.usage, &usage));
-        *wasted = Some(Box::new(Wasted { provider: provider.to_owned(), model: model.name().to_owned(), usage }));
+        self.steps.take_wasted()
     }
 
     /// The model of these names.
@@ -148,7 +139,7 @@ impl<'a> Models<'a> {
         let _under_way = UnderWay::new(&self.under_way);
         let (result, usage) = call.await.inspect_err(|error| {
             if let Some(usage) = lost(model, error) {
-                self.waste(provider, model, usage);
+                self.steps.waste(provider, model.name(), usage);
             }
         })?;
         let kept = json!({"result": result, "usage": usage.record});

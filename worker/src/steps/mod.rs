@@ -19,7 +19,8 @@ use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::fact::{Asked, Call, Charge, ChildEvent};
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::machine::run::json_size;
-use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage};
+use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage, Wasted};
 use tidemill_common::store::{Called, Jobs, JournalOf, Paused, StepBegin, StepKept, StoreError};
 use tidemill_common::value::{BlobRef, JsonMap, Segment, Stored, blob_text};
 use tidemill_common::wire::fact::Report;
@@ -131,6 +132,8 @@ pub struct Steps {
     /// What neither the journal nor events have in the clear.
     secrets: Secrets,
     begun: Mutex<Tries>,
+    /// What was paid for replies that broke off.
+    wasted: Mutex<Option<Box<Wasted>>>,
 }
 
 /// Tries of steps that this has begun.
@@ -173,8 +176,8 @@ impl Steps {
             attempt: hand.name.attempt,
         };
         let wait_max = hand.core.settings.job_wait_max;
-        let begun = Mutex::default();
-        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default(), begun }
+        let (begun, wasted) = (Mutex::default(), Mutex::default());
+        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default(), begun, wasted }
     }
 
     /// Of a job that was given these secrets.
@@ -190,8 +193,9 @@ impl Steps {
     /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
     pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
         let of = JournalOf { execution, attempt, ..self.of.clone() };
-        let (hand, secrets) = (self.hand.clone(), self.secrets.clone());
-        Self { hand, of, wait_max: self.wait_max, inside: Some(inside), secrets, begun: Mutex::default() }
+        let (hand, secrets, wait_max) = (self.hand.clone(), self.secrets.clone(), self.wait_max);
+        let (begun, wasted) = (Mutex::default(), Mutex::default());
+        Self { hand, of, wait_max, inside: Some(inside), secrets, begun, wasted }
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -530,6 +534,18 @@ impl Steps {
         if !self.is_doubled(step) {
             self.tries().doubled.push(step.to_owned());
         }
+    }
+
+    /// Notes what was paid for a reply that broke off: the end of the node tells it.
+    pub(crate) fn waste(&self, provider: &str, model: &str, usage: Usage) {
+        let mut wasted = self.wasted.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = wasted.take().map_or_else(|| usage.clone(), |so_far| usage::sum(&so_far.usage, &usage));
+        *wasted = Some(Box::new(Wasted { provider: provider.to_owned(), model: model.to_owned(), usage }));
+    }
+
+    /// All of that, once.
+    pub(crate) fn take_wasted(&self) -> Option<Box<Wasted>> {
+        self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Shows in a record which calls may have been made twice.

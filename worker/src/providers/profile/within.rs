@@ -41,7 +41,7 @@ impl Within<'_> {
         let answer = self.ask_counted(question, &mut count).await;
         let completion = tokens::of_chars(chars);
         match answer {
-            Ok(reply) if reply.tokens == Tokens::default() => {
+            Ok(reply) if reply.tokens == Tokens::default() && !self.model.is_for_embeddings() => {
                 let said = Message { tool_calls: reply.tool_calls.clone(), ..Message::text(Role::Assistant, "") };
                 let calls = if said.tool_calls.is_empty() { 0 } else { tokens::estimate(&[said]) };
                 let completion = completion.max(tokens::of_chars(reply.text.chars().count() as u64));
