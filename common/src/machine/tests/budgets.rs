@@ -155,6 +155,14 @@ fn replies_of_no_use_are_held_against_the_bound() {
 }
 
 #[test]
+fn a_call_that_counts_nothing_is_an_entry_all_the_same() {
+    let mut play = play(tokens(10));
+    play.start();
+    charge(&mut play, "m", 0, "0.0");
+    assert_eq!((play.kept.ledger.len(), play.run.tokens(), play.run.status), (1, 0, RunStatus::Running));
+}
+
+#[test]
 fn what_a_called_run_has_wasted_is_held_against_its_caller() {
     let mut play = play(tokens(10));
     play.restless = true;
