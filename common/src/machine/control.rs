@@ -18,6 +18,7 @@ pub struct Control {
     pub steps_before: u64,
     /// Which of the commands given at submit have taken effect, by their place in that list.
     pub fired: BTreeSet<usize>,
-    /// What was paid for replies that were of no use: in none of the totals, which are Dify's, and held against budgets.
+    /// What was paid for replies that were of no use: in none of the totals, which are Dify's, and held against budgets. It is
+    /// there, if only as nothing, as soon as the ledger has an entry that no total tells of.
     pub wasted: Option<Box<Spent>>,
 }

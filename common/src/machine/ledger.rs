@@ -61,12 +61,14 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         entry["wasted_price"] = wasted.total_price.as_str().into();
         waste(cx, &wasted);
     }
+    if let By::InVain(..) = by {
+        entry["wasted"] = true.into();
+    }
+    if usage.total_tokens == 0 || matches!(by, By::InVain(..)) {
+        waste(cx, usage);
+    }
     match by {
         By::Model(provider, model) | By::InVain(provider, model) => {
-            if let By::InVain(..) = by {
-                entry["wasted"] = true.into();
-                waste(cx, usage);
-            }
             entry["provider"] = provider.into();
             entry["model"] = model.into();
             cx.out.spent.push(Spending {
@@ -85,7 +87,7 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
     cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
 }
 
-/// Counts what no total has.
+/// Counts what no total has: of calls that count nothing, that there is an entry.
 fn waste(cx: &mut Step<'_>, usage: &Usage) {
     let so_far = cx.run.control.wasted.take().unwrap_or_default();
     cx.run.control.wasted = Some(Box::new(so_far.plus(&Spent::of(Some(usage)))));
@@ -113,10 +115,10 @@ fn configured(data: &NodeData) -> Option<&ModelConfig> {
 
 /// Notes what an attempt cost that told of no steps; nothing for one without a model.
 pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
-    let Some(state) = cx.run.node(frame, node).filter(|_| record.usage.is_some() || record.wasted.is_some())
-    else {
+    if record.usage.is_none() && record.wasted.is_none() {
         return;
-    };
+    }
+    let Some(state) = cx.run.node(frame, node) else { return };
     let (number, is_charged) = (state.attempt, state.charged.tokens > 0);
     note_wasted(cx, frame, node, number, record);
     let Some(usage) = record.usage.as_ref().filter(|usage| usage.is_any() && !is_charged) else { return };

@@ -22,7 +22,6 @@ use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange, Told};
 use crate::machine::fact::Timer;
 use crate::machine::run::{Caller, RunState, RunStatus};
-use crate::nodes::NodeKind;
 use crate::objects::{MAIN, MessageList};
 use crate::value::{BlobRef, Segment, Stored, blob_text};
 
@@ -112,7 +111,7 @@ pub struct RunWrite {
     pub ledger: Vec<(String, String)>,
     /// The model calls that were paid for, and the key that pays.
     pub spent: Option<Box<SpentWrite>>,
-    /// It is over, and may have a ledger.
+    /// It may have a ledger.
     pub has_ledger: bool,
     /// It is over, and what was said in it is to become a turn of its conversation.
     pub leaves_turn: bool,
@@ -193,7 +192,7 @@ impl RunWrite {
                 .collect(),
             ledger: changes.ledger,
             spent: spent(run, changes.spent),
-            has_ledger: run.status.is_over() && has_ledger(run),
+            has_ledger: run.tokens() > 0 || run.control.wasted.is_some(),
             leaves_turn: run.head.leaves_turn && run.status.is_over(),
             conversation,
             held_cleared: changes.held_cleared,
@@ -305,14 +304,6 @@ impl RunWrite {
 fn unreadable_objects(rest: &AtRest) -> Option<Box<ObjectsWrite>> {
     let expire = objects::parts(rest.run.get(objects::OBJECTS_FIELD)?).map(str::to_string).collect();
     Some(Box::new(ObjectsWrite { expire, ..ObjectsWrite::default() }))
-}
-
-/// Whether a run may have a ledger: it has spent something, or asked models that are not counted.
-fn has_ledger(run: &RunState) -> bool {
-    let asks = [NodeKind::KnowledgeRetrieval, NodeKind::KnowledgeIndex];
-    run.tokens() > 0
-        || run.control.wasted.is_some()
-        || run.graph.nodes.iter().any(|node| asks.contains(&node.kind))
 }
 
 fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
@@ -549,7 +540,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
         fields.push(("price", price.amount.fixed()));
         fields.push(("currency", price.currency.to_string()));
     }
-    if let Some(wasted) = &run.control.wasted {
+    if let Some(wasted) = run.control.wasted.as_ref().filter(|wasted| wasted.tokens > 0) {
         fields.push(("wasted_tokens", wasted.tokens.to_string()));
         if let Some(price) = &wasted.price {
             fields.push(("wasted_price", price.amount.fixed()));

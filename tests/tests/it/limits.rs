@@ -139,7 +139,8 @@ async fn knowledge(seconds: u32) -> (String, Arc<AtomicUsize>) {
             let (mut stream, mut line, mut length) = (BufReader::new(stream), String::new(), 0);
             while stream.read_line(&mut line).await.is_ok_and(|count| count > 2) {
                 let head = line.to_ascii_lowercase();
-                length = head.strip_prefix("content-length:").map_or(length, |it| it.trim().parse().unwrap_or(0));
+                length =
+                    head.strip_prefix("content-length:").map_or(length, |it| it.trim().parse().unwrap_or(0));
                 line.clear();
             }
             let mut body = vec![0; length];
@@ -150,8 +151,9 @@ async fn knowledge(seconds: u32) -> (String, Arc<AtomicUsize>) {
                 _ => ("200 OK", String::new(), r#"{"records": [{"content": "leave is paid"}]}"#),
             };
             let length = body.len();
-            let answer =
-                format!("HTTP/1.1 {status}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            let answer = format!(
+                "HTTP/1.1 {status}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
@@ -163,7 +165,9 @@ async fn a_knowledge_service_that_wants_to_be_left_alone_holds_no_worker() {
     let (url, asked) = knowledge(4).await;
     let cluster = Cluster::start(&[], None).await;
     let path = cluster.logs().join("knowledge.toml");
-    let settings = format!("[knowledge.datasets.handbook]\nname = \"Handbook\"\nendpoint = \"{url}\"\nknowledge_id = \"h\"\n");
+    let settings = format!(
+        "[knowledge.datasets.handbook]\nname = \"Handbook\"\nendpoint = \"{url}\"\nknowledge_id = \"h\"\n"
+    );
     std::fs::write(&path, settings).expect("the folder is there");
     let scheduler = cluster.scheduler().await;
     let _worker = cluster.worker_with(&["--config", path.to_str().expect("it is a text")]).await;
@@ -175,7 +179,9 @@ async fn a_knowledge_service_that_wants_to_be_left_alone_holds_no_worker() {
     });
     let text = called::file("Search", &["q"], &[("k", search)], &[("found", ["k", "result"])]);
     let run = client.submit(&json!({"workflow": text, "inputs": {"q": "leave?"}})).await;
-    let node = |shown: &Json| shown["nodes"].as_array().and_then(|nodes| nodes.iter().find(|node| node["id"] == "k").cloned());
+    let node = |shown: &Json| {
+        shown["nodes"].as_array().and_then(|nodes| nodes.iter().find(|node| node["id"] == "k").cloned())
+    };
     let why = "the knowledge base Handbook: its service asks to wait, or has failed";
     until("the job to be parked", LONG, async || {
         let shown = client.run(&run).await;

@@ -183,12 +183,14 @@ async fn what_a_call_costs_stands_at_node_run_and_key_and_in_metrics_and_bounds_
     ];
     assert_eq!(counted(&metrics, "tidemill_model_price_nano_total", &labels), Some(24_000_000), "{metrics}");
     let said = shown(&cluster, &scheduler, run["id"].as_str().unwrap());
-    let row = |of: &str| said.lines().find(|line| line.starts_with(of)).unwrap_or_else(|| panic!("{of}: {said}"));
+    let row =
+        |of: &str| said.lines().find(|line| line.starts_with(of)).unwrap_or_else(|| panic!("{of}: {said}"));
     assert!(row("cost").ends_with("0.0240000 EUR") && row("llm1").contains("0.0120000 EUR"), "{said}");
     assert!(row("langgenius/openai/openai mock").ends_with("0.0240000 EUR"), "{said}");
 
     model.take_requests();
-    let body = json!({"workflow": asks_twice().text(), "inputs": {}, "options": {"budget_price": "0.01 EUR"}});
+    let body =
+        json!({"workflow": asks_twice().text(), "inputs": {}, "options": {"budget_price": "0.01 EUR"}});
     let ended = client.ended(&client.submit(&body).await).await;
     let error = "BudgetExceededError: 0.0120000 EUR are spent, and the run may spend 0.01 EUR (budget_price, set by the request)";
     assert_eq!((&ended["status"], &ended["error"]), (&json!("failed"), &json!(error)), "{ended:#}");
@@ -225,7 +227,8 @@ async fn replies_that_fit_no_schema_are_paid_for_by_run_and_key() {
         "{run:#}"
     );
     let [line] = <&[Json; 1]>::try_from(run["models"].as_array().unwrap().as_slice()).expect("one model");
-    let line = ["calls", "wasted_calls", "total_tokens", "wasted_tokens"].map(|key| line[key].as_u64().unwrap());
+    let line =
+        ["calls", "wasted_calls", "total_tokens", "wasted_tokens"].map(|key| line[key].as_u64().unwrap());
     assert_eq!(line, [3, 3, 30, 30]);
     let [key] = <[Json; 1]>::try_from(keys(client).await).expect("one key");
     assert_eq!(

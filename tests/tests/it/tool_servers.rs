@@ -90,7 +90,8 @@ api_key_value = "pets-key"
 fn tool((kind, provider, name): (&str, &str, &str), arguments: &Json) -> Json {
     let constant = |value: &Json| json!({"type": "constant", "value": value});
     let given = arguments.as_object().expect("an object").iter();
-    let given: Json = given.map(|(name, value)| (name.clone(), constant(value))).collect::<serde_json::Map<_, _>>().into();
+    let given: Json =
+        given.map(|(name, value)| (name.clone(), constant(value))).collect::<serde_json::Map<_, _>>().into();
     json!({
         "type": "tool", "title": "T", "provider_id": provider, "provider_name": provider, "provider_type": kind,
         "tool_name": name, "tool_label": name, "tool_configurations": {}, "tool_parameters": given,
@@ -140,12 +141,17 @@ async fn tool_nodes_call_the_servers_of_the_settings() {
     let text = file("Tools", &[], &nodes, &outputs);
     let run = client.ended(&client.submit(&json!({"workflow": text, "inputs": {}})).await).await;
     assert_eq!(run["status"], "succeeded", "{run:#}");
-    let said = ["near", "far", "service", "seen"].map(|name| run["outputs"][name].as_str().unwrap_or_default());
+    let said =
+        ["near", "far", "service", "seen"].map(|name| run["outputs"][name].as_str().unwrap_or_default());
     assert_eq!(said, ["3", "3", "served", "a dot"], "{run:#}");
     assert!(run["outputs"]["pet"].as_str().unwrap().contains("Rex"), "{run:#}");
     // A picture without a name has one that says what it is, and is sent to a model that sees.
     let picture = &run["outputs"]["files"][0];
-    assert_eq!((&picture["extension"], &picture["mime_type"]), (&json!(".png"), &json!("image/png")), "{run:#}");
+    assert_eq!(
+        (&picture["extension"], &picture["mime_type"]),
+        (&json!(".png"), &json!("image/png")),
+        "{run:#}"
+    );
     let asked = model.take_requests()[0].to_string();
     assert!(asked.contains("data:image/png;base64,"), "{asked}");
     // What servers say of their cost counts.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use tidemill_common::knowledge::vectors::{from_text, to_text};
-use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::nodes::knowledge_retrieval::ErrorType;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
+use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::wire::knowledge::ModelName;
 use tokio::sync::watch;
 

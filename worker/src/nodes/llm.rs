@@ -184,7 +184,8 @@ async fn ask(
         schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
     }
     let in_vain = |usage: Option<Usage>| in_vain(&data.model, &model, usage);
-    let broken = |error: ModelError| Unanswered { wasted: in_vain(lost(&model, &error)), failure: error.into() };
+    let broken =
+        |error: ModelError| Unanswered { wasted: in_vain(lost(&model, &error)), failure: error.into() };
     let of_no_use = |reply: &ModelReply| {
         let wasted = in_vain(Some(bill(&model, reply)));
         move |failure| Unanswered { failure, wasted }

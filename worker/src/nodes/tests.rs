@@ -134,12 +134,16 @@ async fn a_reply_that_breaks_off_is_paid_for_as_far_as_it_came() {
     }
     // What refuses at once was asked for nothing.
     let service = Service::new(&[(CHAT, 400, "{}")]).await;
-    assert_eq!(run_node(&service, asking("chat", json!([{"role": "user", "text": "hi"}]))).await.wasted, None);
+    assert_eq!(
+        run_node(&service, asking("chat", json!([{"role": "user", "text": "hi"}]))).await.wasted,
+        None
+    );
 }
 
 #[tokio::test]
 async fn a_server_that_counts_nothing_is_estimated() {
-    let object = json!({"choices": [{"index": 0, "delta": {"content": "twelve chars"}, "finish_reason": "stop"}]});
+    let object =
+        json!({"choices": [{"index": 0, "delta": {"content": "twelve chars"}, "finish_reason": "stop"}]});
     let uncounted = format!("data: {object}\n\ndata: [DONE]\n\n");
     let service = Service::new(&[(CHAT, 200, &uncounted)]).await;
     let result = run_node(&service, asking("chat", json!([{"role": "user", "text": "12345678"}]))).await;

@@ -125,9 +125,12 @@ fn replies_of_no_use_are_in_the_ledger_and_in_no_total() {
     play.reload();
     assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR")));
     assert_eq!(play.run.paid().price, price("0.5 EUR"));
-    let entries = play.kept.ledger.values().map(|entry| serde_json::from_str::<serde_json::Value>(entry).unwrap());
+    let entries =
+        play.kept.ledger.values().map(|entry| serde_json::from_str::<serde_json::Value>(entry).unwrap());
     let mut told: Vec<_> = entries
-        .map(|entry| (entry["total_tokens"].as_u64().unwrap(), entry["wasted"] == true, entry["model"].clone()))
+        .map(|entry| {
+            (entry["total_tokens"].as_u64().unwrap(), entry["wasted"] == true, entry["model"].clone())
+        })
         .collect();
     told.sort_by_key(|(tokens, ..)| *tokens);
     let entry = |tokens, is_wasted| (tokens, is_wasted, json!("m"));
@@ -148,8 +151,7 @@ fn replies_of_no_use_are_held_against_the_bound() {
     };
     let error = "BudgetExceededError: 12 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)";
     assert_eq!(tries(tokens(10)), (RunStatus::Failed, error.into(), 0));
-    let of_money =
-        Budget { tokens: None, price: price("0.3 EUR").map(|price| (price, SetBy::Settings)) };
+    let of_money = Budget { tokens: None, price: price("0.3 EUR").map(|price| (price, SetBy::Settings)) };
     let error = "BudgetExceededError: 0.4 EUR are spent, and the run may spend 0.3 EUR (budget_price, set by the settings)";
     assert_eq!(tries(of_money), (RunStatus::Failed, error.into(), 0));
 }
@@ -160,6 +162,9 @@ fn a_call_that_counts_nothing_is_an_entry_all_the_same() {
     play.start();
     charge(&mut play, "m", 0, "0.0");
     assert_eq!((play.kept.ledger.len(), play.run.tokens(), play.run.status), (1, 0, RunStatus::Running));
+    play.reload();
+    assert!(play.run.control.wasted.is_some(), "so it is known that there is a ledger");
+    assert_eq!(play.run.wasted().tokens, 0);
 }
 
 #[test]

@@ -45,7 +45,9 @@ pub(super) fn by_model(ledger: &[(String, String)]) -> Json {
         // A called run tells apart what no total has.
         sum.wasted = sum.wasted.saturating_add(count("wasted_tokens"));
         sum.total = sum.total.saturating_add(count("wasted_tokens"));
-        for price in ["total_price", "wasted_price"].map(|key| text(key).parse::<Decimal>()).into_iter().flatten() {
+        for price in
+            ["total_price", "wasted_price"].map(|key| text(key).parse::<Decimal>()).into_iter().flatten()
+        {
             sum.price = Some(sum.price.map_or(price, |all| all.plus(price)));
         }
     }
@@ -128,8 +130,12 @@ mod tests {
             of("tool", "-", 1, 2, "0.0", "USD"),
         ];
         assert_eq!(lines, expected);
-        let wasted: Vec<_> =
-            shown.as_array().unwrap().iter().map(|line| (&line["wasted_calls"], &line["wasted_tokens"])).collect();
+        let wasted: Vec<_> = shown
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| (&line["wasted_calls"], &line["wasted_tokens"]))
+            .collect();
         let (none, three, seven) = (json!(0), json!(3), json!(7));
         let one = json!(1);
         assert_eq!(wasted, [(&none, &none), (&none, &none), (&one, &seven), (&none, &three), (&none, &none)]);

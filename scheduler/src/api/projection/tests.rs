@@ -139,7 +139,8 @@ fn an_agent_begins_with_how_it_works() {
                 "query": {"type": "constant", "value": "go"},
             },
         });
-        let text = fixtures::GREETER.replace("    - {id: end,", &format!("    - {{id: a, data: {agent}}}\n    - {{id: end,"));
+        let text = fixtures::GREETER
+            .replace("    - {id: end,", &format!("    - {{id: a, data: {agent}}}\n    - {{id: end,"));
         let imported = tidemill_common::graph::import(text.as_bytes());
         let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
         let mut projection = Projection { graph: graph.into(), ..projection() };

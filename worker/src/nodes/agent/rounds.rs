@@ -8,7 +8,6 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::nodes::agent::log::{AgentLog, Logs, Room};
 use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
 use tidemill_common::nodes::agent::prompt;
@@ -19,6 +18,7 @@ use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, ProviderKind};
+use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::Means;
@@ -200,7 +200,8 @@ impl<'a> Rounds<'a> {
                 let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
                 self.say(&tells(&said.text));
                 said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-                let log = log.done(thought(&said), doubled(known.get(DOUBLED).is_some(), self.cost(None, &usage)));
+                let log =
+                    log.done(thought(&said), doubled(known.get(DOUBLED).is_some(), self.cost(None, &usage)));
                 self.note(log);
                 self.spend(usage);
                 return Ok(said);

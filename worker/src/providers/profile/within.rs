@@ -42,7 +42,8 @@ impl Within<'_> {
         let completion = tokens::of_chars(chars);
         match answer {
             Ok(reply) if reply.tokens == Tokens::default() && !self.model.is_for_embeddings() => {
-                let said = Message { tool_calls: reply.tool_calls.clone(), ..Message::text(Role::Assistant, "") };
+                let said =
+                    Message { tool_calls: reply.tool_calls.clone(), ..Message::text(Role::Assistant, "") };
                 let calls = if said.tool_calls.is_empty() { 0 } else { tokens::estimate(&[said]) };
                 let completion = completion.max(tokens::of_chars(reply.text.chars().count() as u64));
                 let tokens = Tokens { prompt, completion: completion.saturating_add(calls) };
