@@ -19,7 +19,8 @@ use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::fact::{Asked, Call, Charge, ChildEvent};
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::machine::run::json_size;
-use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage};
+use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage, Wasted};
 use tidemill_common::store::{Called, Jobs, JournalOf, Paused, StepBegin, StepKept, StoreError};
 use tidemill_common::value::{BlobRef, JsonMap, Segment, Stored, blob_text};
 use tidemill_common::wire::fact::Report;
@@ -38,6 +39,9 @@ const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
 
 /// The one field of what stands in the journal for a result that lies apart: the blob. No result of ours has it.
 const APART: &str = "$apart";
+
+/// What the journal has with the result of a call that may have been made twice.
+pub(crate) const DOUBLED: &str = "possible_duplicate";
 
 /// How often the journal is asked that answers with nonsense.
 const NONSENSE_MAX: u32 = 3;
@@ -128,6 +132,8 @@ pub struct Steps {
     /// What neither the journal nor events have in the clear.
     secrets: Secrets,
     begun: Mutex<Tries>,
+    /// What was paid for replies that broke off.
+    wasted: Mutex<Option<Box<Wasted>>>,
 }
 
 /// Tries of steps that this has begun.
@@ -170,8 +176,8 @@ impl Steps {
             attempt: hand.name.attempt,
         };
         let wait_max = hand.core.settings.job_wait_max;
-        let begun = Mutex::default();
-        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default(), begun }
+        let (begun, wasted) = (Mutex::default(), Mutex::default());
+        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default(), begun, wasted }
     }
 
     /// Of a job that was given these secrets.
@@ -187,8 +193,9 @@ impl Steps {
     /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
     pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
         let of = JournalOf { execution, attempt, ..self.of.clone() };
-        let (hand, secrets) = (self.hand.clone(), self.secrets.clone());
-        Self { hand, of, wait_max: self.wait_max, inside: Some(inside), secrets, begun: Mutex::default() }
+        let (hand, secrets, wait_max) = (self.hand.clone(), self.secrets.clone(), self.wait_max);
+        let (begun, wasted) = (Mutex::default(), Mutex::default());
+        Self { hand, of, wait_max, inside: Some(inside), secrets, begun, wasted }
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -199,7 +206,13 @@ impl Steps {
                 Begun::Try(Try { was_begun, ..the_try })
             }
             StepBegin::Known(text) => match serde_json::from_str(&text) {
-                Ok(kept) => Begun::Known(self.secrets.opened(self.brought(step, kept).await)),
+                Ok(kept) => {
+                    let kept = self.brought(step, kept).await;
+                    if kept.get(DOUBLED) == Some(&Json::Bool(true)) {
+                        self.note_doubled(step);
+                    }
+                    Begun::Known(self.secrets.opened(kept))
+                }
                 Err(error) => {
                     // Written by nobody of ours.
                     tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
@@ -236,11 +249,31 @@ impl Steps {
     /// Keeps the result of a step; when this returns it will not be done again, and it is told and charged once.
     /// `number` is that of the try that succeeded.
     pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
-        self.keep(step, result, self.told(step, number, told), &[]).await;
+        let report = self.told(step, number, told);
+        match self.marked(step, result) {
+            Some(marked) => self.keep(step, &marked, report, &[]).await,
+            None => self.keep(step, result, report, &[]).await,
+        }
+    }
+
+    /// The result of a call that may have been made twice, with the word that says so: whoever reads it later shows it.
+    fn marked(&self, step: &str, result: &Json) -> Option<Json> {
+        let mut marked = result.as_object().filter(|_| self.is_doubled(step))?.clone();
+        marked.insert(DOUBLED.into(), true.into());
+        Some(marked.into())
+    }
+
+    fn is_doubled(&self, step: &str) -> bool {
+        self.tries().doubled.iter().any(|doubled| doubled == step)
     }
 
     fn told(&self, step: &str, number: u32, told: Told) -> Report {
-        let Told { events, charge } = told;
+        let Told { mut events, charge } = told;
+        if self.is_doubled(step) {
+            for (_, data) in events.iter_mut().filter(|(what, _)| ends_a_call(*what)) {
+                data.insert(DOUBLED.into(), true.into());
+            }
+        }
         let charge = charge.map(|(usage, by)| {
             let (model, run) = match by {
                 Spender::Model(provider, model) => ((provider, model), None),
@@ -254,6 +287,7 @@ impl Steps {
 
     /// As [`Self::record`], of a result that may be large: then it lies apart.
     pub async fn record_large(&self, step: &str, number: u32, result: Json, told: Told) {
+        let result = self.marked(step, &result).unwrap_or(result);
         if json_size(&result) <= STEP_INLINE_BYTES_MAX {
             return self.record(step, number, &result, told).await;
         }
@@ -475,8 +509,9 @@ impl Steps {
         if !tries.open.iter().any(|open| open == step) {
             tries.open.push(step.to_owned());
         }
+        drop(tries);
         if possible_duplicate && goes_outside(step) {
-            tries.doubled.push(step.to_owned());
+            self.note_doubled(step);
         }
         let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
         Try { number, possible_duplicate, was_begun: possible_duplicate, idempotency_key }
@@ -496,7 +531,21 @@ impl Steps {
 
     /// Notes of a step, one that was recorded, that its call may have been made twice.
     pub(crate) fn note_doubled(&self, step: &str) {
-        self.tries().doubled.push(step.to_owned());
+        if !self.is_doubled(step) {
+            self.tries().doubled.push(step.to_owned());
+        }
+    }
+
+    /// Notes what was paid for a reply that broke off: the end of the node tells it.
+    pub(crate) fn waste(&self, provider: &str, model: &str, usage: Usage) {
+        let mut wasted = self.wasted.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = wasted.take().map_or_else(|| usage.clone(), |so_far| usage::sum(&so_far.usage, &usage));
+        *wasted = Some(Box::new(Wasted { provider: provider.to_owned(), model: model.to_owned(), usage }));
+    }
+
+    /// All of that, once.
+    pub(crate) fn take_wasted(&self) -> Option<Box<Wasted>> {
+        self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Shows in a record which calls may have been made twice.
@@ -548,7 +597,13 @@ impl Steps {
 
 /// Whether a step is a call to the outside, and no mark of what was told or asked.
 fn goes_outside(step: &str) -> bool {
-    step == "call" || step.starts_with("tool:") || step.contains("llm:") || step.starts_with("explain:")
+    let beginnings = ["tool:", "explain:", "embed:", "rerank:"];
+    step == "call" || step.contains("llm:") || beginnings.iter().any(|of| step.starts_with(of))
+}
+
+/// Whether an event tells what came of a call.
+fn ends_a_call(what: StepEvent) -> bool {
+    what == StepEvent::ToolCallCompleted || what == StepEvent::ToolCallFailed
 }
 
 /// What a run is given, as an order carries it, and the blob that it refers to when it is large.
