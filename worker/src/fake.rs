@@ -430,7 +430,7 @@ impl Jobs for FakeJobs {
         }
         let known = state.journal.get(&of.field(step)).cloned();
         let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false, was_begun: false };
-        Ok(known.map_or_else(begin, StepBegin::Known))
+        Ok(known.map_or_else(begin, |result| StepBegin::Known { result, possible_duplicate: false }))
     }
     async fn park_step(&self, _: &JournalOf, _: &str) -> Result<(), StoreError> {
         Ok(())

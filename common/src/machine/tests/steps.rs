@@ -46,6 +46,7 @@ fn parked(play: &Play, wait_ms: u64) -> Report {
         started_at: play.now,
         wait_ms,
         reason: "the model rests".into(),
+        is_childs: false,
         call: None,
         pause: None,
     }
