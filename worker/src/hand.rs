@@ -82,13 +82,7 @@ impl Hand {
     }
 
     /// Puts the job down until a run that it calls is over. `blobs` are those that the call refers to; they are stored.
-    pub(crate) fn park_for(
-        &self,
-        call: Call,
-        wait_ms: u64,
-        is_childs: bool,
-        blobs: Vec<(BlobId, String)>,
-    ) {
+    pub(crate) fn park_for(&self, call: Call, wait_ms: u64, is_childs: bool, blobs: Vec<(BlobId, String)>) {
         let reason = format!("run {} of {}", call.run, call.app);
         self.put_down(Wait { wait_ms, reason, is_childs, call: Some(Box::new(call)), pause: None }, blobs);
     }

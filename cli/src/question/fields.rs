@@ -39,7 +39,9 @@ pub(super) fn described(schema: &Json) -> String {
         said.push(text.to_owned());
     }
     match schema.get("enum").and_then(Json::as_array) {
-        Some(known) => said.push(format!("one of {}", known.iter().map(shown).collect::<Vec<_>>().join(", "))),
+        Some(known) => {
+            said.push(format!("one of {}", known.iter().map(shown).collect::<Vec<_>>().join(", ")))
+        }
         None => {
             let kind = kind(schema);
             let of = match (number("minLength"), number("maxLength")) {
@@ -149,7 +151,10 @@ mod tests {
     #[test]
     fn schemas_are_said_in_words() {
         for (schema, expected) in [
-            (json!({"type": "string", "minLength": 2, "maxLength": 2, "description": "Two letters"}), "Two letters; text of 2 characters"),
+            (
+                json!({"type": "string", "minLength": 2, "maxLength": 2, "description": "Two letters"}),
+                "Two letters; text of 2 characters",
+            ),
             (json!({"type": "integer", "minimum": 1, "maximum": 9}), "whole number from 1 to 9"),
             (json!({"type": ["number", "null"], "minimum": 0.5}), "number or nothing, 0.5 or more"),
             (json!({"enum": ["C", "F"], "default": "C"}), "one of C, F; else C"),

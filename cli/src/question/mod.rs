@@ -240,7 +240,9 @@ mod tests {
             "properties": {"/query/country": country, "/query/days": {"type": "integer"}}});
         let mut asked = asking(PauseKind::Params, schema.clone());
         let current = json!({"url": "http://there", "query": {"order": "A17"}});
-        for (name, value) in [("message", json!("Well?")), ("params", schema), ("current", current), ("round", json!(1))] {
+        for (name, value) in
+            [("message", json!("Well?")), ("params", schema), ("current", current), ("round", json!(1))]
+        {
             asked.details.insert(name.into(), value);
         }
         asked

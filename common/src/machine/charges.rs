@@ -3,7 +3,7 @@
 
 use super::body::Spent;
 use super::fact::{Charge, ChildEvent, JobDone, JobRef};
-use super::run::NodeStatus;
+use super::run::{NodeState, NodeStatus};
 use super::{Fact, Step, containers, ledger, on_child};
 
 /// Counts a call, also of a holder that is not the newest any more, and of a node that has ended without it.
@@ -45,6 +45,20 @@ pub(super) fn behind_the_end(cx: &mut Step<'_>, fact: Fact) {
         }
         Fact::Child(it) => {
             let job = on_child::of_child(&it);
+            if matches!(
+                it.what,
+                ChildEvent::Started | ChildEvent::Chunk { .. } | ChildEvent::Step { charge: None, .. }
+            ) {
+                return;
+            }
+            // The end of the run has come before its beginning was heard of.
+            let is_unheard = |state: &NodeState| state.status == NodeStatus::Unknown;
+            if cx.run.node(&job.frame, job.node).is_some_and(is_unheard) {
+                let at = cx.run.finished_at;
+                cx.update(&job.frame, job.node, |state| {
+                    (state.status, state.finished_at) = (NodeStatus::Stopped, at);
+                });
+            }
             match it.what {
                 ChildEvent::Step { charge: Some(charge), .. } => count(cx, &job, &charge),
                 ChildEvent::Retry { record, .. } | ChildEvent::Ended { record, .. } => {
@@ -78,9 +92,8 @@ pub(super) fn behind_the_end(cx: &mut Step<'_>, fact: Fact) {
 /// The end of an attempt that the end of the run has come before.
 fn whole(cx: &mut Step<'_>, it: &JobDone) {
     let (frame, node) = (&it.job.frame, it.job.node);
-    let was_cut_off = |state: &super::run::NodeState| {
-        state.status == NodeStatus::Stopped && state.attempt == it.job.attempt
-    };
+    let was_cut_off =
+        |state: &NodeState| state.status == NodeStatus::Stopped && state.attempt == it.job.attempt;
     if !cx.run.node(frame, node).is_some_and(was_cut_off) || containers::is_part(cx, frame, node) {
         return;
     }

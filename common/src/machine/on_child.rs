@@ -32,6 +32,8 @@ pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
         }
         ChildEvent::Step { events, charge } => {
             if let Some(charge) = &charge {
+                // It is recorded, whoever holds the job now.
+                began(cx, &job, started_at);
                 charges::count(cx, &job, charge);
             }
             if is_current {

@@ -251,7 +251,8 @@ fn xc_11_what_batches_remember_counts_among_the_bytes_of_a_list() {
     assert!(error.to_string().contains("run.messages_bytes_max"), "{error}");
     // Every batch keeps a few bytes a message that it left visible, and there are no more of them than fit.
     assert!(batches > 10 && batches * visible * 4 < 4000, "{batches} batches of {visible}");
-    let grown = |list: &MessageList| list.index.batches.iter().map(|batch| batch.visible.len()).sum::<usize>();
+    let grown =
+        |list: &MessageList| list.index.batches.iter().map(|batch| batch.visible.len()).sum::<usize>();
     let before = grown(&list);
     assert!(list.apply("main", &same, by, &limits).is_err());
     assert_eq!(grown(&list), before, "a refused change changes nothing");

@@ -56,7 +56,8 @@ async fn asked(places: &[&str]) -> (Vec<(String, String)>, Json) {
     let dying = async {
         let mut process = first;
         for (nth, at) in places.iter().enumerate() {
-            until(&format!("{at} to be passed"), LONG, async || process.end().ok_or_else(|| process.tail())).await;
+            until(&format!("{at} to be passed"), LONG, async || process.end().ok_or_else(|| process.tail()))
+                .await;
             process = begin(places.get(nth + 1).copied());
         }
         process

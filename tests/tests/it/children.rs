@@ -331,7 +331,8 @@ async fn ve_a07_a_parent_begins_behind_its_child_however_long_that_waits_in_betw
     ];
     assert_eq!(both, expected);
     let ended = told.of_kind("node_run_succeeded").find(|it| it.node() == Some("tool1")).expect("it ended");
-    let elapsed = ended.data["node_run_result"]["elapsed_time"].as_f64().or(ended.data["elapsed_time"].as_f64());
+    let elapsed =
+        ended.data["node_run_result"]["elapsed_time"].as_f64().or(ended.data["elapsed_time"].as_f64());
     assert!(elapsed.is_none_or(|seconds| seconds < 1.0), "the wait is its child's: {elapsed:?}");
 }
 

@@ -29,10 +29,9 @@ async fn a_run_that_works_is_stopped_at_its_deadline_and_one_that_is_over_before
     let cluster = Cluster::start(&[], Some(&model)).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
-    let flow = Flow::new("start -> llm -> end").inputs(&["q"]).with(
-        "llm",
-        json!({"prompt_template": [{"role": "user", "text": "{{#start.q#}}"}]}),
-    );
+    let flow = Flow::new("start -> llm -> end")
+        .inputs(&["q"])
+        .with("llm", json!({"prompt_template": [{"role": "user", "text": "{{#start.q#}}"}]}));
     let submit = async |q: &str, deadline_ms: u64| {
         let options = json!({"deadline_ms": deadline_ms});
         client.submit(&json!({"workflow": flow.text(), "inputs": {"q": q}, "options": options})).await

@@ -30,7 +30,8 @@ fn greet(outside: &Outside) -> Json {
 async fn se_34_a_call_is_told_of_its_run() {
     let model = llm::rules(json!([{"match": {}, "reply": "{}"}])).await;
     let outside = Outside::start().await;
-    let system = system(&[("scheduler.secret_key", "open sesame"), ("http.allow", "127.0.0.1")], &model).await;
+    let system =
+        system(&[("scheduler.secret_key", "open sesame"), ("http.allow", "127.0.0.1")], &model).await;
     let client = &system.client;
     keep(client, "calls", "greet", greet(&outside)).await;
     let node = json!({"type": "call", "title": "G", "node": "greet", "params": {"city": "Rome"}, "question": "{{#start.q#}}"});

@@ -354,7 +354,10 @@ async fn se_a24_text_of_a_worker_that_died_is_withdrawn_and_stands_in_the_answer
     // Whoever shows what a step says knows by the numbers which of it stands: what came with the newest pair.
     let numbers = |data: &Json| [data["attempt"].as_u64(), data["delivery"].as_u64()];
     let newest = told.of_kind("text_add").map(|event| numbers(&event.data)).max().expect("it says something");
-    assert!(told.of_kind("text_add").any(|event| numbers(&event.data) < newest), "the first worker told some");
+    assert!(
+        told.of_kind("text_add").any(|event| numbers(&event.data) < newest),
+        "the first worker told some"
+    );
     let stands = told.of_kind("text_add").filter(|event| numbers(&event.data) == newest);
     let stands: String = stands.filter_map(|event| event.data["text"].as_str()).collect();
     assert_eq!(stands, pieces.concat());

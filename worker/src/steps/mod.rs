@@ -315,11 +315,6 @@ impl Steps {
         }
     }
 
-    /// What tells of a step that nobody is to hear of.
-    pub(crate) fn untold(&self) -> Report {
-        self.report(Vec::new(), None)
-    }
-
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
         let events = self.hidden(events);
         match &self.inside {
@@ -586,7 +581,11 @@ impl Steps {
 
 /// Whether a step is a call to the outside, and no mark of what was told or asked.
 fn goes_outside(step: &str) -> bool {
-    step == "call" || step == INIT || step.starts_with("tool:") || step.contains("llm:") || step.starts_with("explain:")
+    step == "call"
+        || step == INIT
+        || step.starts_with("tool:")
+        || step.contains("llm:")
+        || step.starts_with("explain:")
 }
 
 /// What a run is given, as an order carries it, and the blob that it refers to when it is large.

@@ -104,7 +104,8 @@ fn a_run_that_is_not_over_by_its_deadline_is_stopped() {
     play.after(Duration::from_millis(999)).fire().tells(&[]);
     let job = play.job_of("a").entry;
     play.reload().after(Duration::from_millis(5)).fire();
-    let error = "Aborted: DeadlineExceededError: 1504 ms since it was submitted, and it may take 1500 (deadline_ms)";
+    let error =
+        "Aborted: DeadlineExceededError: 1504 ms since it was submitted, and it may take 1500 (deadline_ms)";
     play.tells(&[&format!("{error} []")]);
     assert_eq!((play.run.status, play.taken_back.clone()), (RunStatus::Stopped, vec![job]));
     assert_eq!(play.run.error.as_deref(), Some(error));
@@ -136,7 +137,8 @@ fn a_deadline_passes_while_a_run_is_paused_and_the_time_of_its_work_does_not() {
 fn a_run_whose_deadline_has_come_before_anybody_began_it_does_nothing() {
     let mut play = with_deadline("start s\njob a\ns > a", 1500);
     play.after(Duration::from_secs(2)).start();
-    let error = "Aborted: DeadlineExceededError: 2000 ms since it was submitted, and it may take 1500 (deadline_ms)";
+    let error =
+        "Aborted: DeadlineExceededError: 2000 ms since it was submitted, and it may take 1500 (deadline_ms)";
     play.tells(&["begin", &format!("{error} []")]);
     assert!(play.jobs.is_empty() && play.timers.is_empty());
 }

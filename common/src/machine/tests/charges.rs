@@ -53,7 +53,10 @@ fn ve_a27_a_step_that_was_recorded_before_a_stop_and_lies_behind_it_is_charged()
         let price = play.run.spent().price.unwrap();
         assert_eq!((price.amount.to_string().as_str(), &*price.currency), ("0.5", "EUR"));
         let shown = |field: &str| play.kept.run.get(field).cloned().unwrap_or_default();
-        assert_eq!((shown("tokens"), shown("price"), shown("status")), ("7".into(), "0.5".into(), "stopped".into()));
+        assert_eq!(
+            (shown("tokens"), shown("price"), shown("status")),
+            ("7".into(), "0.5".into(), "stopped".into())
+        );
     }
 }
 

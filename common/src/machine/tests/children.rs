@@ -144,6 +144,7 @@ fn ve_a07_a_parent_whose_child_waits_long_has_not_begun() {
     let began = play.now;
     play.ends(1, 2, ChildEnd::Succeeded, text("Raft", 1), None).done("t", "x");
     let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    let told: Vec<&String> = told.iter().filter(|words| !words.contains(".text")).collect();
     assert_eq!(told, ["t_ext_1 starts", "t_ext_1 retry 1", "t_ext_1 ok", "t starts", "t ok"]);
     assert_eq!(play.node("t").started_at, Some(began), "the wait is none of its own");
 }
@@ -164,7 +165,10 @@ fn a_stop_ends_a_parent_whose_child_waits_and_leaves_no_timer() {
     };
     let fact = play.fact(&order, 1, &report);
     play.finish("t", fact).stop("enough");
-    assert_eq!((play.node("t").status, play.node("t_ext_1").status), (NodeStatus::Stopped, NodeStatus::Stopped));
+    assert_eq!(
+        (play.node("t").status, play.node("t_ext_1").status),
+        (NodeStatus::Stopped, NodeStatus::Stopped)
+    );
     assert!(play.timers.is_empty(), "{:?}", play.timers);
 }
 

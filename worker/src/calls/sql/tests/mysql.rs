@@ -121,7 +121,8 @@ async fn se_a17_mysql_is_asked_in_a_transaction_that_only_reads() {
     let expected = json!([{"id": 7, "a": 1, "price": "12345678901234567890.5000000000", "at": "2026-01-02T03:04:05.250",
         "open": true, "how": "glad", "day": "2026-02-03", "raw": "/wA=", "ratio": 1.5}]);
     assert_eq!(answer["result"], expected);
-    let sparse = bench.query(json!({"sql": "select * from t where id = :id", "bind": {"id": 8}})).await.unwrap();
+    let sparse =
+        bench.query(json!({"sql": "select * from t where id = :id", "bind": {"id": 8}})).await.unwrap();
     let row = &sparse["result"][0];
     assert_eq!((&row["price"], &row["at"], &row["raw"]), (&Json::Null, &Json::Null, &json!("abc")));
     let nothing = bench.query(json!({"sql": "select :x as v, :y as w", "bind": {"x": null, "y": "z"}})).await;
@@ -129,7 +130,8 @@ async fn se_a17_mysql_is_asked_in_a_transaction_that_only_reads() {
     let ordered = bench.query(json!({"sql": "select id from t order by id desc"})).await.unwrap();
     assert_eq!(ordered["result"], json!([{"id": 8}, {"id": 7}]));
 
-    for sql in ["drop table t", "delete from t", "select id from t for update", "select 1 into outfile '/x'"] {
+    for sql in ["drop table t", "delete from t", "select id from t for update", "select 1 into outfile '/x'"]
+    {
         let error = bench.refused(json!({"sql": sql})).await;
         assert!(!error.retryable && error.error_type.starts_with("Sql"), "{sql}: {error:?}");
         assert_ne!(error.error_type, "SqlExecutionFailed", "{sql}: the server is not asked");
@@ -141,7 +143,9 @@ async fn se_a17_mysql_is_asked_in_a_transaction_that_only_reads() {
     let error = bench.refused(json!({"sql": "select wrong from t"})).await;
     assert_eq!((error.error_type.as_str(), error.retryable), ("SqlExecutionFailed", false));
     assert!(error.data["db_error"].as_str().unwrap().contains("Unknown column 'wrong'"), "{error:?}");
-    let error = bench.refused(json!({"sql": "select sleep(60)", "timeout": 0.5})).await;
+    let columns = "information_schema.columns";
+    let long = format!("select count(*) from {columns} as a, {columns} as b, {columns} as c");
+    let error = bench.refused(json!({"sql": long, "timeout": 0.5})).await;
     assert_eq!((error.error_type.as_str(), error.retryable), ("SqlLimitExceeded", false), "{error}");
     let left = bench.query(json!({"sql": "select count(*) as n from t"})).await.unwrap();
     assert_eq!(left["result"], json!([{"n": 2}]), "nothing was changed");
