@@ -13,8 +13,8 @@ use super::system;
 const WORKFLOW: &str = include_str!("workflows/plain.yml");
 const EVENTS: &str = include_str!("workflows/plain_events.jsonl");
 
-/// Fields that say when, or for how long.
-const MOMENTS: [&str; 12] = [
+/// Fields that say when, for how long, or of which file.
+const MOMENTS: [&str; 13] = [
     "started_at",
     "finished_at",
     "created_at",
@@ -26,7 +26,8 @@ const MOMENTS: [&str; 12] = [
     "time_to_generate",
     "ts",
     "loop_duration_map",
-    "timestamp",
+    "sys.timestamp",
+    "sys.workflow_id",
 ];
 
 /// Whether it is an id as executions have them.
