@@ -80,21 +80,24 @@ impl Engine {
         config.redis.url.clone_from(&plan.load_url);
         let store = RedisStore::from_config(&config)?;
         let shards = store.meta().await?.shards;
-        let mut imported = graph::import(job.workflow.as_bytes());
-        let document = imported.seal(None).ok().flatten().unwrap_or_default();
-        let graph = imported
-            .graph
-            .ok_or_else(|| Error::Wrong(format!("the workflow is refused: {:?}", imported.diagnostics)))?;
+        let (graph, document) = imported(&job)?;
         Ok(Self {
             fleet,
             store,
             connection: connect(&plan.load_url).await?,
             shards,
             graph,
-            document: document.into(),
+            document,
             job,
             submitted: Vec::new(),
         })
+    }
+
+    /// Another workflow for the runs to come.
+    pub(crate) fn change(&mut self, job: Job) -> Result<(), Error> {
+        (self.graph, self.document) = imported(&job)?;
+        self.job = job;
+        Ok(())
     }
 
     /// Other inputs for the runs to come, which make so many steps.
@@ -261,4 +264,12 @@ impl Engine {
         let counts: Vec<usize> = pipe.query_async(&mut self.connection).await?;
         Ok(counts.into_iter().sum())
     }
+}
+
+/// The graph of a job, and the document it is of.
+fn imported(job: &Job) -> Result<(Graph, Arc<str>), Error> {
+    let mut imported = graph::import(job.workflow.as_bytes());
+    let document = imported.seal(None).ok().flatten().unwrap_or_default();
+    let refused = || Error::Wrong(format!("the workflow is refused: {:?}", imported.diagnostics));
+    Ok((imported.graph.ok_or_else(refused)?, document.into()))
 }

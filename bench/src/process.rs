@@ -90,7 +90,7 @@ pub(crate) struct Memory {
 }
 
 /// Processor time of the three kinds of processes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Cpu {
     /// redis-server.
     pub(crate) redis: f64,

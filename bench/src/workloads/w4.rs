@@ -7,9 +7,10 @@ use super::workflow::{self, Place};
 use super::{Unit, Workload};
 use crate::error::Error;
 use crate::fleet::Plan;
-use crate::floor::Shape;
-use crate::lab::{BareLoop, Lab};
-use crate::measure::Load;
+use crate::floor::{Floor, Shape};
+use crate::lab::Lab;
+use crate::measure::{Figure, Load, median};
+use crate::process::Cpu;
 use crate::report::Row;
 use crate::target::Target;
 
@@ -20,58 +21,77 @@ pub(super) const WORKLOAD: Workload = Workload {
     measure: |lab| measure(lab).boxed_local(),
 };
 
-/// A chain.
+/// A chain, how often it is run in a round, and how often in short.
 struct Chain {
     steps: usize,
-    /// How often it is run, and how often in short.
     times: [usize; 2],
-    floor: BareLoop,
-}
-
-macro_rules! chain {
-    ($steps:literal, $times:literal, $quick:literal, $floor:literal) => {
-        Chain {
-            steps: $steps,
-            times: [$times, $quick],
-            floor: BareLoop {
-                name: $floor,
-                shape: Shape::Chain($steps),
-                unit: Unit::MicrosPerStep,
-                load: |is_quick| Load::one_by_one(if is_quick { $quick } else { $times }),
-            },
-        }
-    };
 }
 
 /// From short to long.
 static CHAINS: [Chain; 4] = [
-    chain!(10, 100, 10, "floor W4/10"),
-    chain!(100, 30, 5, "floor W4/100"),
-    chain!(1_000, 5, 2, "floor W4/1000"),
-    chain!(10_000, 2, 1, "floor W4/10000"),
+    Chain { steps: 10, times: [40, 10] },
+    Chain { steps: 100, times: [20, 5] },
+    Chain { steps: 1_000, times: [3, 2] },
+    Chain { steps: 10_000, times: [1, 1] },
 ];
+/// Rounds over all lengths, and in short.
+const ROUNDS: [usize; 2] = [4, 1];
 
+/// The figures of all rounds for one length, of one of the two sides.
+#[derive(Default)]
+struct Figures {
+    seconds: Vec<f64>,
+    cpu: Cpu,
+}
+
+impl Figures {
+    fn add(&mut self, figure: Figure) {
+        self.seconds.push(figure.seconds);
+        self.cpu = self.cpu.map_with(figure.cpu_us_per_step, |sum, of_round| sum + of_round);
+    }
+
+    /// Median seconds of a run, and processor time a step.
+    fn middle(&mut self) -> Figure {
+        let rounds = self.seconds.len() as f64;
+        let cpu_us_per_step = self.cpu.map(|sum| sum / rounds);
+        Figure { seconds: median(&mut self.seconds), cpu_us_per_step }
+    }
+}
+
+/// Tidemill and the bare loop, each on a server of its own, take turns over all lengths, round by round: a machine that
+/// is quicker in one minute than in another is so for all of them.
 async fn measure(lab: &Lab) -> Result<(), Error> {
+    let in_short = usize::from(lab.is_quick);
+    let (floor_server, server) = (lab.server().await?, lab.server().await?);
+    let mut floor = Floor::start(&floor_server, &lab.programs.own).await?;
+    let job = |chain: &Chain| workflow::job(Shape::Chain(chain.steps), Place::Worker);
+    let mut engine = lab.engine(&server, &Plan::of(&server, 1, 1), job(&CHAINS[0])).await?;
+    let mut figures: [[Figures; 2]; CHAINS.len()] = Default::default();
+    for round in 0..ROUNDS[in_short] {
+        for (chain, [ours, bare]) in CHAINS.iter().zip(&mut figures) {
+            // Two beforehand, one on each shard, so that both have the graph at hand.
+            let load = Load::one_by_one(chain.times[in_short]).warmed_by(if round == 0 { 2 } else { 0 });
+            bare.add(floor.measure(Shape::Chain(chain.steps), load).await?);
+            engine.change(job(chain))?;
+            engine.warm_up(&load).await?;
+            ours.add(engine.measure(&load).await?);
+        }
+    }
     let unit = Unit::MicrosPerStep;
     let (mut seconds, mut floors) = (Vec::new(), Vec::new());
-    for chain in &CHAINS {
-        let floor = lab.floor(&chain.floor).await?;
-        let server = lab.server().await?;
-        let plan = Plan::of(&server, 1, 1);
-        let job = workflow::job(Shape::Chain(chain.steps), Place::Worker);
-        let mut engine = lab.engine(&server, &plan, job).await?;
-        // One on each shard, so that both have the graph at hand.
-        let load = Load::one_by_one(chain.times[usize::from(lab.is_quick)]).warmed_by(2);
-        engine.warm_up(&load).await?;
-        let figure = engine.measure(&load).await?;
-        let value = unit.value(figure.seconds, chain.steps);
-        seconds.push((chain.steps, figure.seconds));
-        floors.push((chain.steps, floor * chain.steps as f64 / 1e6));
-        let about = format!("one run of {} steps on a worker, with its beginning and its end", chain.steps);
+    for (Chain { steps, .. }, [ours, bare]) in CHAINS.iter().zip(&mut figures) {
+        let (ours, bare) = (ours.middle(), bare.middle());
+        seconds.push((*steps, ours.seconds));
+        floors.push((*steps, bare.seconds));
+        let value = unit.value(bare.seconds, *steps);
+        let row = Row::bare(format!("floor W4/{steps}"), value, unit.name(), "the bare loop");
+        lab.tell(Row { cpu_us_per_step: Some(bare.cpu_us_per_step), ..row });
+        let value = unit.value(ours.seconds, *steps);
+        let about = format!("one run of {steps} steps on a worker, with its beginning and its end");
         lab.tell(Row {
-            ratio_to_floor: Some(value / floor),
-            cpu_us_per_step: Some(figure.cpu_us_per_step),
-            ..Row::bare(format!("W4/{}", chain.steps), value, unit.name(), &about)
+            ratio_to_floor: Some(ours.seconds / bare.seconds),
+            cpu_us_per_step: Some(ours.cpu_us_per_step),
+            ..Row::bare(format!("W4/{steps}"), value, unit.name(), &about)
         });
     }
     let further = further_steps(&seconds);

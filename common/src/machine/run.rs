@@ -599,7 +599,10 @@ impl RunState {
     /// True when the failures in this frame count for the run: those within an iteration may not
     /// (`iteration_failures_count`).
     pub fn failures_count(&self, frame: &FramePath) -> bool {
-        self.head.options.iteration_failures_count || !frame.outwards().any(|path| self.is_item(&path))
+        let options = &self.head.options;
+        options.iteration_failures_count
+            || frame.is_root()
+            || !frame.outwards().any(|path| self.is_item(&path))
     }
 
     /// True for a frame that is an item of an iteration: it has variables of its own.

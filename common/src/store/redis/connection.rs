@@ -227,7 +227,7 @@ impl Connector {
     }
 
     pub(super) fn error(&self, doing: &'static str, error: &RedisError) -> StoreError {
-        let reason = error.to_string();
+        let reason = words(error);
         match code(error).as_deref() {
             // Before version 7 a script passes on what it was told under a code of its own.
             _ if reason.contains("OOM command not allowed") => StoreError::Refused { doing, reason },
@@ -251,6 +251,19 @@ impl Connector {
             }
             _ => StoreError::Unexpected { doing, reason },
         }
+    }
+}
+
+/// What went wrong, in words. Commands that were sent together and are all refused for the same reason tell it once.
+fn words(error: &RedisError) -> String {
+    match error.clone().into_server_errors().as_deref() {
+        Some([(_, first), rest @ ..]) if rest.iter().all(|(_, error)| error == first) => {
+            match first.details() {
+                Some(details) => format!("{} {details}", first.code()),
+                None => first.code().to_string(),
+            }
+        }
+        _ => error.to_string(),
     }
 }
 

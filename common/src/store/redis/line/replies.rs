@@ -106,7 +106,10 @@ impl<'a> Reply<'a> {
     /// A text, whatever way the server writes it. What a hand wrote that is no UTF-8 is shown as well as can be.
     pub(in crate::store::redis) fn text(self) -> Option<Cow<'a, str>> {
         match self {
-            Self::Status(text) | Self::Text(text) => Some(String::from_utf8_lossy(text)),
+            // Looked at as a whole first: what is asked character by character takes several times as long.
+            Self::Status(text) | Self::Text(text) => {
+                Some(str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed))
+            }
             Self::Number(number) => Some(number.to_string().into()),
             Self::Error(_) | Self::Nil | Self::List(_) => None,
         }
