@@ -300,6 +300,8 @@ impl<'a> Wheel<'a> {
                 Err(LoadError::Newer { run, version }) => {
                     return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
                 }
+                // It was over; what is told of it now is too late to be counted.
+                Err(_) if self.cache.has_ended(&id) => {}
                 // Swept, or lost: whatever is said of it means nothing any more.
                 Err(LoadError::NoRun(_)) => {
                     let reason =
