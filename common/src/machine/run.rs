@@ -341,6 +341,8 @@ pub struct RunOptions {
     pub steps_max: u64,
     /// Longest time, in seconds (`max_execution_time_s`).
     pub seconds_max: u64,
+    /// Longest time from when it was submitted to its end, whatever it waits for, in milliseconds (`deadline_ms`).
+    pub deadline_ms: Option<u64>,
     /// Unknown names in Jinja templates (`template_undefined`).
     pub template_undefined: UndefinedNames,
     /// Longest output of a template, in characters (`template_chars_max`).
@@ -385,6 +387,7 @@ impl Default for RunOptions {
         Self {
             steps_max: limits::STEPS_MAX,
             seconds_max: limits::RUN_SECONDS_MAX,
+            deadline_ms: None,
             template_undefined: UndefinedNames::Empty,
             template_chars_max: limits::TEMPLATE_CHARS_MAX,
             inline_bytes_max: limits::INLINE_BYTES_MAX,
@@ -578,9 +581,19 @@ impl RunState {
         self.sums.tokens
     }
 
-    /// What its model calls have cost so far.
+    /// What its model calls have cost so far, those in open frames of containers included.
     pub fn spent(&self) -> Spent {
-        self.frames.get(&FramePath::root()).map(|root| root.tally().spent).unwrap_or_default()
+        self.frames.values().fold(Spent::default(), |sum, frame| sum.plus(&frame.tally().spent))
+    }
+
+    /// What was paid for replies that were of no use; no part of [`Self::tokens`] and [`Self::spent`].
+    pub fn wasted(&self) -> Spent {
+        self.control.wasted.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// All that was paid for.
+    pub fn paid(&self) -> Spent {
+        self.spent().plus(&self.wasted())
     }
 
     /// Jobs that are queued or with a worker.

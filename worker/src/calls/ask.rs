@@ -10,13 +10,10 @@ use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
-use crate::nodes::llm::bill;
+use crate::nodes::llm::{bill, lost};
 use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
-
-/// What is kept of a reply that may have been paid twice.
-const DOUBLED: &str = "possible_duplicate";
 
 /// A model, and the name under which it is charged.
 pub(crate) struct Asked {
@@ -92,9 +89,6 @@ impl Asked {
         let the_try = match steps.begin(step).await {
             Begun::Known(known) => {
                 let reply = Reply::read(&known);
-                if known.get(DOUBLED).is_some() {
-                    steps.note_doubled(step);
-                }
                 if !reply.text.is_empty() {
                     on_delta(&reply.text);
                 }
@@ -110,15 +104,16 @@ impl Asked {
         }
         let params = Params { values: params, stop: Vec::new() };
         let question = Question { messages, params, tools: Vec::new(), mode: ModelMode::Chat, stream: true };
-        let reply = self.model.within(steps, step).ask(question, on_delta).await?;
+        let asked = self.model.within(steps, step).ask(question, on_delta).await;
+        let reply = asked.inspect_err(|error| {
+            if let Some(usage) = lost(&self.model, error) {
+                steps.waste(&self.provider, self.model.name(), usage);
+            }
+        })?;
         let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
         let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
         let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
-        let mut kept = reply.kept();
-        if the_try.possible_duplicate {
-            kept[DOUBLED] = true.into();
-        }
-        steps.record(step, the_try.number, &kept, told).await;
+        steps.record(step, the_try.number, &reply.kept(), told).await;
         Ok(reply)
     }
 }

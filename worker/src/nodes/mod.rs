@@ -262,3 +262,6 @@ fn mistaken(kind: NodeKind) -> NodeResult {
     let message = format!("node type {} has the configuration of another", kind.wire());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
+
+#[cfg(test)]
+mod tests;

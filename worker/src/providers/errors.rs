@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::nodes::llm::usage::Tokens;
 
 /// Longest message of a provider that is passed on, in characters: enough for every real one, too short for the web
 /// page that a broken proxy answers with.
@@ -70,6 +71,8 @@ pub struct ModelError {
     pub retry_after_ms: Option<u64>,
     /// What more is known of it.
     pub detail: Detail,
+    /// Tokens, as estimated, of a reply that broke off: what had come of it was paid for.
+    pub lost: Tokens,
 }
 
 /// What more is known of a failure than its class.
@@ -90,13 +93,15 @@ impl ModelError {
     /// A failure of a class, with its cause.
     pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
         let message = format!("[{label}] {}, {}", class.text(), cut(cause));
-        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail: Detail::None }
+        let (detail, lost) = (Detail::None, Tokens::default());
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
     }
 
     /// A value that cannot be sent, in exactly these words.
     pub fn value(message: impl Into<String>) -> Self {
         let (class, message) = (ErrorClass::Value, message.into());
-        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail: Detail::None }
+        let (detail, lost) = (Detail::None, Tokens::default());
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
     }
 
     /// An API that cannot do what is asked of it.

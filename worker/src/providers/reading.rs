@@ -18,6 +18,8 @@ pub trait Reader: Send {
     fn take(&mut self, object: &Json) -> Result<(), ModelError>;
     /// The stream has said that there is no more.
     fn done(&mut self);
+    /// The answer comes in one piece.
+    fn whole(&mut self) {}
     /// Nothing more comes.
     ///
     /// # Errors
@@ -66,6 +68,9 @@ impl<D: Dialect> Reader for ReplyReader<'_, D> {
     }
     fn done(&mut self) {
         self.reply.done();
+    }
+    fn whole(&mut self) {
+        self.reply.whole();
     }
     fn end(&mut self, rate: RateFacts) -> Result<(), ModelError> {
         self.reply.end(rate)

@@ -88,7 +88,7 @@ pub async fn run(
         Strategy::ReAct => react::run(&mut rounds, &given, history).await,
     };
     let metadata = metadata(data, &rounds, node);
-    let usage = rounds.usage();
+    let (usage, wasted) = (rounds.usage(), rounds.wasted());
     match outcome {
         Ok(()) => {
             let outputs = rounds.outputs().await;
@@ -107,7 +107,7 @@ pub async fn run(
             }
         }
         Err(message) => {
-            let result = NodeResult { metadata, usage: Some(usage), ..result };
+            let result = NodeResult { metadata, usage: Some(usage), wasted, ..result };
             failed(result, "Failed to invoke agent", &message)
         }
     }
