@@ -71,7 +71,7 @@ fn structured() -> Json {
     })
 }
 
-/// 2.14: what a model answers is held to the schema whether it comes in pieces or whole.
+/// What a model answers is held to the schema whether it comes in pieces or whole.
 #[tokio::test]
 async fn a_structured_answer_is_validated_when_the_server_does_not_stream() {
     for whole in [false, true] {
@@ -88,7 +88,7 @@ async fn a_structured_answer_is_validated_when_the_server_does_not_stream() {
     }
 }
 
-/// 2.14: pictures of an attempt that failed are not among the files of the next.
+/// Pictures of an attempt that failed are not among the files of the next.
 #[tokio::test]
 async fn files_of_an_attempt_that_failed_are_not_in_the_next() {
     let draws = |text: &str, picture: &'static str| Reply::Says {
@@ -111,7 +111,7 @@ async fn files_of_an_attempt_that_failed_are_not_in_the_next() {
     assert_eq!((files.len(), &files[0]["mime_type"]), (1, &json!("image/jpeg")), "{files:?}");
 }
 
-/// 4.9: the extractor never streams, whatever the model can do; the classifier does, and tells nothing of it.
+/// The extractor never streams, whatever the model can do; the classifier does, and tells nothing of it.
 #[tokio::test]
 async fn the_extractor_asks_for_its_answer_whole() {
     let extractor = |mode: &str| {
