@@ -10,7 +10,7 @@ COMPOSE_FILE := deploy/compose.yaml
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Install what is missing: redis-server, PostgreSQL, python3, a C compiler (through the system's packages)
+setup: ## Install what is missing: redis-server, PostgreSQL, MariaDB, python3, a C compiler (through the system's packages)
 	@sh scripts/setup.sh
 
 build: ## Build everything (debug)

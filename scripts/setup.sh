@@ -3,8 +3,15 @@
 # no service is stopped, disabled or configured.
 set -eu
 
-# Debian keeps the programs of PostgreSQL out of the path.
-has() { command -v "$1" >/dev/null 2>&1 || { [ "$1" = postgres ] && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }; }
+# Debian keeps the programs of PostgreSQL out of the path, and Fedora that of MariaDB's server.
+has() {
+    command -v "$1" >/dev/null 2>&1 && return
+    case "$1" in
+        postgres) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ;;
+        mariadbd) [ -x /usr/sbin/mariadbd ] || [ -x /usr/libexec/mariadbd ] ;;
+        *) false ;;
+    esac
+}
 
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -30,6 +37,7 @@ has python3 || missing="$missing python3"
 has cc || missing="$missing cc"
 # For the tests of `sql` nodes: each starts a private server.
 has postgres || missing="$missing postgres"
+has mariadbd && has my_print_defaults || missing="$missing mariadbd"
 [ -n "$missing" ] || exit 0
 say "installing:$missing"
 
@@ -39,6 +47,11 @@ package() {
         apt:redis-server) echo redis-server ;;
         dnf:postgres) echo postgresql-server ;;
         *:postgres) echo postgresql ;;
+        # The programs alone: no service comes with them, and nothing is started.
+        apt:mariadbd) echo 'mariadb-server-core mariadb-client-core' ;;
+        dnf:mariadbd) echo mariadb-server ;;
+        apk:mariadbd) echo 'mariadb mariadb-common' ;;
+        *:mariadbd) echo mariadb ;;
         apt:cc) echo 'gcc libc6-dev' ;;
         apk:cc) echo 'gcc musl-dev' ;;
         dnf:cc) echo gcc ;;

@@ -37,6 +37,9 @@ impl NodeFailure {
     }
 }
 
+/// What the error of a job begins with that no worker can read.
+pub const JOB_REFUSED: &str = "a worker cannot run the job";
+
 /// The class of a failure that the engine itself reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineErrorType {
@@ -56,11 +59,13 @@ pub enum EngineErrorType {
     Timeout,
     /// The run has spent more than it may.
     BudgetExceeded,
+    /// The run was not over by the time that its caller has set.
+    DeadlineExceeded,
 }
 
 impl EngineErrorType {
     /// Every class, for the pages that explain them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::WorkerLost,
         Self::Engine,
         Self::WorkerPanic,
@@ -69,6 +74,7 @@ impl EngineErrorType {
         Self::QueueTimeout,
         Self::Timeout,
         Self::BudgetExceeded,
+        Self::DeadlineExceeded,
     ];
 
     /// The name that events and records carry.
@@ -82,6 +88,7 @@ impl EngineErrorType {
             Self::QueueTimeout => "QueueTimeoutError",
             Self::Timeout => "TimeoutError",
             Self::BudgetExceeded => "BudgetExceededError",
+            Self::DeadlineExceeded => "DeadlineExceededError",
         }
     }
 }

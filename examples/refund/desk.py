@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What examples/refund/refund.yml talks to: a carrier on port 8765 of this machine, and the orders in ./refund-orders.db."""
+"""What examples/refund/refund.yml talks to: a carrier on port 8765 of this machine (or the port that is given), and the orders
+in ./refund-orders.db."""
 
 import http.server
 import json
 import sqlite3
+import sys
 import urllib.parse
 
 ORDERS = [("A17", "Ada", 40), ("B2", "Grace", 12)]
@@ -26,5 +28,6 @@ class Carrier(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
 
-print("the carrier is at http://127.0.0.1:8765, the orders are in refund-orders.db")
-http.server.HTTPServer(("127.0.0.1", 8765), Carrier).serve_forever()
+carrier = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 8765), Carrier)
+print(f"the carrier is at http://127.0.0.1:{carrier.server_port}, the orders are in refund-orders.db", flush=True)
+carrier.serve_forever()

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
+use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{EntryId, FramePath, NodeId, RunId};
 use tidemill_common::machine::changes::Changes;
 use tidemill_common::machine::fact::JobLost;
@@ -44,6 +45,16 @@ impl Input {
         match self {
             Self::Fact(fact) => Some(fact.entry),
             Self::Timer(_) | Self::Lost(..) => None,
+        }
+    }
+    /// Whether it may tell of a cost, which counts also when its run is over.
+    pub fn may_cost(&self) -> bool {
+        use wire::fact::kind::{CHILD_ENDED, CHILD_RETRY, CHILD_STEP, DONE, FAILED, STEP};
+        let Self::Fact(fact) = self else { return false };
+        match &*fact.kind {
+            STEP | CHILD_STEP => fact.body.contains("\"charge\""),
+            CHILD_RETRY | CHILD_ENDED | DONE | FAILED => fact.body.contains("_tokens\""),
+            _ => false,
         }
     }
     /// About how many bytes it is.
@@ -231,11 +242,21 @@ fn bury_job(batch: &mut Batch, input: &Input, run: RunId, reason: &str) {
     let body: Json = serde_json::from_str(&fact.body).unwrap_or_default();
     let text = |key: &str| body.get(key).and_then(Json::as_str);
     let Some(node) = text("node") else { return };
+    if is_given_up(text("error_type"), text("error")) {
+        return;
+    }
     tracing::error!(%run, node, reason, "a job is given up on");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
     let dead = Dead::new("job", run.to_string(), reason, format!("{} {}", fact.kind, fact.body));
     let frame = text("frame").map(FramePath::from).unwrap_or_default();
     batch.commit.dead.push(dead.at(frame, NodeId::from(node)));
+}
+
+/// Whether a worker has given the job up: then it has left a letter of its own.
+fn is_given_up(class: Option<&str>, error: Option<&str>) -> bool {
+    let is_of = |known: EngineErrorType| class == Some(known.name());
+    is_of(EngineErrorType::WorkerLost)
+        || is_of(EngineErrorType::Engine) && error.is_some_and(|error| error.starts_with(JOB_REFUSED))
 }
 
 fn give_up(batch: &mut Batch, input: &Input, reason: &str) {
@@ -285,11 +306,18 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a step panicked".into())
 }
 
-/// The runs that inputs are about and the cache lacks, each once.
+/// The runs that inputs are about and the cache lacks, each once. One that has ended is wanted only where something may have
+/// been paid for it.
 pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId> {
     inputs
         .iter()
-        .filter_map(Input::run)
-        .filter(|id| cache.get(id).is_none() && !cache.has_ended(id))
+        .filter_map(|input| Some((input, input.run()?)))
+        .filter(|(input, id)| cache.get(id).is_none() && (!cache.has_ended(id) || input.may_cost()))
+        .map(|(_, id)| id)
         .collect()
+}
+
+/// Whether any of these may tell of a cost of a run.
+pub fn may_cost(inputs: &[Input], run: RunId) -> bool {
+    inputs.iter().any(|input| input.run() == Some(run) && input.may_cost())
 }

@@ -112,6 +112,8 @@ struct Wheel<'a> {
     began: (Timestamp, Instant),
     stop: watch::Receiver<bool>,
     cache: RunCache,
+    /// Runs in it that were over when they were loaded.
+    over: Vec<RunId>,
     queue: VecDeque<Input>,
     owner: Option<Box<dyn Owner>>,
     reader: Option<Box<dyn FactReader>>,
@@ -163,6 +165,7 @@ impl<'a> Wheel<'a> {
             began,
             stop,
             cache: RunCache::new(drive.cache_bytes),
+            over: Vec::new(),
             queue: VecDeque::new(),
             owner: Some(owner),
             reader: Some(drive.store.reader(claim.shard).await?),
@@ -244,6 +247,9 @@ impl<'a> Wheel<'a> {
         match batch::decide(&inputs, &mut self.cache, &gone, number, now) {
             Ok(batch) => {
                 self.number = number;
+                for id in self.over.drain(..).filter(|id| !batch.touched.contains(id)) {
+                    self.cache.end(id);
+                }
                 crash::pass(Place::CommitComputed);
                 self.next = (batch.commit.cursor.is_some()
                     || !batch.commit.writes.is_empty()
@@ -282,13 +288,20 @@ impl<'a> Wheel<'a> {
                 None => cache::load(&*self.drive.store, &self.drive.graphs, id).await,
             };
             match loaded {
-                Ok(run) if run.status.is_over() => self.cache.end(id),
-                Ok(run) => self.cache.insert(run),
+                Ok(run) if run.status.is_over() && !batch::may_cost(inputs, id) => self.cache.end(id),
+                Ok(run) => {
+                    if run.status.is_over() {
+                        self.over.push(id);
+                    }
+                    self.cache.insert(run);
+                }
                 Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
                 // Nothing of it may be touched: whoever knows that version has to have the shard.
                 Err(LoadError::Newer { run, version }) => {
                     return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
                 }
+                // It was over; what is told of it now is too late to be counted.
+                Err(_) if self.cache.has_ended(&id) => {}
                 // Swept, or lost: whatever is said of it means nothing any more.
                 Err(LoadError::NoRun(_)) => {
                     let reason =
@@ -440,10 +453,11 @@ impl<'a> Wheel<'a> {
                 metrics::counter!(names::RUNS_ENDED.name, "status" => to.name()).increment(1);
             }
         }
-        for run in batch.ended.drain(..) {
+        let busy: HashSet<RunId> = self.next.iter().flat_map(|b| b.touched.iter().copied()).collect();
+        // One that the next commit writes once more ends with that.
+        for run in batch.ended.drain(..).filter(|run| !busy.contains(run)) {
             self.cache.end(run);
         }
-        let busy: HashSet<RunId> = self.next.iter().flat_map(|b| b.touched.iter().copied()).collect();
         // Nobody knows when a run that waits for somebody will go on: until then it costs its keys and no memory.
         let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
         waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));

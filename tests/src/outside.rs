@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -66,12 +67,24 @@ impl Outside {
     }
 }
 
+/// What a registered Call at `/calls/…` answers: its parameters are its input, and it says `noted`.
+fn of_call(body: &str) -> Vec<u8> {
+    let body: Json = serde_json::from_str(body).unwrap_or_default();
+    let answer = match body["operation"].as_str() {
+        Some("init") => json!({"input": body["params"]}).to_string(),
+        Some("exec") => format!("{}\n", json!({"type": "text", "content": "noted"})),
+        _ => String::new(),
+    };
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
+    format!("{head}{}\r\n\r\n{answer}", answer.len()).into_bytes()
+}
+
 async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let (mut length, mut key, mut line) = (0, None, String::new());
         stream.read_line(&mut line).await?;
-        let answer = match &line {
+        let answer: &[u8] = match &line {
             line if line.starts_with("GET /tools/") => UNKNOWN,
             line if line.contains("/tools/") => TOOL,
             line if line.contains("/file") => FILE,
@@ -96,6 +109,8 @@ async fn serve(stream: TcpStream, ledger: &Mutex<Vec<OutsideCall>>) -> std::io::
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
         let body = String::from_utf8_lossy(&body).into_owned();
+        let of_call = target.starts_with("/calls/").then(|| of_call(&body));
+        let answer = of_call.as_deref().unwrap_or(answer);
         if answer != UNKNOWN {
             ledger.lock().unwrap_or_else(PoisonError::into_inner).push(OutsideCall { target, body, key });
             tokio::time::sleep(TAKES).await;

@@ -1,7 +1,8 @@
 //! The example in which all that goes beyond Dify meets (`examples/refund`): what it talks to, what it is answered, and what
 //! must come of it whoever dies meanwhile.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -73,18 +74,7 @@ impl Refund {
     /// # Panics
     /// When one of them is refused.
     pub async fn keep(&self, client: &Client) {
-        let profile = json!({"name": "default", "provider": "acme", "model": "m", "default": true});
-        let datasource = json!({"database_type": "sqlite", "database": self.database()});
-        for (path, entry) in [
-            ("providers/acme", json!({"base_url": self.model.base_url()})),
-            ("profiles/default", profile),
-            ("datasources/shop", datasource),
-        ] {
-            let request = client.request(Method::PUT, &format!("/api/v1/{path}"));
-            let request = request.header("content-type", "application/json").body(entry.to_string());
-            let answer = client.send(request).await;
-            assert!([200, 201].contains(&answer.status), "{path}: {}", answer.text);
-        }
+        keep(client, &self.model, &self.database()).await;
     }
 
     /// What a run of it is submitted with.
@@ -99,5 +89,66 @@ impl Refund {
             "read": "Order A17 is lost.", "kept": 2, "parcel": {"state": "lost"}, "approved": true,
             "order": [{"id": "A17", "customer": "Ada", "total": 40}],
         })
+    }
+}
+
+/// Keeps what the workflow names: a default profile of this model, and this file as the shop's orders.
+///
+/// # Panics
+/// When one of them is refused.
+pub async fn keep(client: &Client, model: &Running, database: &str) {
+    let profile = json!({"name": "default", "provider": "acme", "model": "m", "default": true});
+    let datasource = json!({"database_type": "sqlite", "database": database});
+    for (path, entry) in [
+        ("providers/acme", json!({"base_url": model.base_url()})),
+        ("profiles/default", profile),
+        ("datasources/shop", datasource),
+    ] {
+        let request = client.request(Method::PUT, &format!("/api/v1/{path}"));
+        let request = request.header("content-type", "application/json").body(entry.to_string());
+        let answer = client.send(request).await;
+        assert!([200, 201].contains(&answer.status), "{path}: {}", answer.text);
+    }
+}
+
+/// The desk that users start (`examples/refund/desk.py`), in a folder and on a port of its own.
+#[derive(Debug)]
+pub struct Desk {
+    process: Child,
+    /// Where its carrier is.
+    pub carrier: String,
+    folder: TempDir,
+}
+
+impl Desk {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When there is no Python, or it says something else than where it is.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("there is room");
+        let desk = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/refund/desk.py");
+        let mut command = Command::new("python3");
+        command.args([desk, "0"]).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("python3 is installed");
+        let mut line = String::new();
+        let out = process.stdout.take().expect("it was asked for");
+        BufReader::new(out).read_line(&mut line).expect("it says something");
+        let said = line.split_once(" is at ").and_then(|(_, rest)| rest.split_once(','));
+        let carrier = said.unwrap_or_else(|| panic!("it says {line:?}")).0.to_owned();
+        Self { process, carrier, folder }
+    }
+
+    /// The file with the orders.
+    pub fn database(&self) -> String {
+        self.folder.path().join("refund-orders.db").display().to_string()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // One that is gone already needs nothing.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

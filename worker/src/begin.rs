@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 use tidemill_common::crash;
-use tidemill_common::failure::EngineErrorType;
+use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{FramePath, NodeId, RunId};
 use tidemill_common::store::{Completion, Dead, Delivered};
 use tidemill_common::wire::WireError;
@@ -69,7 +69,7 @@ fn refuse(
     metrics::JOBS_ENDED.count_for("refused");
     tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
     core.held.insert(place.clone(), number, None, permit);
-    let reason = format!("a worker cannot run the job: {reason}");
+    let reason = format!("{JOB_REFUSED}: {reason}");
     match attributed(run, &body) {
         Some(job) => {
             let hand = Hand::new(core.clone(), place, number, &job, now());

@@ -75,9 +75,9 @@ pub struct AttemptName {
 }
 
 impl AttemptName {
-    /// What its calls carry as `Idempotency-Key`.
+    /// What its call carries as `Idempotency-Key`, in the form that steps of a job have.
     pub fn idempotency_key(&self) -> String {
-        format!("{}-{}", self.execution, self.number)
+        format!("{}:call:{}", self.execution, self.number)
     }
 }
 
@@ -97,6 +97,13 @@ pub enum Executor {
     Pure,
     /// Code of the worker.
     Outside(&'static dyn NodeExecutor),
+}
+
+impl Executor {
+    /// Whether it may touch anything outside.
+    pub fn goes_outside(self) -> bool {
+        matches!(self, Self::Outside(_))
+    }
 }
 
 /// The executor of a kind; none for kinds that cannot be run yet.

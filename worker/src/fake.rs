@@ -433,7 +433,7 @@ impl Jobs for FakeJobs {
         let known = state.journal.get(&of.field(step)).cloned();
         let possible_duplicate = state.begun.iter().any(|begun| begun == step);
         let begin = || StepBegin::Begin { attempt: 1, possible_duplicate, was_begun: possible_duplicate };
-        Ok(known.map_or_else(begin, StepBegin::Known))
+        Ok(known.map_or_else(begin, |result| StepBegin::Known { result, possible_duplicate }))
     }
     async fn park_step(&self, _: &JournalOf, _: &str) -> Result<(), StoreError> {
         Ok(())

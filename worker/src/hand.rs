@@ -35,6 +35,7 @@ pub(crate) struct Hand {
 struct Wait {
     wait_ms: u64,
     reason: String,
+    is_childs: bool,
     call: Option<Box<Call>>,
     pause: Option<Box<Asked>>,
 }
@@ -69,9 +70,9 @@ impl Hand {
         self.end(record, true, Vec::new(), Vec::new(), Some(dead));
     }
 
-    /// Puts the job down until its time has come; nobody holds it then.
-    pub(crate) fn park(&self, wait_ms: u64, reason: String) {
-        self.put_down(Wait { wait_ms, reason, ..Wait::default() }, Vec::new());
+    /// Puts the job down until its time has come; nobody holds it then. `is_childs` when a node inside it waits.
+    pub(crate) fn park(&self, wait_ms: u64, reason: String, is_childs: bool) {
+        self.put_down(Wait { wait_ms, reason, is_childs, ..Wait::default() }, Vec::new());
     }
 
     /// Puts the job down until somebody has answered.
@@ -81,14 +82,14 @@ impl Hand {
     }
 
     /// Puts the job down until a run that it calls is over. `blobs` are those that the call refers to; they are stored.
-    pub(crate) fn park_for(&self, call: Call, wait_ms: u64, blobs: Vec<(BlobId, String)>) {
+    pub(crate) fn park_for(&self, call: Call, wait_ms: u64, is_childs: bool, blobs: Vec<(BlobId, String)>) {
         let reason = format!("run {} of {}", call.run, call.app);
-        self.put_down(Wait { wait_ms, reason, call: Some(Box::new(call)), pause: None }, blobs);
+        self.put_down(Wait { wait_ms, reason, is_childs, call: Some(Box::new(call)), pause: None }, blobs);
     }
 
     fn put_down(&self, wait: Wait, blobs: Vec<(BlobId, String)>) {
-        let Wait { wait_ms, reason, call, pause } = wait;
-        let report = Report::Parked { started_at: self.started_at, wait_ms, reason, call, pause };
+        let Wait { wait_ms, reason, is_childs, call, pause } = wait;
+        let report = Report::Parked { started_at: self.started_at, wait_ms, reason, is_childs, call, pause };
         let completion = Completion {
             entry: self.place.entry,
             number: self.number,

@@ -60,8 +60,13 @@ impl Common {
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
         Verb::Add { file, id, strict, common } => {
-            let workflow = WorkflowFile::read(file)?.usable(console)?;
+            let read = WorkflowFile::read(file)?;
+            let shown: Vec<String> = read.diagnostics().iter().map(|found| found.message.clone()).collect();
+            let workflow = read.usable(console)?;
             let app = common.client()?.publish(&workflow.text, id.as_deref(), *strict).await?;
+            for warning in warnings(&app, &shown) {
+                console.note(format_args!("warning: {warning}"));
+            }
             if common.json { json::whole(&app, console)? } else { console.text(render_added(&app))? }
         }
         Verb::Ls { common } => {
@@ -70,6 +75,13 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         }
     }
     Ok(Exit::Succeeded)
+}
+
+/// What the scheduler warns of, and the file alone did not show: profiles that nobody has added, triggers that never fire.
+fn warnings(app: &Json, shown: &[String]) -> Vec<String> {
+    let all = app["warnings"].as_array().into_iter().flatten();
+    let messages = all.filter_map(|warning| warning["message"].as_str());
+    messages.filter(|message| !shown.iter().any(|known| known == message)).map(text::one_line).collect()
 }
 
 fn render_added(app: &Json) -> String {
@@ -97,6 +109,16 @@ fn shown(value: &Json) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn warnings_that_the_file_alone_does_not_show_are_told() {
+        let app = json!({"warnings": [
+            {"severity": "warning", "message": "unknown field", "line": 3},
+            {"severity": "warning", "message": "nobody has added the profile fast"},
+        ]});
+        assert_eq!(warnings(&app, &["unknown field".into()]), ["nobody has added the profile fast"]);
+        assert!(warnings(&json!({}), &[]).is_empty());
+    }
 
     #[test]
     fn apps_are_rows_and_a_new_one_shows_its_key() {

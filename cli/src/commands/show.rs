@@ -315,6 +315,7 @@ tidemill answer r1 p --action yes --input note=…
 
 Find asks:
   Where?
+  - city: text
 tidemill answer r1 w --input city=…
 ";
         assert_eq!(render(&run), expected);

@@ -8,6 +8,8 @@ use super::fact::Timer;
 use super::pause::{self, PauseStatus};
 use super::run::{Frame, NodeStatus, Responder, RunState, RunStatus};
 use super::{FramePath, Step, calls, timeouts};
+use crate::clock::Timestamp;
+use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
 use crate::nodes::NodeData;
 use crate::value::{JsonMap, Stored};
@@ -55,7 +57,7 @@ fn pause(cx: &mut Step<'_>) {
     cx.close_entry();
     cx.out.status_from.get_or_insert(cx.run.status);
     cx.run.status = RunStatus::Paused;
-    cx.out.timers.push(TimerChange::Clear(Timer::RunDeadline));
+    set_deadline(cx);
     cx.out.go_on = false;
     tell_paused(cx);
 }
@@ -107,7 +109,7 @@ pub(super) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
 
 /// Fails the run because the engine met a defect in one of its steps.
 pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
-    fail_anywhere(cx, &format!("{}: {reason}", crate::failure::EngineErrorType::Engine));
+    fail_anywhere(cx, &format!("{}: {reason}", EngineErrorType::Engine));
 }
 
 /// Stops the run at once; what still runs is taken back.
@@ -197,11 +199,35 @@ pub(super) fn time_exceeded(ran_seconds: f64, max: u64) -> String {
     format!("Maximum execution time exceeded: {ran_seconds:.2}s > {max}s")
 }
 
-/// Sets the timer for the end of the run's time.
+/// Sets the timer for the end of the run's time: that of its work, which does not pass while it is paused, or that of its
+/// deadline, which does.
 pub(super) fn set_deadline(cx: &mut Step<'_>) {
-    let since = cx.run.control.resumed_at.or(cx.run.started_at).unwrap_or(cx.at.now);
-    let deadline = since.plus(Duration::from_secs(cx.run.head.options.seconds_max));
-    cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
+    let of_work = (cx.run.status != RunStatus::Paused).then(|| {
+        let since = cx.run.control.resumed_at.or(cx.run.started_at).unwrap_or(cx.at.now);
+        since.plus(Duration::from_secs(cx.run.head.options.seconds_max))
+    });
+    let due = of_work.into_iter().chain(deadline(cx)).min();
+    cx.out.timers.push(match due {
+        Some(due) => TimerChange::Set(due, Timer::RunDeadline),
+        None => TimerChange::Clear(Timer::RunDeadline),
+    });
+}
+
+/// When the run has to be over, if it was submitted with a deadline.
+fn deadline(cx: &Step<'_>) -> Option<Timestamp> {
+    let ms = cx.run.head.options.deadline_ms?;
+    Some(cx.run.head.created_at.plus(Duration::from_millis(ms)))
+}
+
+/// Ends the run when its deadline has come, whatever it does or waits for.
+pub(super) fn meets_deadline(cx: &mut Step<'_>) -> bool {
+    let Some(due) = deadline(cx).filter(|due| *due <= cx.at.now) else { return true };
+    let ms = cx.run.head.options.deadline_ms.unwrap_or_default();
+    let over_ms = (cx.at.now.micros() - due.micros()) / 1000;
+    let took_ms = ms.saturating_add(over_ms.unsigned_abs());
+    let class = EngineErrorType::DeadlineExceeded;
+    abort(cx, &format!("{class}: {took_ms} ms since it was submitted, and it may take {ms} (deadline_ms)"));
+    false
 }
 
 /// For how long the run is under way, since its last pause.
@@ -214,6 +240,9 @@ pub(super) fn ran_seconds(cx: &Step<'_>) -> f64 {
 pub(super) fn check_limits(cx: &mut Step<'_>) {
     // What ends while a command holds the run back ends in nobody's time.
     if cx.run.status == RunStatus::Paused {
+        return;
+    }
+    if !meets_deadline(cx) {
         return;
     }
     let options = &cx.run.head.options;

@@ -220,6 +220,8 @@ pub struct JobParked {
     pub wait_ms: u64,
     /// What for, in words for people.
     pub reason: String,
+    /// Whether something waits that runs inside the node, which itself has not begun then.
+    pub is_childs: bool,
     /// The run whose end it waits for, if it is one.
     pub call: Option<Box<Call>>,
     /// What somebody is asked, if it waits for an answer.

@@ -20,6 +20,7 @@ pub mod run;
 
 mod breakpoints;
 mod calls;
+mod charges;
 mod children;
 mod containers;
 mod drive;
@@ -77,12 +78,14 @@ pub struct Moment {
     pub jobs: u64,
 }
 
-/// Feeds one fact to a run. A fact that means nothing any more changes nothing.
+/// Feeds one fact to a run. A fact that means nothing any more changes nothing; of a run that is over that is each, but for what
+/// model calls have cost.
 ///
 /// The state moves in place: if the changes cannot be committed it must be thrown away.
 pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
     let mut cx = Step { run, at, out: Changes::default(), entry: Vec::new(), last_execution: None };
     if cx.run.status.is_over() {
+        charges::behind_the_end(&mut cx, fact);
         return cx.out;
     }
     match fact {

@@ -3,10 +3,10 @@
 
 use super::body::Spent;
 use super::changes::{EventKind, NodeEnd, Record, StepEvent};
-use super::fact::{Charge, ChildEnd, ChildEvent, ChildFact, JobChunk, JobDone, JobRef};
+use super::fact::{ChildEnd, ChildEvent, ChildFact, JobChunk, JobDone, JobRef};
 use super::on_job_stepped::numbered;
 use super::run::NodeStatus;
-use super::{Step, budget, ledger, objects, on_job_started, response, variables};
+use super::{Step, budget, charges, ledger, objects, on_job_started, response, variables};
 use crate::clock::Timestamp;
 use crate::value::{Segment, Stored};
 
@@ -32,7 +32,9 @@ pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
         }
         ChildEvent::Step { events, charge } => {
             if let Some(charge) = &charge {
-                count(cx, &job, charge);
+                // It is recorded, whoever holds the job now.
+                began(cx, &job, started_at);
+                charges::count(cx, &job, charge);
             }
             if is_current {
                 began(cx, &job, started_at);
@@ -64,7 +66,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
 
 /// The child's own try and delivery, as its texts are numbered: neither another try nor another attempt of the parent
 /// has the number of an earlier one.
-fn of_child(it: &ChildFact) -> JobRef {
+pub(super) fn of_child(it: &ChildFact) -> JobRef {
     let attempt = it.job.attempt.saturating_sub(1).saturating_add(it.number);
     JobRef { node: it.child, attempt, ..it.job.clone() }
 }
@@ -106,20 +108,6 @@ fn tell(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, crate::value::J
         let data = numbered(data, job);
         cx.tell(EventKind::NodeStep { about, what, data });
     }
-}
-
-fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
-    if !is_open(cx, job) {
-        return;
-    }
-    let spent = Spent::of(Some(&charge.usage));
-    cx.update(&job.frame, job.node, |state| {
-        state.spent = state.spent.plus(&spent);
-        state.charged = state.charged.plus(&spent);
-    });
-    let (provider, model) = &charge.model;
-    let by = ledger::By::of(charge.run, provider, model);
-    ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, by);
 }
 
 /// A try has failed, and the worker tries again.
@@ -183,7 +171,7 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
 }
 
 /// Counts what a try cost as a whole; what its steps have told is counted already.
-fn cost(cx: &mut Step<'_>, job: &JobRef, number: u32, record: &Record) {
+pub(super) fn cost(cx: &mut Step<'_>, job: &JobRef, number: u32, record: &Record) {
     ledger::note_wasted(cx, &job.frame, job.node, number, record);
     let Some(usage) = record.usage.as_ref().filter(|usage| usage.is_any()) else { return };
     let charged = cx.run.node(&job.frame, job.node).map(|state| state.charged.clone()).unwrap_or_default();

@@ -1,13 +1,11 @@
 //! A run begins where another one stood. What was in somebody's hands there is ready again here: that run goes on for
 //! itself, and nothing is shared between the two.
 
-use std::time::Duration;
-
 use super::body::Spent;
 use super::changes::{EventKind, Held, TimerChange};
 use super::fact::Timer;
 use super::run::{NodeState, NodeStatus, RunState, RunStatus};
-use super::{Step, children, drive, on_start, pause};
+use super::{Step, children, drive, end_of_run, on_start, pause};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::nodes::Phase;
@@ -64,8 +62,7 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.control.steps_before = run.steps();
     // A text that was still being made is made anew, and nobody here has seen any of it.
     run.response.streams.retain(|_, stream| stream.closed);
-    let deadline = now.plus(Duration::from_secs(run.head.options.seconds_max));
-    cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
+    end_of_run::set_deadline(cx);
 }
 
 /// All of it is to be written: nothing of it ever was, under this run's name.

@@ -13,7 +13,11 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
     if !on_job_started::is_current(cx, &it.job) {
         return;
     }
-    on_job_started::tell_started(cx, &it.job, it.started_at);
+    if it.is_childs {
+        on_job_started::heard(cx, &it.job);
+    } else {
+        on_job_started::tell_started(cx, &it.job, it.started_at);
+    }
     let (frame, node, attempt) = (it.job.frame.clone(), it.job.node, it.job.attempt);
     timeouts::over(cx, &frame, node, attempt);
     cx.update(&frame, node, |state| {

@@ -1,15 +1,14 @@
 //! A step of a job: what it tells becomes events, what it cost is counted now. The journal keeps its result; both were
 //! written at once, so what is recorded is told and charged exactly once.
 
-use super::body::Spent;
 use super::changes::{EventKind, StepEvent};
-use super::fact::{Charge, JobRef, JobStepped};
-use super::{Step, budget, ledger, on_job_started, response};
+use super::fact::{JobRef, JobStepped};
+use super::{Step, budget, charges, on_job_started, response};
 use crate::value::JsonMap;
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     if let Some(charge) = &it.charge {
-        count(cx, &it.job, charge);
+        charges::count(cx, &it.job, charge);
     }
     let is_charged = it.charge.is_some();
     tell(cx, it);
@@ -43,20 +42,4 @@ pub(super) fn numbered(mut data: JsonMap, job: &JobRef) -> JsonMap {
         data.insert("delivery".into(), job.holder.number.into());
     }
     data
-}
-
-/// Counts a call, also of a holder that is not the newest any more: it was paid for, and its result will be used.
-fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
-    let is_open = |node: &super::run::NodeState| node.status.is_open() && node.attempt == job.attempt;
-    if !cx.run.node(&job.frame, job.node).is_some_and(is_open) {
-        return;
-    }
-    let spent = Spent::of(Some(&charge.usage));
-    cx.update(&job.frame, job.node, |node| {
-        node.spent = node.spent.plus(&spent);
-        node.charged = node.charged.plus(&spent);
-    });
-    let (provider, model) = &charge.model;
-    let by = ledger::By::of(charge.run, provider, model);
-    ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, by);
 }

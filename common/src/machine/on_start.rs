@@ -1,11 +1,8 @@
 //! The run begins: what it was given is its own now, and its root is ready.
 
-use std::time::Duration;
-
-use super::changes::{EventKind, TimerChange};
-use super::fact::Timer;
+use super::changes::EventKind;
 use super::run::{RunHead, RunStatus};
-use super::{Step, drive, edges, objects, response};
+use super::{Step, drive, edges, end_of_run, objects, response};
 use crate::ids::FramePath;
 
 pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
@@ -16,14 +13,17 @@ pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
     cx.out.status_from = Some(RunStatus::Scheduled);
     cx.run.status = RunStatus::Running;
     cx.run.started_at = Some(cx.at.now);
-    let deadline = cx.at.now.plus(Duration::from_secs(cx.run.head.options.seconds_max));
-    cx.out.timers.push(TimerChange::Set(deadline, Timer::RunDeadline));
+    end_of_run::set_deadline(cx);
     objects::begin(cx);
     let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);
     cx.tell(EventKind::GraphRunStarted { resumed: false, caller });
     // Fixed text that nothing stands before is shown before the first node runs, as on Dify.
     response::open(cx);
     cx.close_entry();
+    // Nobody was there to begin it in time.
+    if !end_of_run::meets_deadline(cx) {
+        return;
+    }
     let root = cx.run.root();
     edges::skip_other_roots(cx, root);
     drive::make_ready(cx, &FramePath::root(), root);

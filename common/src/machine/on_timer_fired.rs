@@ -22,8 +22,9 @@ pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
         Timer::Execution { frame, node, attempt } => timeouts::execution_over(cx, &frame, node, attempt),
         Timer::PauseExpires { pause } => on_answer::time_is_over(cx, &pause),
         Timer::PauseLimit { pause } => on_answer::limit_is_over(cx, &pause),
-        // A run that waits has no time limit.
-        Timer::RunDeadline if cx.run.status == RunStatus::Paused => {}
+        Timer::RunDeadline if !end_of_run::meets_deadline(cx) => {}
+        // The work of a run that waits has no time limit.
+        Timer::RunDeadline if cx.run.status == RunStatus::Paused => end_of_run::set_deadline(cx),
         Timer::RunDeadline => {
             let (ran, max) = (end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
             if ran < max as f64 {

@@ -341,6 +341,8 @@ pub struct RunOptions {
     pub steps_max: u64,
     /// Longest time, in seconds (`max_execution_time_s`).
     pub seconds_max: u64,
+    /// Longest time from when it was submitted to its end, whatever it waits for, in milliseconds (`deadline_ms`).
+    pub deadline_ms: Option<u64>,
     /// Unknown names in Jinja templates (`template_undefined`).
     pub template_undefined: UndefinedNames,
     /// Longest output of a template, in characters (`template_chars_max`).
@@ -385,6 +387,7 @@ impl Default for RunOptions {
         Self {
             steps_max: limits::STEPS_MAX,
             seconds_max: limits::RUN_SECONDS_MAX,
+            deadline_ms: None,
             template_undefined: UndefinedNames::Empty,
             template_chars_max: limits::TEMPLATE_CHARS_MAX,
             inline_bytes_max: limits::INLINE_BYTES_MAX,

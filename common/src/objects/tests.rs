@@ -235,6 +235,30 @@ fn a_list_has_bounds_and_each_error_names_its_setting() {
 }
 
 #[test]
+fn xc_11_what_batches_remember_counts_among_the_bytes_of_a_list() {
+    let limits = ObjectLimits { messages_bytes_max: 4000, ..ObjectLimits::default() };
+    let by = ("/cp", &execution("cp"));
+    let mut list = conversation();
+    let visible = list.index.visible.len();
+    let same = ListChange::StartBatch { boundary: 0, visible_only: true };
+    let error = loop {
+        if let Err(error) = list.apply("main", &same, by, &limits) {
+            break error;
+        }
+    };
+    let batches = list.index.batches.len();
+    assert_eq!(error.name(), "ConversationTooLarge");
+    assert!(error.to_string().contains("run.messages_bytes_max"), "{error}");
+    // Every batch keeps a few bytes a message that it left visible, and there are no more of them than fit.
+    assert!(batches > 10 && batches * visible * 4 < 4000, "{batches} batches of {visible}");
+    let grown =
+        |list: &MessageList| list.index.batches.iter().map(|batch| batch.visible.len()).sum::<usize>();
+    let before = grown(&list);
+    assert!(list.apply("main", &same, by, &limits).is_err());
+    assert_eq!(grown(&list), before, "a refused change changes nothing");
+}
+
+#[test]
 fn what_a_node_reads_has_places_and_only_the_fields_there_are() {
     let (list, _) = truncated(Truncate { keep_last: Some(1), ..Truncate::default() });
     assert_eq!(list.shown(), json!([{"idx": 4, "role": "assistant", "content": "A2"}]));

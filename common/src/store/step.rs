@@ -39,8 +39,13 @@ impl JournalOf {
 /// What the journal knows of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepBegin {
-    /// It was done; this came of it.
-    Known(String),
+    /// It was done.
+    Known {
+        /// What came of it.
+        result: String,
+        /// A try of it was begun twice: its call may have been made twice.
+        possible_duplicate: bool,
+    },
     /// A try of it begins now.
     Begin {
         /// The number of the try, from 1. A job that is handed out again goes on with the try that was under way.

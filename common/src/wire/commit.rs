@@ -193,7 +193,7 @@ impl RunWrite {
             ledger: changes.ledger,
             spent: spent(run, changes.spent),
             has_ledger: run.tokens() > 0 || run.control.wasted.is_some(),
-            leaves_turn: run.head.leaves_turn && run.status.is_over(),
+            leaves_turn: run.head.leaves_turn && run.status.is_over() && changes.status_from.is_some(),
             conversation,
             held_cleared: changes.held_cleared,
             held: changes.held.iter().map(held_json).collect(),
@@ -514,9 +514,30 @@ pub fn conversation_field(variable: &str) -> String {
     format!("v:{variable}")
 }
 
+fn spent_fields(run: &RunState, fields: &mut Vec<(&'static str, String)>) {
+    fields.push(("tokens", run.tokens().to_string()));
+    if run.tokens() > 0
+        && let Some(price) = run.spent().price
+    {
+        fields.push(("price", price.amount.fixed()));
+        fields.push(("currency", price.currency.to_string()));
+    }
+    if let Some(wasted) = run.control.wasted.as_ref().filter(|wasted| wasted.tokens > 0) {
+        fields.push(("wasted_tokens", wasted.tokens.to_string()));
+        if let Some(price) = &wasted.price {
+            fields.push(("wasted_price", price.amount.fixed()));
+            fields.push(("wasted_currency", price.currency.to_string()));
+        }
+    }
+}
+
 fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     if changes.status_from.is_none() {
+        if run.status.is_over() {
+            // What was paid for, and heard of behind the end.
+            spent_fields(run, &mut fields);
+        }
         return fields;
     }
     fields.push(("status", run.status.name().to_string()));
@@ -533,20 +554,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
         fields.push(("error", error.to_string()));
     }
     fields.push(("steps", run.root_steps().to_string()));
-    fields.push(("tokens", run.tokens().to_string()));
-    if run.tokens() > 0
-        && let Some(price) = run.spent().price
-    {
-        fields.push(("price", price.amount.fixed()));
-        fields.push(("currency", price.currency.to_string()));
-    }
-    if let Some(wasted) = run.control.wasted.as_ref().filter(|wasted| wasted.tokens > 0) {
-        fields.push(("wasted_tokens", wasted.tokens.to_string()));
-        if let Some(price) = &wasted.price {
-            fields.push(("wasted_price", price.amount.fixed()));
-            fields.push(("wasted_currency", price.currency.to_string()));
-        }
-    }
+    spent_fields(run, &mut fields);
     fields.push(("exceptions", run.exceptions().to_string()));
     // The outputs stand in the last event; they are taken from there, so that both say the same.
     let outputs = changes.entries.iter().flatten().rev().find_map(|e| match &e.kind {

@@ -6,7 +6,7 @@
 //! | `started`, `chunk`, `done`, `failed` | worker | the job it is about, and what happened |
 //! | `step` | worker, with the journal | the job, `events` as `[[type, data]]`, `charge` |
 //! | `child_started`, `child_chunk`, `child_step`, `child_retry`, `child_ended` | worker; the last two with the journal | the job, the `child` within its node, its try, and what happened |
-//! | `parked` | worker | the job, `wait_ms`, `reason`; `call` when it waits for a run: its id, `app`, `given`; `pause` when it waits for an answer: its `id`, `step`, `request` |
+//! | `parked` | worker | the job, `wait_ms`, `reason`; `childs` when a node inside it waits; `call` when it waits for a run: its id, `app`, `given`; `pause` when it waits for an answer: its `id`, `step`, `request` |
 //! | `continue` | the owner | nothing |
 //! | `stop`, `pause` | API | the reason |
 //! | `resume` | API | nothing |
@@ -186,6 +186,8 @@ pub enum Report {
         wait_ms: u64,
         /// What for.
         reason: String,
+        /// Whether it is a node inside it that waits.
+        is_childs: bool,
         /// The run whose end it waits for, if it is one.
         call: Option<Box<Call>>,
         /// What somebody is asked, if it waits for an answer.
@@ -253,10 +255,13 @@ impl Report {
                 object.number("try", *number);
                 child::write(object, what);
             }
-            Self::Parked { started_at, wait_ms, reason, call, pause } => {
+            Self::Parked { started_at, wait_ms, reason, is_childs, call, pause } => {
                 object.number("started_at", started_at.micros());
                 object.number("wait_ms", *wait_ms);
                 object.text("reason", reason);
+                if *is_childs {
+                    object.value("childs", &true);
+                }
                 if let Some(call) = call {
                     object.value("call", &call_json(call));
                 }
@@ -361,6 +366,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             started_at: time(&map, "started_at")?,
             wait_ms: map.get("wait_ms").and_then(Json::as_u64).unwrap_or(0),
             reason: map.take_text("reason").unwrap_or_default(),
+            is_childs: map.get("childs").and_then(Json::as_bool).unwrap_or(false),
             call: map.take_map("call").map(read_call).transpose()?.map(Box::new),
             pause: map.take_map("pause").map(|map| read_asked(&map)).transpose()?.map(Box::new),
         })),

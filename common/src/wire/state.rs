@@ -68,6 +68,9 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.seconds_max != default.seconds_max {
         map.insert("max_execution_time_s".into(), options.seconds_max.into());
     }
+    if let Some(ms) = options.deadline_ms {
+        map.insert("deadline_ms".into(), ms.into());
+    }
     if options.template_undefined == UndefinedNames::Strict {
         map.insert("template_undefined".into(), "strict".into());
     }
@@ -168,6 +171,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
     RunOptions {
         steps_max: number("max_steps").unwrap_or(default.steps_max),
         seconds_max: number("max_execution_time_s").unwrap_or(default.seconds_max),
+        deadline_ms: number("deadline_ms"),
         template_undefined: match map.get("template_undefined").and_then(Json::as_str) {
             Some("strict") => UndefinedNames::Strict,
             Some(_) | None => UndefinedNames::Empty,

@@ -17,9 +17,10 @@ use super::{SubmitError, unknown_option};
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
 /// Most bytes of a list of messages that a run is given: it travels with the fact that begins the run.
 const GIVEN_BYTES_MAX: u64 = 1024 * 1024;
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 27] = [
     "max_steps",
     "max_execution_time_s",
+    "deadline_ms",
     "template_undefined",
     "template_chars_max",
     "inline_bytes_max",
@@ -55,6 +56,7 @@ pub(super) fn resolve(
     let mut options = RunOptions {
         steps_max: config.run.max_steps,
         seconds_max: config.run.max_execution_time_s,
+        deadline_ms: None,
         template_undefined: match config.compat.template_undefined {
             Undefined::Empty => UndefinedNames::Empty,
             Undefined::Strict => UndefinedNames::Strict,
@@ -154,6 +156,9 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     }
     if let Some(seconds) = number("max_execution_time_s", u64::MAX)? {
         options.seconds_max = seconds;
+    }
+    if let Some(ms) = from("deadline_ms", 0, u64::MAX)? {
+        options.deadline_ms = (ms > 0).then_some(ms);
     }
     if let Some(chars) = size("template_chars_max", u64::MAX)? {
         options.template_chars_max = chars;
@@ -259,6 +264,20 @@ mod tests {
         .unwrap();
         assert_eq!((options.steps_max, options.seconds_max, options.template_chars_max), (3, 2, 1));
         assert_eq!(options.template_undefined, UndefinedNames::Strict);
+    }
+
+    #[test]
+    fn a_deadline_is_the_workflows_or_the_requests_and_0_is_none() {
+        let deadline = |workflow: Json, request: Json| {
+            resolve(&Config::default(), &map(workflow), &map(request)).unwrap().deadline_ms
+        };
+        assert_eq!(deadline(json!({}), json!({})), None);
+        assert_eq!(deadline(json!({"deadline_ms": 5}), json!({})), Some(5));
+        assert_eq!(deadline(json!({"deadline_ms": 5}), json!({"deadline_ms": 7})), Some(7));
+        assert_eq!(deadline(json!({"deadline_ms": 5}), json!({"deadline_ms": 0})), None);
+        let refused = resolve(&Config::default(), &map(json!({})), &map(json!({"deadline_ms": "soon"})));
+        let expected = "option deadline_ms in options must be a whole number, 0 or more";
+        assert_eq!(refused.unwrap_err().to_string(), expected);
     }
 
     #[test]

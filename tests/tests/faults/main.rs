@@ -19,6 +19,7 @@ mod pressure;
 mod profile_llm;
 mod redis;
 mod refund;
+mod registered_calls;
 mod scheduler;
 mod start;
 mod steps;

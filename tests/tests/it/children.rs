@@ -311,6 +311,32 @@ async fn ve_a07_an_extraction_is_tried_again_as_its_parent_would_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ve_a07_a_parent_begins_behind_its_child_however_long_that_waits_in_between() {
+    let fleet = Fleet::start(broken(Some(1))).await;
+    // Longer than a worker waits with the job in its hands.
+    let retry = json!({"retry_config": {"max_retries": 3, "retry_interval": 1500, "retry_enabled": true}});
+    let (run, told) = fleet.run(&Setup { more: retry, ..Setup::default() }).await;
+    assert_eq!(run["status"], "succeeded", "{run:#}");
+    let both = told.events.iter().filter(|event| event.kind.starts_with("node_run_"));
+    let both: Vec<(&str, &str)> = both
+        .filter_map(|event| Some((event.node()?, event.kind.as_str())))
+        .filter(|(node, kind)| node.starts_with("tool1") && !kind.contains("stream"))
+        .collect();
+    let expected = [
+        ("tool1_ext_1", "node_run_started"),
+        ("tool1_ext_1", "node_run_retry"),
+        ("tool1_ext_1", "node_run_succeeded"),
+        ("tool1", "node_run_started"),
+        ("tool1", "node_run_succeeded"),
+    ];
+    assert_eq!(both, expected);
+    let ended = told.of_kind("node_run_succeeded").find(|it| it.node() == Some("tool1")).expect("it ended");
+    let elapsed =
+        ended.data["node_run_result"]["elapsed_time"].as_f64().or(ended.data["elapsed_time"].as_f64());
+    assert!(elapsed.is_none_or(|seconds| seconds < 1.0), "the wait is its child's: {elapsed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ve_a08_a09_a_failed_extraction_fails_its_parent_unless_that_knows_better() {
     let fleet = Fleet::start(broken(None)).await;
     let retry = json!({"max_retries": 3, "retry_interval": 10, "retry_enabled": true});

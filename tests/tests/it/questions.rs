@@ -287,6 +287,30 @@ async fn cx_a26_a_model_is_asked_instead_of_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn cx_a26_a_model_that_fails_for_the_moment_is_asked_again_by_the_nodes_own_retry() {
+    let model = llm::rules(json!([{"match": {}, "reply": "granted", "status": 500, "fail_times": 2}])).await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    // No tries within the call: they are the node's.
+    let provider = json!({"id": "acme", "base_url": model.base_url(), "max_retries": 0});
+    assert_eq!(client.post("/api/v1/providers", &provider).await.status, 201);
+    let profile = json!({"id": "p", "name": "p", "provider": "acme", "model": "m", "default": true});
+    assert_eq!(client.post("/api/v1/profiles", &profile).await.status, 201);
+    let asks = json!({
+        "type": "user-interaction", "title": "Q", "interaction_type": "ask_for_approval", "execution": "llm",
+        "retry_config": {"retry_enabled": true, "max_retries": 2, "retry_interval": 10},
+    });
+    let text = file("ByModel", &[], &[("q", asks)], &[("said", ["q", "content"])]);
+    let app = client.post("/api/v1/apps", &json!({"workflow": text})).await;
+    assert_eq!(app.body["warnings"], json!([]), "its retries are honoured: {}", app.text);
+    let run = client.submit(&json!({"workflow": text})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["outputs"]["said"], "granted", "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    assert_eq!((told.count("node_run_retry", "q"), model.requests().len()), (2, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cx_a26_a_profile_that_is_not_there_is_named_and_told_as_a_failure() {
     let model = llm::rules(json!([{"match": {}, "reply": "granted"}])).await;
     let system = system(&[], &model).await;

@@ -4,7 +4,8 @@
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::Cluster;
-use tidemill_tests::refund::{ANSWERS, ASKED, MODEL_CALLS, NODES, Refund};
+use tidemill_tests::llm;
+use tidemill_tests::refund::{self, ANSWERS, ASKED, Desk, MODEL_CALLS, NODES, Refund, WORKFLOW};
 use tidemill_tests::wait::{LONG, until};
 
 async fn asked_for(client: &Client, run: &str, kind: &str) -> Json {
@@ -88,4 +89,31 @@ async fn xc_01_a_refusal_takes_the_other_way_and_asks_no_database() {
         (refund.outside.take()[0].target.as_str(), told.count("node_run_started", "order")),
         (ASKED, 0)
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_works_with_the_desk_and_the_rules_that_its_first_lines_name() {
+    let rules = include_str!("../../../examples/mock-rules.json");
+    let model = llm::rules(serde_json::from_str(rules).expect("rules are JSON")).await;
+    let desk = Desk::start();
+    let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], Some(&model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+    refund::keep(&client, &model, &desk.database()).await;
+    let inputs = json!({"letter": "Order A17 never came", "carrier": desk.carrier});
+    let run = client.submit(&json!({"workflow": WORKFLOW, "inputs": inputs, "user": "tester"})).await;
+    for (kind, answer) in ANSWERS {
+        let pause = asked_for(&client, &run, kind).await;
+        let id = pause["pause_id"].as_str().expect("a pause has an id");
+        let body = json!({"input": answer()});
+        let answer = client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &body).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+    }
+    let ended = client.ended(&run).await;
+    let expected = json!({
+        "read": "The customer has not got the parcel of order A17 and wants the money back.", "kept": 2, "approved": true,
+        "parcel": {"order": "A17", "country": "no", "state": "lost"},
+        "order": [{"id": "A17", "customer": "Ada", "total": 40}],
+    });
+    assert_eq!((&ended["status"], &ended["outputs"]), (&json!("succeeded"), &expected), "{ended:#}");
 }

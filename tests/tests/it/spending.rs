@@ -41,6 +41,55 @@ async fn a_run_that_has_spent_too_much_fails_before_it_asks_again() {
     assert_eq!(system.client.ended(&system.client.submit(&body).await).await["status"], "succeeded");
 }
 
+/// Waits until the run shows these tokens.
+async fn has_spent(client: &Client, run: &str, tokens: u64) -> Json {
+    until(&format!("{tokens} tokens to be shown"), LONG, async || {
+        let shown = client.run(run).await;
+        if shown["total_tokens"] == tokens { Ok(shown) } else { Err(shown.to_string()) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ve_a27_what_was_recorded_before_a_stop_is_counted_when_it_is_heard_of_behind_it() {
+    let model = llm::rules(json!([{"match": {}, "reply": "late", "delay_ms": 60_000}])).await;
+    let system = system(&[("scheduler.shards", "1")], &model).await;
+    let client = &system.client;
+    let run = client.start(&Flow::new("start -> llm -> end"), &[]).await;
+    let shown = client.node_is(&run, "llm", "running").await;
+    let mut nodes = shown["nodes"].as_array().into_iter().flatten();
+    let node = nodes.find(|node| node["id"] == "llm").expect("it is there").clone();
+    let stop = json!({"command": "stop", "reason": "enough"});
+    assert_eq!(client.post(&format!("/api/v1/runs/{run}/commands"), &stop).await.status, 202);
+    assert_eq!(client.ended(&run).await["total_tokens"], 0);
+    // As its worker would have written it, had the stop come a moment later.
+    let told = async |key: &str, price: &str| {
+        let usage = json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, "total_price": price, "currency": "USD"});
+        let fact = json!({
+            "node": "llm", "attempt": 1, "job": node["job"], "holder": "w", "delivery": 1, "started_at": 0,
+            "charge": {"key": key, "provider": "openai", "model": "m", "usage": usage},
+        });
+        let fact = fact.to_string();
+        let words = ["XADD", "tm:{0}:inbox", "*", "kind", "step", "run", &run, "fact", &fact];
+        let _: String = system.cluster.redis.ask(&words).await;
+    };
+    told("llm:1/1", "0.25").await;
+    let shown = has_spent(client, &run, 7).await;
+    assert_eq!((&shown["status"], &shown["total_price"]), (&json!("stopped"), &json!("0.25")), "{shown:#}");
+    let of_models: Vec<&Json> = shown["models"].as_array().into_iter().flatten().collect();
+    assert_eq!((of_models.len(), &of_models[0]["total_tokens"]), (1, &json!(7)), "{shown:#}");
+    // And once more, when nobody has the run in memory any more.
+    told("llm:2/1", "0.5").await;
+    let shown = has_spent(client, &run, 14).await;
+    assert_eq!((&shown["status"], &shown["total_price"]), (&json!("stopped"), &json!("0.75")), "{shown:#}");
+    let ledger = format!("tm:{{0}}:run:{run}:ledger");
+    let left: i64 = system.cluster.redis.ask(&["TTL", &ledger]).await;
+    assert!(left > 0, "it goes with its run: {left}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    told.is_whole();
+    assert_eq!(told.events.last().map(|event| event.kind.as_str()), Some("graph_run_aborted"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_key_spends_is_told_and_bounded() {
     let model = model().await;

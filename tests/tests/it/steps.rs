@@ -270,9 +270,27 @@ async fn se_a19_a_summary_and_facts_are_kept_and_seen_by_later_steps() {
     assert_eq!(ended["outputs"], expected, "{ended:#}");
     let asked = prompts(&model);
     assert_eq!(asked.len(), 4);
+    // Facts are drawn with what was done before in sight: the summary.
+    assert!(asked[1].contains("<steps>") && asked[1].contains("They spoke of tea."), "{}", asked[1]);
     for part in ["They spoke of tea.", "user likes tea", "| weather in Paris tomorrow"] {
         assert!(asked[3].contains(part), "{part} in {}", asked[3]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn se_a19_a_summary_has_what_was_done_before_in_sight() {
+    let model = llm::rules(json!([
+        {"match": {"system_contains": "总结对话"}, "reply": "They made tea."},
+        {"match": {}, "reply": "The kettle is on."},
+    ]))
+    .await;
+    let system = fleet(&model).await;
+    let summary = json!({"type": "summary", "title": "S", "question": "{{#start.q#}}"});
+    let nodes = [("l", says("boil", json!({}))), ("s", summary)];
+    let run = submit(&system.client, &file("Tea", &["q"], &nodes, &[]), json!({})).await;
+    assert_eq!(system.client.ended(&run).await["status"], "succeeded");
+    let asked = prompts(&model);
+    assert!(asked[1].contains("<steps>") && asked[1].contains("The kettle is on."), "{}", asked[1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,6 +351,16 @@ async fn se_a24_text_of_a_worker_that_died_is_withdrawn_and_stands_in_the_answer
     assert_eq!(told.text(), pieces.concat());
     let rt = client.get(&format!("/api/v1/runs/{run}/rt")).await;
     assert_eq!(rt.body["answer"], pieces.concat(), "{}", rt.text);
+    // Whoever shows what a step says knows by the numbers which of it stands: what came with the newest pair.
+    let numbers = |data: &Json| [data["attempt"].as_u64(), data["delivery"].as_u64()];
+    let newest = told.of_kind("text_add").map(|event| numbers(&event.data)).max().expect("it says something");
+    assert!(
+        told.of_kind("text_add").any(|event| numbers(&event.data) < newest),
+        "the first worker told some"
+    );
+    let stands = told.of_kind("text_add").filter(|event| numbers(&event.data) == newest);
+    let stands: String = stands.filter_map(|event| event.data["text"].as_str()).collect();
+    assert_eq!(stands, pieces.concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]

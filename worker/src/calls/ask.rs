@@ -15,9 +15,6 @@ use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
 
-/// What is kept of a reply that may have been paid twice.
-const DOUBLED: &str = "possible_duplicate";
-
 /// A model, and the name under which it is charged.
 pub(crate) struct Asked {
     model: Model,
@@ -92,9 +89,6 @@ impl Asked {
         let the_try = match steps.begin(step).await {
             Begun::Known(known) => {
                 let reply = Reply::read(&known);
-                if known.get(DOUBLED).is_some() {
-                    steps.note_doubled(step);
-                }
                 if !reply.text.is_empty() {
                     on_delta(&reply.text);
                 }
@@ -119,11 +113,7 @@ impl Asked {
         let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
         let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
         let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
-        let mut kept = reply.kept();
-        if the_try.possible_duplicate {
-            kept[DOUBLED] = true.into();
-        }
-        steps.record(step, the_try.number, &kept, told).await;
+        steps.record(step, the_try.number, &reply.kept(), told).await;
         Ok(reply)
     }
 }

@@ -204,6 +204,11 @@ pub trait Call: Send + Sync {
         true
     }
 
+    /// Whether its input is made outside: what came of that is kept then, and not made again.
+    fn keeps_init(&self) -> bool {
+        false
+    }
+
     /// Whether the node leaves by the handle that its output `branch_id` names, where an edge has it.
     fn chooses(&self) -> bool {
         false

@@ -16,7 +16,7 @@ use super::{CallContext, CallRef, Calls, Made, Resolved, resolve};
 use crate::executor::AttemptName;
 use crate::http::Http;
 use crate::providers::Providers;
-use crate::steps::Steps;
+use crate::steps::{Begun, INIT, Steps, Told};
 use crate::tools::Tools;
 
 /// What a step reaches.
@@ -114,13 +114,31 @@ pub(crate) fn drafted<'a>(found: Resolved, data: &'a StepData, around: Around<'a
 }
 
 impl<'a> Prepared<'a> {
-    /// Has the call make its input of the parameters.
+    /// Has the call make its input of the parameters. One that is asked for it outside is asked once: what it said is kept in
+    /// the run's journal, for whoever is handed the job and for further attempts.
     ///
     /// # Errors
     /// It cannot begin with them.
     pub(crate) async fn init(&mut self) -> Result<(), CallError> {
         let params = std::mem::take(&mut self.input);
-        self.input = self.found.call.init(self.context(), params).await?;
+        if !self.found.call.keeps_init() {
+            self.input = self.found.call.init(self.context(), params).await?;
+            return Ok(());
+        }
+        let steps = self.around.steps;
+        let the_try = match steps.begin(INIT).await {
+            Begun::Known(kept) => {
+                self.input = kept.as_object().cloned().unwrap_or_default();
+                return Ok(());
+            }
+            Begun::Try(the_try) => the_try,
+        };
+        let of_call = std::mem::replace(&mut self.key, the_try.idempotency_key.into());
+        let made = self.found.call.init(self.context(), params).await;
+        self.key = of_call;
+        self.input = made?;
+        let input = Json::Object(self.input.clone());
+        steps.record_large(INIT, the_try.number, input, Told::default()).await;
         Ok(())
     }
 

@@ -4,12 +4,16 @@
 pub mod agent;
 pub(crate) mod approval;
 pub mod code;
+#[cfg(test)]
+mod desk;
 pub mod document_extractor;
 pub mod http_request;
 pub mod knowledge_index;
 pub mod knowledge_retrieval;
 pub mod llm;
 pub mod parameter_extractor;
+#[cfg(test)]
+mod pinned;
 pub mod produced;
 pub mod profile_llm;
 pub mod question_classifier;

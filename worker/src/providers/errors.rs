@@ -110,6 +110,11 @@ impl ModelError {
         Self::new(label, ErrorClass::BadRequest, &cause)
     }
 
+    /// A reply that ended before its end.
+    pub fn broke_off(label: &str) -> Self {
+        Self::new(label, ErrorClass::Connection, "the reply broke off before its end").passing()
+    }
+
     /// Whether the call is worth another try.
     pub fn may_be_tried_again(&self) -> bool {
         self.hint.unwrap_or(self.retryable)
@@ -124,7 +129,12 @@ impl ModelError {
 
     /// An answer with a status other than success. `body` is whatever came with it.
     pub fn of_status(label: &str, status: u16, body: &str) -> Self {
-        let parsed = serde_json::from_str::<Json>(body).unwrap_or(Json::Null);
+        let parsed = match serde_json::from_str::<Json>(body) {
+            // Gemini's form of OpenAI's API has its errors in a list.
+            Ok(Json::Array(mut list)) if list.len() == 1 => list.swap_remove(0),
+            Ok(parsed) => parsed,
+            Err(_) => Json::Null,
+        };
         let detail = error_text(&parsed).unwrap_or_else(|| body.trim().to_owned());
         let cause =
             if detail.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {detail}") };

@@ -178,6 +178,10 @@ impl<'a> Growing<'a> {
     /// It belongs to no call, or the reply has become too large.
     pub fn call(&mut self, fragment: Fragment<'_>) -> Result<(), ModelError> {
         self.room(fragment.id.len() + fragment.name.len() + fragment.arguments.len())?;
+        // Else what is said in the next round of an agent would seem to be thought as well.
+        if std::mem::take(&mut self.reasoning) {
+            self.hand_on("\n</think>", "")?;
+        }
         self.calls.take(fragment).map_err(ModelError::value)
     }
 
@@ -219,8 +223,7 @@ impl<'a> Growing<'a> {
     /// The reply did not come to its end.
     pub fn end(&mut self, rate: RateFacts) -> Result<(), ModelError> {
         if !self.done && self.reply.finish_reason.is_none() {
-            let cause = "the reply broke off before its end";
-            return Err(ModelError::new(self.label, ErrorClass::Connection, cause).passing());
+            return Err(ModelError::broke_off(self.label));
         }
         if let Some((bytes, format)) = self.sound.take() {
             let file = Produced::sound(bytes.into(), &format);

@@ -40,8 +40,10 @@ const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
 /// The one field of what stands in the journal for a result that lies apart: the blob. No result of ours has it.
 const APART: &str = "$apart";
 
-/// What the journal has with the result of a call that may have been made twice.
+/// What tells of a call that it may have been made twice.
 pub(crate) const DOUBLED: &str = "possible_duplicate";
+/// The step in which a call makes its input.
+pub(crate) const INIT: &str = "init";
 
 /// How often the journal is asked that answers with nonsense.
 const NONSENSE_MAX: u32 = 3;
@@ -129,6 +131,8 @@ pub struct Steps {
     wait_max: Duration,
     /// Set for the steps of a node that runs inside the job.
     inside: Option<Inside>,
+    /// Steps of the job that were under way when the node inside it began: it waits when that does.
+    around: Vec<(JournalOf, String)>,
     /// What neither the journal nor events have in the clear.
     secrets: Secrets,
     begun: Mutex<Tries>,
@@ -177,7 +181,8 @@ impl Steps {
         };
         let wait_max = hand.core.settings.job_wait_max;
         let (begun, wasted) = (Mutex::default(), Mutex::default());
-        Self { hand: hand.clone(), of, wait_max, inside: None, secrets: Secrets::default(), begun, wasted }
+        let (secrets, around) = (Secrets::default(), Vec::new());
+        Self { hand: hand.clone(), of, wait_max, inside: None, around, secrets, begun, wasted }
     }
 
     /// Of a job that was given these secrets.
@@ -192,10 +197,12 @@ impl Steps {
 
     /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
     pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
+        let open = self.tries().open.clone();
+        let around = open.into_iter().map(|step| (self.of.clone(), step)).collect();
         let of = JournalOf { execution, attempt, ..self.of.clone() };
         let (hand, secrets, wait_max) = (self.hand.clone(), self.secrets.clone(), self.wait_max);
         let (begun, wasted) = (Mutex::default(), Mutex::default());
-        Self { hand, of, wait_max, inside: Some(inside), secrets, begun, wasted }
+        Self { hand, of, wait_max, inside: Some(inside), around, secrets, begun, wasted }
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -205,20 +212,19 @@ impl Steps {
                 let the_try = self.the_try(step, attempt, possible_duplicate);
                 Begun::Try(Try { was_begun, ..the_try })
             }
-            StepBegin::Known(text) => match serde_json::from_str(&text) {
-                Ok(kept) => {
-                    let kept = self.brought(step, kept).await;
-                    if kept.get(DOUBLED) == Some(&Json::Bool(true)) {
-                        self.note_doubled(step);
+            StepBegin::Known { result, possible_duplicate } => {
+                if possible_duplicate {
+                    self.note_doubled(step);
+                }
+                match serde_json::from_str(&result) {
+                    Ok(kept) => Begun::Known(self.secrets.opened(self.brought(step, kept).await)),
+                    Err(error) => {
+                        // Written by nobody of ours.
+                        tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
+                        self.lost().await
                     }
-                    Begun::Known(self.secrets.opened(kept))
                 }
-                Err(error) => {
-                    // Written by nobody of ours.
-                    tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
-                    self.lost().await
-                }
-            },
+            }
             StepBegin::NotYours => self.lost().await,
         }
     }
@@ -227,13 +233,17 @@ impl Steps {
     pub async fn again(&self, step: &str) -> Begun {
         match self.ask(step, true).await {
             StepBegin::Begin { attempt, .. } => Begun::Try(self.the_try(step, attempt, false)),
-            StepBegin::Known(_) | StepBegin::NotYours => self.begin(step).await,
+            StepBegin::Known { .. } | StepBegin::NotYours => self.begin(step).await,
         }
     }
 
     /// What the journal has, with a result that lies apart in place of what stands for it.
     async fn brought(&self, step: &str, kept: Json) -> Json {
-        let apart = kept.as_object().filter(|map| map.len() == 1).and_then(|map| map.get(APART)?.as_str());
+        let only = kept.as_object().filter(|map| map.len() == 1);
+        // For one step it had another name before.
+        let of_call = |map: &JsonMap| map.get("apart").filter(|_| step == "call").cloned();
+        let apart = only.and_then(|map| map.get(APART).cloned().or_else(|| of_call(map)));
+        let apart = apart.as_ref().and_then(Json::as_str);
         let Some(id) = apart.map(BlobId::from) else { return kept };
         let text = self.blob(&id).await;
         match text.as_deref().map(serde_json::from_str) {
@@ -250,21 +260,7 @@ impl Steps {
     /// `number` is that of the try that succeeded.
     pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
         let report = self.told(step, number, told);
-        match self.marked(step, result) {
-            Some(marked) => self.keep(step, &marked, report, &[]).await,
-            None => self.keep(step, result, report, &[]).await,
-        }
-    }
-
-    /// The result of a call that may have been made twice, with the word that says so: whoever reads it later shows it.
-    fn marked(&self, step: &str, result: &Json) -> Option<Json> {
-        let mut marked = result.as_object().filter(|_| self.is_doubled(step))?.clone();
-        marked.insert(DOUBLED.into(), true.into());
-        Some(marked.into())
-    }
-
-    fn is_doubled(&self, step: &str) -> bool {
-        self.tries().doubled.iter().any(|doubled| doubled == step)
+        self.keep(step, result, report, &[]).await;
     }
 
     fn told(&self, step: &str, number: u32, told: Told) -> Report {
@@ -287,7 +283,6 @@ impl Steps {
 
     /// As [`Self::record`], of a result that may be large: then it lies apart.
     pub async fn record_large(&self, step: &str, number: u32, result: Json, told: Told) {
-        let result = self.marked(step, &result).unwrap_or(result);
         if json_size(&result) <= STEP_INLINE_BYTES_MAX {
             return self.record(step, number, &result, told).await;
         }
@@ -332,11 +327,6 @@ impl Steps {
         }
     }
 
-    /// What tells of a step that nobody is to hear of.
-    pub(crate) fn untold(&self) -> Report {
-        self.report(Vec::new(), None)
-    }
-
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
         let events = self.hidden(events);
         match &self.inside {
@@ -356,6 +346,15 @@ impl Steps {
     /// reason where people look for it, and handed out again when its time has come; this does not return then, and
     /// whoever takes the job up goes on behind its last recorded step.
     pub async fn wait(&self, wait: Duration, reason: &str) {
+        self.wait_as(wait, reason, self.inside.is_some()).await;
+    }
+
+    /// As [`Self::wait`], for a node that runs inside this job: the job's own node has not begun, nor does it by this.
+    pub(crate) async fn wait_for_child(&self, wait: Duration, reason: &str) {
+        self.wait_as(wait, reason, true).await;
+    }
+
+    async fn wait_as(&self, wait: Duration, reason: &str, is_childs: bool) {
         if !self.puts_down(wait) {
             return tokio::time::sleep(wait).await;
         }
@@ -363,7 +362,7 @@ impl Steps {
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, wait_ms, reason, "job is parked");
         metrics::PARKED.count();
         self.put_down().await;
-        self.hand.park(wait_ms, self.secrets.masked(reason.to_owned()));
+        self.hand.park(wait_ms, self.secrets.masked(reason.to_owned()), is_childs);
         std::future::pending().await
     }
 
@@ -407,7 +406,7 @@ impl Steps {
         metrics::PARKED.count();
         let call = Call { run, app: app.to_owned(), given };
         self.put_down().await;
-        self.hand.park_for(call, CALL_LOOK_MS, blobs);
+        self.hand.park_for(call, CALL_LOOK_MS, self.inside.is_some(), blobs);
         std::future::pending().await
     }
 
@@ -510,7 +509,7 @@ impl Steps {
             tries.open.push(step.to_owned());
         }
         drop(tries);
-        if possible_duplicate && goes_outside(step) {
+        if possible_duplicate {
             self.note_doubled(step);
         }
         let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
@@ -527,12 +526,8 @@ impl Steps {
         for step in open {
             self.until_answered(|| self.jobs().park_step(&self.of, &step)).await;
         }
-    }
-
-    /// Notes of a step, one that was recorded, that its call may have been made twice.
-    pub(crate) fn note_doubled(&self, step: &str) {
-        if !self.is_doubled(step) {
-            self.tries().doubled.push(step.to_owned());
+        for (of, step) in &self.around {
+            self.until_answered(|| self.jobs().park_step(of, step)).await;
         }
     }
 
@@ -546,6 +541,18 @@ impl Steps {
     /// All of that, once.
     pub(crate) fn take_wasted(&self) -> Option<Box<Wasted>> {
         self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Notes of a step that its call may have been made twice.
+    fn note_doubled(&self, step: &str) {
+        if goes_outside(step) && !self.is_doubled(step) {
+            self.tries().doubled.push(step.to_owned());
+        }
+    }
+
+    /// Whether the call of a step that was begun here, or found recorded, may have been made twice.
+    pub(crate) fn is_doubled(&self, step: &str) -> bool {
+        self.tries().doubled.iter().any(|known| known == step)
     }
 
     /// Shows in a record which calls may have been made twice.
@@ -598,7 +605,10 @@ impl Steps {
 /// Whether a step is a call to the outside, and no mark of what was told or asked.
 fn goes_outside(step: &str) -> bool {
     let beginnings = ["tool:", "explain:", "embed:", "rerank:"];
-    step == "call" || step.contains("llm:") || beginnings.iter().any(|of| step.starts_with(of))
+    step == "call"
+        || step == INIT
+        || step.contains("llm:")
+        || beginnings.iter().any(|of| step.starts_with(of))
 }
 
 /// Whether an event tells what came of a call.

@@ -20,7 +20,7 @@ use tidemill_common::wire::value::{NamedJson, named_from_json};
 use super::{Flow, Stage, WorkContext};
 use crate::core::now;
 use crate::execute::{Doing, execute, progress_of, sizes, streamed};
-use crate::executor::{AttemptName, executor_of};
+use crate::executor::{AttemptName, Executor, executor_of};
 use crate::progress::{SharedProgress, telling};
 use crate::spill::{Spilled, spill};
 use crate::steps::{Begun, Inside, Try};
@@ -107,7 +107,7 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
                 None => return Ok(()),
             },
         };
-        cx.steps.wait(wait, &format!("the next try of {id}")).await;
+        cx.steps.wait_for_child(wait, &format!("the next try of {id}")).await;
         begun = cx.steps.again(&key).await;
     }
 }
@@ -192,6 +192,11 @@ async fn one_try(
     if result.pause.take().is_some() {
         let message = format!("node {} runs inside another and cannot wait for an answer", node.id);
         result = NodeResult::failed(NodeFailure::new("VirtualNodeExecutionError", message));
+    }
+    if the_try.possible_duplicate && executor.is_some_and(Executor::goes_outside) {
+        // A child that notes its calls has said which; of any other it is the one that it makes.
+        let doubled = || json!(["call"]);
+        result.process_data.entry("possible_duplicates").or_insert_with(doubled);
     }
     let failure = result.failure.clone();
     let made: Vec<(String, Segment)> = if failure.is_none() { result.outputs.clone() } else { Vec::new() };

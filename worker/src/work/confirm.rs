@@ -7,12 +7,11 @@ use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::run::{RunOptions, json_size};
 use tidemill_common::nodes::pause::input::{approval_schema, is_approved};
 use tidemill_common::nodes::pause::{called_off, not_interactive};
-use tidemill_common::nodes::step::CallError;
 use tidemill_common::nodes::tool::{Known, parameters};
 use tidemill_common::nodes::{NodeData, NodeResult, PauseKind, PauseRequest};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
 
-use super::slot::{around, name_of};
+use super::slot::{around, cannot_begin, name_of};
 use super::{Flow, Stage, WorkContext};
 use crate::calls::prepare::{drafted, made};
 use crate::calls::resolve;
@@ -129,9 +128,7 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
                 Err(error) => return Err(Box::new(refused(data, around, &error))),
             };
             if let Err(error) = prepared.init().await {
-                let error = CallError { message: prepared.secrets.masked(&error.message), ..error };
-                let error = CallError { data: prepared.secrets.masked_map(&error.data), ..error };
-                return Err(Box::new(refused(data, around, &error)));
+                return Err(cannot_begin(&prepared, data, around, error));
             }
             let init = prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record()));
             let input = prepared.input;

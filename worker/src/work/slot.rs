@@ -26,9 +26,9 @@ use uuid::Uuid;
 use super::{Flow, Stage, WorkContext};
 use crate::calls::explain::Explaining;
 use crate::calls::params::{Asking, sources};
-use crate::calls::prepare::{Around, drafted};
+use crate::calls::prepare::{Around, Prepared, drafted};
 use crate::calls::resolve;
-use crate::calls::run::{INPUT, STEP_NODE, begun, failed};
+use crate::calls::run::{INPUT, STEP_NODE, begun, failed, refused};
 use crate::calls::search::{Search, Searched};
 use crate::calls::tell::{Status, Teller, Took, tell};
 use crate::core::now;
@@ -123,7 +123,7 @@ pub(super) fn around<'a>(cx: &'a WorkContext<'_>, graph: &'a Graph) -> Around<'a
     }
 }
 
-/// Of a step: its call's. A step that cannot be prepared says so itself when it runs.
+/// Of a step: its call's. A call that is not found says so itself when the step runs.
 async fn of_step(
     cx: &WorkContext<'_>,
     graph: &Arc<Graph>,
@@ -132,8 +132,11 @@ async fn of_step(
     let around = around(cx, graph);
     let Ok(found) = resolve(data.id(), around.calls).await else { return Ok(None) };
     let mut prepared = drafted(found, data, around);
-    if !prepared.fills() || prepared.init().await.is_err() {
+    if !prepared.fills() {
         return Ok(None);
+    }
+    if let Err(error) = prepared.init().await {
+        return Err(cannot_begin(&prepared, data, around, error));
     }
     begun(cx.steps, &prepared);
     let schema = compiled(cx, &prepared.teller, prepared.input_schema())?;
@@ -147,6 +150,18 @@ async fn of_step(
         profile,
         teller: prepared.teller,
     }))
+}
+
+/// How a step ends whose call makes no input of its parameters.
+pub(super) fn cannot_begin(
+    prepared: &Prepared<'_>,
+    data: &StepData,
+    around: Around<'_>,
+    error: CallError,
+) -> Box<NodeResult> {
+    let message = prepared.secrets.masked(&error.message);
+    let data_shown = prepared.secrets.masked_map(&error.data);
+    Box::new(refused(data, around, &CallError { message, data: data_shown, ..error }))
 }
 
 /// The tool of a node.

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::start::InputKind;
 
-use crate::commands::pairs::pair;
+use crate::commands::pairs::{json_or_text, pair};
 use crate::error::Error;
 use crate::workflow_file::Workflow;
 
@@ -21,6 +21,9 @@ pub(super) struct InputArgs {
     /// The question, for a chatflow
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
+    /// An option of the run, as JSON or text: deadline_ms=60000, max_steps=100, interactive=false
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = pair)]
+    option: Vec<(String, String)>,
     /// On whose behalf
     #[arg(long, default_value = "tidemill")]
     user: String,
@@ -37,6 +40,10 @@ impl InputArgs {
             inputs.insert(name.clone(), value(workflow, name, text)?);
         }
         let mut request = json!({"workflow": workflow.text, "inputs": inputs, "user": self.user});
+        if !self.option.is_empty() {
+            let option = |(name, text): &(String, String)| (name.clone(), json_or_text(text));
+            request["options"] = Json::Object(self.option.iter().map(option).collect());
+        }
         match (&self.query, workflow.is_chat()) {
             (Some(query), true) => {
                 request["sys"] = json!({
@@ -133,7 +140,8 @@ mod tests {
 
     fn args(input: &[&str], inputs: Option<&str>, query: Option<&str>) -> InputArgs {
         let input = input.iter().map(|text| pair(text).expect("a pair")).collect();
-        InputArgs { input, inputs: inputs.map(Into::into), query: query.map(Into::into), user: "u".into() }
+        let (inputs, query) = (inputs.map(Into::into), query.map(Into::into));
+        InputArgs { input, inputs, query, option: Vec::new(), user: "u".into() }
     }
 
     #[test]
@@ -144,6 +152,16 @@ mod tests {
         assert_eq!(request["inputs"], expected);
         assert_eq!(request["user"], "u");
         assert_eq!(request.get("sys"), None);
+    }
+
+    #[test]
+    fn options_are_json_where_they_can_be_and_text_elsewhere() {
+        let option = ["deadline_ms=1500", "language=en"].map(|text| pair(text).expect("a pair")).to_vec();
+        let request = InputArgs { option, ..args(&[], None, None) }.request(&workflow("workflow"));
+        let request = request.expect("fits");
+        assert_eq!(request["options"], json!({"deadline_ms": 1500, "language": "en"}));
+        let plain = args(&[], None, None).request(&workflow("workflow")).expect("fits");
+        assert_eq!(plain.get("options"), None);
     }
 
     #[test]

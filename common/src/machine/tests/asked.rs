@@ -30,7 +30,14 @@ fn asks(play: &mut Play, node: &str, request: PauseRequest) -> String {
     let pause = id_in_job(&order.execution, "tool:1");
     let asked = Box::new(Asked { pause: pause.clone(), step: "tool:1".into(), request });
     let reason = "an answer".to_string();
-    let report = Report::Parked { started_at: play.now, wait_ms: 0, reason, call: None, pause: Some(asked) };
+    let report = Report::Parked {
+        started_at: play.now,
+        wait_ms: 0,
+        reason,
+        is_childs: false,
+        call: None,
+        pause: Some(asked),
+    };
     let fact = play.fact(&order, 1, &report);
     play.finish(node, fact);
     pause.to_string()

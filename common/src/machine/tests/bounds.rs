@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::draw::draw;
 use super::play::Play;
 use crate::limits;
+use crate::machine::Fact;
 use crate::machine::run::{RunOptions, RunStatus};
 use crate::value::{Segment, SegmentType, Stored};
+use crate::wire::fact::parse;
 
 fn fan(kind: &str, wide: usize) -> String {
     let mut drawing = "start s\nend e\n".to_string();
@@ -88,6 +90,65 @@ fn a_result_after_the_time_is_over_still_counts_and_then_the_run_ends() {
     let mut play = Play::with(graph, &[], options);
     play.start().skim().after(Duration::from_secs(11)).done("a", "");
     play.tells(&["a starts", "a ok", "Aborted: Maximum execution time exceeded: 11.00s > 10s []"]);
+}
+
+fn with_deadline(drawing: &str, ms: u64) -> Play {
+    Play::with(draw(drawing), &[], RunOptions { deadline_ms: Some(ms), ..RunOptions::default() })
+}
+
+#[test]
+fn a_run_that_is_not_over_by_its_deadline_is_stopped() {
+    let mut play = with_deadline("start s\njob a\ns > a", 1500);
+    // It counts from when it was submitted.
+    play.after(Duration::from_millis(500)).start().skim();
+    play.after(Duration::from_millis(999)).fire().tells(&[]);
+    let job = play.job_of("a").entry;
+    play.reload().after(Duration::from_millis(5)).fire();
+    let error =
+        "Aborted: DeadlineExceededError: 1504 ms since it was submitted, and it may take 1500 (deadline_ms)";
+    play.tells(&[&format!("{error} []")]);
+    assert_eq!((play.run.status, play.taken_back.clone()), (RunStatus::Stopped, vec![job]));
+    assert_eq!(play.run.error.as_deref(), Some(error));
+    assert!(play.timers.is_empty());
+}
+
+#[test]
+fn a_deadline_passes_while_a_run_is_paused_and_the_time_of_its_work_does_not() {
+    let options = RunOptions { deadline_ms: Some(60_000), seconds_max: 10, ..RunOptions::default() };
+    let mut play = Play::with(draw("start s\njob a\njob b\ns > a > b"), &[], options);
+    play.start().started("a", 1);
+    let pause = parse("pause", "{}", &play.run.graph).unwrap();
+    play.feed(vec![pause]).done("a", "");
+    assert_eq!(play.run.status, RunStatus::Paused);
+    assert_eq!(play.timers.len(), 1, "its deadline is waited for");
+    play.skim().after(Duration::from_secs(30)).fire().tells(&[]);
+    // It goes on, and has ten seconds again.
+    play.feed(vec![Fact::Resume]).skim().after(Duration::from_secs(9)).fire().tells(&[]);
+    let pause = parse("pause", "{}", &play.run.graph).unwrap();
+    play.feed(vec![pause]).reload().skim();
+    assert_eq!(play.run.status, RunStatus::Paused);
+    play.after(Duration::from_secs(21)).reload().fire();
+    assert_eq!(play.run.status, RunStatus::Stopped);
+    assert!(play.last().contains("DeadlineExceededError: 60000 ms"), "{}", play.last());
+    assert!(play.timers.is_empty());
+}
+
+#[test]
+fn a_run_whose_deadline_has_come_before_anybody_began_it_does_nothing() {
+    let mut play = with_deadline("start s\njob a\ns > a", 1500);
+    play.after(Duration::from_secs(2)).start();
+    let error =
+        "Aborted: DeadlineExceededError: 2000 ms since it was submitted, and it may take 1500 (deadline_ms)";
+    play.tells(&["begin", &format!("{error} []")]);
+    assert!(play.jobs.is_empty() && play.timers.is_empty());
+}
+
+#[test]
+fn a_result_behind_the_deadline_counts_and_nothing_follows_from_it() {
+    let mut play = with_deadline("start s\njob a\njob b\ns > a > b", 1500);
+    play.start().skim().after(Duration::from_secs(2)).done("a", "");
+    let error = "Aborted: DeadlineExceededError: 2000 ms since it was submitted, and it may take 1500 (deadline_ms) []";
+    play.tells(&["a starts", "a ok", error]);
 }
 
 #[test]

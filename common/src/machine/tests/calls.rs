@@ -29,8 +29,14 @@ fn called(play: &Play, number: u32) -> RunId {
 fn parks(play: &mut Play, run: RunId, is_ordered: bool) {
     let given = (!is_ordered).then(|| Stored::Inline(Segment::infer(json!({"inputs": {"q": 1}}))));
     let call = Some(Box::new(Call { run, app: "greeter".into(), given }));
-    let report =
-        Report::Parked { started_at: play.now, wait_ms: 300_000, reason: "a run".into(), call, pause: None };
+    let report = Report::Parked {
+        started_at: play.now,
+        wait_ms: 300_000,
+        reason: "a run".into(),
+        is_childs: false,
+        call,
+        pause: None,
+    };
     let fact = play.fact(&play.job_of("m"), 1, &report);
     play.finish("m", fact);
 }
@@ -113,8 +119,14 @@ fn what_is_ordered_and_dropped_in_one_commit_never_was() {
     let (order, run) = (play.job_of("m"), called(&play, 1));
     let given = Some(Stored::Inline(Segment::infer(json!({}))));
     let call = Some(Box::new(Call { run, app: "a".into(), given }));
-    let parked =
-        Report::Parked { started_at: play.now, wait_ms: 1, reason: String::new(), call, pause: None };
+    let parked = Report::Parked {
+        started_at: play.now,
+        wait_ms: 1,
+        reason: String::new(),
+        is_childs: false,
+        call,
+        pause: None,
+    };
     let stop = parse("stop", "{}", &play.run.graph).unwrap();
     let parked = play.fact(&order, 1, &parked);
     play.jobs.clear();

@@ -1,5 +1,7 @@
 //! Nodes inside others: told like any node, counted once, and without a say in what follows.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 
 use super::play::Play;
@@ -134,6 +136,55 @@ fn ve_a07_tries_of_a_child_are_told_with_their_number_and_count_as_no_failures()
     assert_eq!(told, [("node_run_started", 0), retry(1), retry(2), ("node_run_succeeded", 0)]);
     assert_eq!(play.run.exceptions(), 0);
     assert!(play.last().starts_with("succeeded"), "{}", play.last());
+}
+
+#[test]
+fn ve_a07_a_parent_whose_child_waits_long_has_not_begun() {
+    let mut play = play();
+    play.child("t", 1, 1, ChildEvent::Started);
+    play.retried(1, error("500")).skim();
+    let order = play.job_of("t");
+    let report = Report::Parked {
+        started_at: play.now,
+        wait_ms: 1500,
+        reason: "the next try".into(),
+        is_childs: true,
+        call: None,
+        pause: None,
+    };
+    let fact = play.fact(&order, 1, &report);
+    play.finish("t", fact).tells(&[]);
+    assert_eq!((play.node("t").status, play.node("t").started_at), (NodeStatus::Retrying, None));
+    play.after(Duration::from_millis(1500)).fire().tells(&[]);
+    let began = play.now;
+    play.ends(1, 2, ChildEnd::Succeeded, text("Raft", 1), None).done("t", "x");
+    let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    let told: Vec<&String> = told.iter().filter(|words| !words.contains(".text")).collect();
+    assert_eq!(told, ["t_ext_1 starts", "t_ext_1 retry 1", "t_ext_1 ok", "t starts", "t ok"]);
+    assert_eq!(play.node("t").started_at, Some(began), "the wait is none of its own");
+}
+
+#[test]
+fn a_stop_ends_a_parent_whose_child_waits_and_leaves_no_timer() {
+    let mut play = play();
+    play.child("t", 1, 1, ChildEvent::Started);
+    play.retried(1, error("500")).skim();
+    let order = play.job_of("t");
+    let report = Report::Parked {
+        started_at: play.now,
+        wait_ms: 1500,
+        reason: "the next try".into(),
+        is_childs: true,
+        call: None,
+        pause: None,
+    };
+    let fact = play.fact(&order, 1, &report);
+    play.finish("t", fact).stop("enough");
+    assert_eq!(
+        (play.node("t").status, play.node("t_ext_1").status),
+        (NodeStatus::Stopped, NodeStatus::Stopped)
+    );
+    assert!(play.timers.is_empty(), "{:?}", play.timers);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::wire::state::{self, AtRest};
 /// A run's keys in the store.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
-    run: HashMap<String, String>,
+    pub(super) run: HashMap<String, String>,
     state: HashMap<String, String>,
     held: Vec<String>,
     collected: HashMap<String, String>,

@@ -22,6 +22,7 @@ mod bounds;
 mod breakpoints;
 mod budgets;
 mod calls;
+mod charges;
 mod children;
 mod failures;
 mod holders;

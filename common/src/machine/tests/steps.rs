@@ -12,6 +12,7 @@ use crate::machine::run::{NodeStatus, RunStatus};
 use crate::nodes::Usage;
 use crate::value::{JsonMap, Segment, Stored};
 use crate::wire::event::EventRecord;
+use crate::wire::expand::envelope;
 use crate::wire::fact::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,6 +47,7 @@ fn parked(play: &Play, wait_ms: u64) -> Report {
         started_at: play.now,
         wait_ms,
         reason: "the model rests".into(),
+        is_childs: false,
         call: None,
         pause: None,
     }
@@ -99,6 +101,25 @@ fn what_an_execution_charged_before_it_failed_stays_charged_and_is_not_charged_a
     // The second attempt found the first round in the journal, and counts it.
     done(&mut play, 1, 15, "0.75");
     assert_eq!(play.run.tokens(), 15);
+}
+
+#[test]
+fn what_a_step_says_has_the_numbers_of_its_attempt_and_its_handing_out() {
+    let mut play = Play::of(ONE);
+    play.restless = true;
+    play.start().skim();
+    let order = play.job_of("m");
+    for delivery in [1, 2] {
+        let data = JsonMap::from_iter([("text".to_string(), json!("x")), ("attempt".to_string(), json!(1))]);
+        let events = vec![(StepEvent::TextAdd, data)];
+        let report = Report::Step { started_at: play.now, events, charge: None };
+        let fact = play.fact(&order, delivery, &report);
+        play.feed(vec![fact]);
+        let last = play.records.last().unwrap();
+        let told = envelope(last, &play.run.id, &play.run.graph);
+        assert_eq!((&told["type"], &told["data"]["text"]), (&json!("text_add"), &json!("x")), "{told:#}");
+        assert_eq!((&told["data"]["attempt"], &told["data"]["delivery"]), (&json!(1), &json!(delivery)));
+    }
 }
 
 #[test]

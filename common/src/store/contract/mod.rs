@@ -192,6 +192,7 @@ cases! {
         a_step_is_recorded_once_with_its_fact,
         a_step_keeps_the_large_values_that_it_refers_to,
         tries_of_a_step_are_counted_where_the_job_goes_on,
+        a_step_that_was_begun_twice_says_so_when_it_is_known,
         only_the_holder_of_a_job_records_its_steps,
     },
     spending::{

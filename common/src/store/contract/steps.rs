@@ -25,6 +25,11 @@ pub(super) const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin 
     StepBegin::Begin { attempt, possible_duplicate, was_begun: possible_duplicate }
 }
 
+/// It was done.
+fn knows(result: &str, possible_duplicate: bool) -> StepBegin {
+    StepBegin::Known { result: result.into(), possible_duplicate }
+}
+
 pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     s.deliver("w", 1).await?;
@@ -38,7 +43,7 @@ pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome
     same("one fact tells of it", facts.len() - before, 1)?;
     same("of its kind", facts.last().map(|fact| &*fact.kind), Some(kind::STEP))?;
     let known = store.begin_step(&of, "llm:1", false).await?;
-    same("the first result stands", known, StepBegin::Known("\"a\"".into()))?;
+    same("the first result stands", known, knows("\"a\"", false))?;
     same("another step is another", store.begin_step(&of, "llm:2", false).await?, begins(1, false))
 }
 
@@ -68,13 +73,40 @@ pub(super) async fn tries_of_a_step_are_counted_where_the_job_goes_on(s: Subject
     same("begun before", store.begin_step(&first, "call", false).await?, begins(2, true))?;
     store.park_step(&first, "call").await?;
     store.park_step(&first, "never begun").await?;
-    let put_down = StepBegin::Begin { attempt: 2, possible_duplicate: false, was_begun: true };
-    same("put down while it waited", store.begin_step(&first, "call", false).await?, put_down)?;
-    same("and begun once more", store.begin_step(&first, "call", false).await?, begins(2, true))?;
+    let put_down = || StepBegin::Begin { attempt: 1, possible_duplicate: false, was_begun: true };
+    same("still begun twice", store.begin_step(&first, "call", false).await?, begins(2, true))?;
+    same("another one", store.begin_step(&first, "wait", false).await?, begins(1, false))?;
+    store.park_step(&first, "wait").await?;
+    same("put down while it waited", store.begin_step(&first, "wait", false).await?, put_down())?;
+    store.park_step(&first, "wait").await?;
+    same("and again", store.begin_step(&first, "wait", false).await?, put_down())?;
+    same("and begun once more", store.begin_step(&first, "wait", false).await?, begins(1, true))?;
     same("nothing else begins", store.begin_step(&first, "never begun", false).await?, begins(1, false))?;
     let later = JournalOf { attempt: 2, ..first };
     same("a later attempt", store.begin_step(&later, "call", false).await?, begins(3, false))?;
     same("and again", store.begin_step(&later, "call", false).await?, begins(3, true))
+}
+
+pub(super) async fn a_step_that_was_begun_twice_says_so_when_it_is_known(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w", 1).await?;
+    let (of, store) = (of(entries[0], "w", 1), s.store());
+    let record = |step| store.record_step(&of, step, "1", (kind::STEP, "{}"), &[]);
+    for (step, doubled) in [("once", false), ("twice", true), ("put down", false)] {
+        same(step, store.begin_step(&of, step, false).await?, begins(1, false))?;
+        if doubled {
+            same(step, store.begin_step(&of, step, false).await?, begins(1, true))?;
+            // Whoever goes on with it then makes no third call of it.
+            store.park_step(&of, step).await?;
+            same(step, store.begin_step(&of, step, false).await?, begins(1, true))?;
+        } else if step != "once" {
+            store.park_step(&of, step).await?;
+            store.begin_step(&of, step, false).await?;
+        }
+        same(step, record(step).await?, StepKept::Kept)?;
+        same(step, store.begin_step(&of, step, false).await?, knows("1", doubled))?;
+    }
+    Ok(())
 }
 
 pub(super) async fn only_the_holder_of_a_job_records_its_steps(s: Subject) -> Outcome {

@@ -1,5 +1,7 @@
 //! The journal of a run, as `begin_step.lua` and `record_step.lua` keep it.
 
+use std::collections::HashMap;
+
 use super::shard::Shard;
 use crate::clock::Timestamp;
 use crate::ids::BlobId;
@@ -7,6 +9,8 @@ use crate::store::{JournalOf, StepBegin, StepKept};
 
 /// Behind the mark of a try that was put down.
 const PARKED: &str = " parked";
+/// Behind the mark of a try that was begun twice.
+const TWICE: &str = " twice";
 
 pub(super) fn begin(
     shard: &mut Shard,
@@ -19,32 +23,43 @@ pub(super) fn begin(
         return StepBegin::NotYours;
     }
     let journal = &mut shard.runs.entry(of.run).or_default().journal;
+    let marks = marks(journal, of, step);
     if let Some(known) = journal.get(&of.field(step)) {
-        return StepBegin::Known(known.clone());
+        let possible_duplicate = marks.iter().any(|mark| mark.contains(TWICE));
+        return StepBegin::Known { result: known.clone(), possible_duplicate };
     }
-    let mark = of.mark(step);
-    let begun = (1u32..).take_while(|number| journal.contains_key(&format!("{mark}{number}"))).last();
-    let last = begun.and_then(|number| journal.get(&format!("{mark}{number}")));
     // A try that an earlier attempt of the node made has ended, or nobody would have made this attempt.
-    let is_of_this = last.is_some_and(|text| text.split(' ').next() == Some(&of.attempt.to_string()));
-    let again = is_of_this && !another;
-    let parked = last.is_some_and(|text| text.ends_with(PARKED));
-    let attempt = begun.unwrap_or(0) + u32::from(!again);
-    journal.insert(format!("{mark}{attempt}"), format!("{} {}", of.attempt, now.micros()));
-    StepBegin::Begin { attempt, possible_duplicate: again && !parked, was_begun: again }
+    let last = marks.last().filter(|mark| !another && is_of(mark, of));
+    let doubled = last.is_some_and(|mark| mark.contains(TWICE) || !mark.contains(PARKED));
+    let was_begun = last.is_some();
+    let attempt = u32::try_from(marks.len()).unwrap_or(u32::MAX) + u32::from(!was_begun);
+    let twice = if doubled { TWICE } else { "" };
+    let text = format!("{} {}{twice}", of.attempt, now.micros());
+    journal.insert(format!("{}{attempt}", of.mark(step)), text);
+    StepBegin::Begin { attempt, possible_duplicate: doubled, was_begun }
 }
 
 pub(super) fn park(shard: &mut Shard, of: &JournalOf, step: &str) {
     if !is_held(shard, of) {
         return;
     }
-    let (journal, mark) = (&mut shard.runs.entry(of.run).or_default().journal, of.mark(step));
-    let begun = (1u32..).take_while(|number| journal.contains_key(&format!("{mark}{number}"))).last();
-    let last = begun.and_then(|number| journal.get_mut(&format!("{mark}{number}")));
-    let is_of_this = |text: &&mut String| text.split(' ').next() == Some(&of.attempt.to_string());
-    if let Some(text) = last.filter(is_of_this).filter(|text| !text.ends_with(PARKED)) {
-        text.push_str(PARKED);
+    let journal = &mut shard.runs.entry(of.run).or_default().journal;
+    let marks = marks(journal, of, step);
+    let last = marks.last().filter(|mark| is_of(mark, of) && !mark.contains(PARKED));
+    if let Some(text) = last {
+        journal.insert(format!("{}{}", of.mark(step), marks.len()), format!("{text}{PARKED}"));
     }
+}
+
+/// The marks of the tries of a step, in order.
+fn marks(journal: &HashMap<String, String>, of: &JournalOf, step: &str) -> Vec<String> {
+    let mark = of.mark(step);
+    (1u32..).map_while(|number| journal.get(&format!("{mark}{number}")).cloned()).collect()
+}
+
+/// Whether it is a try of this attempt of the node.
+fn is_of(mark: &str, of: &JournalOf) -> bool {
+    mark.split(' ').next() == Some(&of.attempt.to_string())
 }
 
 pub(super) fn record(

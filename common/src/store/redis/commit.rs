@@ -225,7 +225,15 @@ impl RedisOwner {
 
     fn move_in_index(&self, request: &mut Request, write: &RunWrite) {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
-        let Some((from, to)) = write.status else { return };
+        let Some((from, to)) = write.status else {
+            if write.ended_at.is_some() {
+                // What is written behind a run's end goes with the run.
+                for key in [keys.run(run), keys.state(run), keys.ledger(run)] {
+                    request.command("EXPIRE", 2).word(key).word(self.ttl_seconds);
+                }
+            }
+            return;
+        };
         if from != to {
             request.command("ZREM", 2).word(keys.runs_of(shard, from)).word(run);
             request.command("ZADD", 3).word(keys.runs_of(shard, to));

@@ -34,16 +34,21 @@ impl RedisStore {
         let answer: Vec<Value> = self.connector.run(DOING, &self.scripts.begin_step, &keys, &list).await?;
         let mut parts = answer.into_iter().map(word);
         let first = parts.next().unwrap_or_default();
-        let mut number = || parts.next().and_then(|text| text.parse::<u32>().ok());
         match first.as_str() {
             "STALE" => Ok(StepBegin::NotYours),
-            "KNOWN" => Ok(StepBegin::Known(parts.next().unwrap_or_default())),
-            "BEGIN" => match (number(), number()) {
-                (Some(attempt), Some(again)) => {
-                    Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1, was_begun: again > 0 })
+            "KNOWN" => {
+                let result = parts.next().unwrap_or_default();
+                Ok(StepBegin::Known { result, possible_duplicate: parts.next().as_deref() == Some("1") })
+            }
+            "BEGIN" => {
+                let mut number = || parts.next().and_then(|text| text.parse::<u32>().ok());
+                match (number(), number()) {
+                    (Some(attempt), Some(again)) => {
+                        Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1, was_begun: again > 0 })
+                    }
+                    _ => Err(unexpected(DOING, "a try without a number")),
                 }
-                _ => Err(unexpected(DOING, "a try without a number")),
-            },
+            }
             other => Err(unexpected(DOING, other)),
         }
     }

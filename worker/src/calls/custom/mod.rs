@@ -61,13 +61,15 @@ impl Call for Custom {
     fn chooses(&self) -> bool {
         self.manifest.branch
     }
+    fn keeps_init(&self) -> bool {
+        true
+    }
     async fn init(&self, cx: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
         let body = json!({
             "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
         });
-        // Each operation has a key of its own: what answers one must not stand for another.
-        let key = format!("{}:{}", cx.key, Operation::Init.name());
-        self.init_by(cx.calls, key, body).await
+        // It is a step of its own, with a key of its own: what answers one operation must not stand for another.
+        self.init_by(cx.calls, cx.key.to_owned(), body).await
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         self.exec_by(cx.calls, cx.key.to_owned(), input, out).await

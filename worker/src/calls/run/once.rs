@@ -2,8 +2,6 @@
 //! A call that has failed leaves nothing but its mark, so that another try may be made.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::ids::BlobId;
-use tidemill_common::limits::INLINE_BYTES_MAX;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::step::{CallError, Gathered};
 
@@ -11,12 +9,10 @@ use super::{Called, call};
 use crate::calls::prepare::Prepared;
 use crate::calls::tell::tell;
 use crate::providers::DeltaSink;
-use crate::steps::{Begun, Steps};
+use crate::steps::{Begun, Steps, Told};
 
 /// The step's key.
 const STEP: &str = "call";
-/// Where the journal says that what was kept lies apart.
-const APART: &str = "apart";
 
 /// Makes the call, or takes what came of it before: its text goes to `on_delta` and to the user whole then.
 pub(super) async fn once(
@@ -26,33 +22,13 @@ pub(super) async fn once(
 ) -> Result<Called, CallError> {
     let the_try = match steps.begin(STEP).await {
         Begun::Try(the_try) => the_try,
-        Begun::Known(kept) => match whole(steps, kept).await {
-            Some(kept) => return Ok(replayed(&kept, prepared, steps, on_delta)),
-            None => {
-                let message = "what the call has brought is not there any more, and it is not made twice";
-                return Err(CallError::of("RuntimeError", message));
-            }
-        },
+        Begun::Known(kept) => return Ok(replayed(&kept, prepared, steps, on_delta)),
     };
     prepared.key = the_try.idempotency_key.into();
     prepared.possible_duplicate = the_try.possible_duplicate;
     let called = call(prepared, steps, on_delta).await?;
-    let kept = kept(&called, prepared);
-    if kept.to_string().len() <= INLINE_BYTES_MAX {
-        steps.keep(STEP, &kept, steps.untold(), &[]).await;
-    } else {
-        let (id, text) = (BlobId::generate(), steps.secrets().sealed(kept).to_string());
-        let mark = json!({APART: id.as_str()});
-        steps.keep(STEP, &mark, steps.untold(), &[(id, text)]).await;
-    }
+    steps.record_large(STEP, the_try.number, kept(&called, prepared), Told::default()).await;
     Ok(called)
-}
-
-/// What the journal holds, or what lies apart.
-async fn whole(steps: &Steps, kept: Json) -> Option<Json> {
-    let Some(id) = kept.get(APART).and_then(Json::as_str) else { return Some(kept) };
-    let text = steps.blob(&BlobId::from(id)).await?;
-    serde_json::from_str(&text).ok().map(|kept| steps.secrets().opened(kept))
 }
 
 /// What is kept of a call that went well.
@@ -74,9 +50,6 @@ fn kept(called: &Called, prepared: &Prepared<'_>) -> Json {
             kept[key] = Json::Object(values);
         }
     }
-    if prepared.possible_duplicate {
-        kept["possible_duplicate"] = json!(true);
-    }
     kept["seconds"] = json!(called.seconds);
     kept
 }
@@ -92,7 +65,7 @@ fn replayed(kept: &Json, prepared: &mut Prepared<'_>, steps: &Steps, on_delta: D
     let said = text("said").or_else(|| text("text")).unwrap_or_default();
     let usage = map("usage").map(Usage::from_record);
     prepared.made.put(usage, map("runtime").unwrap_or_default(), map("outputs").unwrap_or_default());
-    prepared.possible_duplicate = kept.get("possible_duplicate").is_some();
+    prepared.possible_duplicate = steps.is_doubled(STEP);
     if !said.is_empty() {
         on_delta(&said);
         if prepared.to_user() {

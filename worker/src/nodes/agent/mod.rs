@@ -146,3 +146,6 @@ fn metadata(data: &AgentData, rounds: &Rounds<'_>, node: &Node) -> JsonMap {
     metadata.insert("agent_log".into(), Json::Array(rounds.logs.shown(node.id.as_str())));
     metadata
 }
+
+#[cfg(test)]
+mod tests;

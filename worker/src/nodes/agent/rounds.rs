@@ -201,7 +201,7 @@ impl<'a> Rounds<'a> {
                 self.say(&tells(&said.text));
                 said.files.iter().for_each(|file| self.collected.keep(file.clone()));
                 let log =
-                    log.done(thought(&said), doubled(known.get(DOUBLED).is_some(), self.cost(None, &usage)));
+                    log.done(thought(&said), doubled(self.means.steps.is_doubled(&step), self.cost(None, &usage)));
                 self.note(log);
                 self.spend(usage);
                 return Ok(said);
@@ -295,7 +295,7 @@ impl<'a> Rounds<'a> {
         let the_try = match self.means.steps.begin(&step).await {
             Begun::Known(known) => {
                 let answered = Answered::read(&known);
-                let metadata = doubled(known.get(DOUBLED).is_some(), JsonMap::new());
+                let metadata = doubled(self.means.steps.is_doubled(&step), JsonMap::new());
                 let log = match &answered.error {
                     None => log.done(answered.data(call), metadata),
                     Some(error) => log.with(answered.data(call)).failed(error.clone(), metadata),

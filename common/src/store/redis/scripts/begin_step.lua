@@ -3,27 +3,34 @@
 -- ARGV     1 group   2 consumer   3 entry   4 delivery number   5 field of the result   6 field of the mark, without
 --          its number   7 which attempt of the node it is   8 "next" to begin another try,
 --          "park" to note that the one under way does nothing but wait   9 now, µs
--- RETURNS  {"STALE"} | {"KNOWN", result} | {"BEGIN", number of the try, "1" when this try was begun before, "2" when it was put down then}
+-- RETURNS  {"STALE"} | {"KNOWN", result, "1" when a try of it was begun twice}
+--          | {"BEGIN", number of the try, "1" when this try was begun before, "2" when it was put down then}
 -- CALLER   store/redis/journal.rs, begin_step
 local call, K, A = redis.call, KEYS, ARGV
 local held = call('XPENDING', K[1], A[1], A[3], A[3], 1, A[2])[1]
 if not held or held[4] ~= tonumber(A[4]) then return {'STALE'} end
 local known = call('HGET', K[2], A[5])
-if known then return {'KNOWN', known} end
-local try, mark = 0, false
+local try, mark, twice = 0, false, false
 repeat
   local later = call('HGET', K[2], A[6] .. (try + 1))
-  if later then try, mark = try + 1, later end
+  if later then
+    try, mark = try + 1, later
+    twice = twice or string.find(later, ' twice', 1, true)
+  end
 until not later
+if known then return {'KNOWN', known, twice and '1' or '0'} end
 -- A try that an earlier attempt of the node made has ended, or nobody would have made this attempt.
 local again = mark and A[8] ~= 'next' and string.match(mark, '^%d+') == A[7]
+-- That a try was begun twice stays known, whoever goes on with it.
+local doubled = again and string.find(mark, ' twice', 1, true)
+local text = A[7] .. ' ' .. A[9]
 if A[8] == 'park' then
-  if again then call('HSET', K[2], A[6] .. try, A[7] .. ' ' .. A[9] .. ' parked') end
+  if again then call('HSET', K[2], A[6] .. try, text .. ' parked' .. (doubled and ' twice' or '')) end
   return {'BEGIN', tostring(try), '0'}
 end
+doubled = doubled or again and not string.find(mark, ' parked', 1, true)
 if not again then try = try + 1 end
-call('HSET', K[2], A[6] .. try, A[7] .. ' ' .. A[9])
+call('HSET', K[2], A[6] .. try, text .. (doubled and ' twice' or ''))
 -- As long as its run; one of an older version had an end of its own.
 call('PERSIST', K[2])
-local parked = mark and string.find(mark, ' parked', 1, true)
-return {'BEGIN', tostring(try), again and (parked and '2' or '1') or '0'}
+return {'BEGIN', tostring(try), again and (doubled and '1' or '2') or '0'}

@@ -1,4 +1,4 @@
-//! `SQL` over a file of SQLite and over a PostgreSQL of its own.
+//! `SQL` over a file of SQLite, and over a PostgreSQL and a MariaDB of its own.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use super::*;
 use crate::calls::tests::key;
 use crate::fake::FakeJobs;
 
+mod mysql;
 mod postgres;
 mod service;
 
@@ -42,6 +43,11 @@ impl Bench {
             Err(error) => error,
         }
     }
+}
+
+/// A port that nobody listens at.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
 }
 
 async fn sqlite() -> (tempfile::TempDir, String) {

@@ -9,7 +9,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 use tidemill_common::config::CallsConfig;
 
-use super::Bench;
+use super::{Bench, free_port};
 use crate::calls::sql::generate;
 
 const PASSWORD: &str = "marker-of-a-password";
@@ -53,10 +53,6 @@ fn humble(name: &str) -> Command {
 fn run(command: &mut Command) {
     let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
 }
 
 impl Server {

@@ -14,6 +14,7 @@ use tidemill_common::store::CatalogKind;
 use super::super::kept::Kept;
 use super::super::named::{ProfileError, Stands};
 use super::super::{Model, Providers, Question};
+use crate::calls::ask;
 use crate::fake::FakeJobs;
 use crate::providers::ErrorClass;
 
@@ -79,6 +80,19 @@ async fn listener() -> (String, tokio::task::JoinHandle<(String, Json)>) {
 async fn asks(model: &Model, params: Json) {
     let error = model.ask(question(params), &mut |_| {}).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Connection, "the server only listens");
+}
+
+#[tokio::test]
+async fn lp_c1_a_step_is_told_apart_that_redis_is_away_and_that_there_is_no_such_profile() {
+    let (jobs, providers) = worker(json!({}));
+    jobs.state().catalog_silent = true;
+    let away = ask::model(&providers, Some("p")).await.err().unwrap();
+    assert_eq!((away.error_type.as_str(), away.retryable), ("LLMProfileError", true));
+    assert!(away.failure().retryable, "another attempt may find it");
+    let (_jobs, providers) = worker(json!({}));
+    let gone = ask::model(&providers, Some("p")).await.err().unwrap();
+    assert_eq!((gone.error_type.as_str(), gone.retryable), ("NotFoundError", false));
+    assert_eq!(gone.message, "LLM Profile not found: p");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,11 @@
 //! Questions that runs wait for, other than forms, on a terminal: leave, a choice, values. Shown, asked, and said how to
 //! answer without one.
 
+mod fields;
+
 use serde_json::{Map, Value as Json, json};
-use tidemill_common::nodes::PauseRequest;
 use tidemill_common::nodes::pause::as_form::{Wanted, of_type, wanted};
+use tidemill_common::nodes::{PauseKind, PauseRequest};
 
 use crate::console::Console;
 use crate::error::Error;
@@ -27,6 +29,10 @@ pub(crate) fn shown(name: &str, asked: &PauseRequest) -> String {
     for line in safe(&asked.content).lines() {
         text.push_str(format!("  {line}").trim_end());
         text.push('\n');
+    }
+    if asked.kind == PauseKind::Params {
+        text.push_str(&fields::told(asked));
+        return text;
     }
     for (key, value) in asked.details.iter().filter(|(key, value)| is_shown(key, value)) {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_string);
@@ -59,7 +65,7 @@ pub(crate) async fn ask(
     let input = match wanted(asked) {
         Wanted::Approval => approval(console).await?,
         Wanted::Choice => choice(asked, console).await?,
-        Wanted::Fields => fields(asked, console).await?,
+        Wanted::Fields => values(asked, console).await?,
         Wanted::Value => value(asked, console).await?,
     };
     Ok(input.map(|input| json!({ "input": input })))
@@ -105,15 +111,17 @@ async fn choice(asked: &PauseRequest, console: &mut Console) -> Result<Option<Js
     }
 }
 
-async fn fields(asked: &PauseRequest, console: &mut Console) -> Result<Option<Json>, Error> {
+async fn values(asked: &PauseRequest, console: &mut Console) -> Result<Option<Json>, Error> {
     let mut input = Map::new();
-    for (name, schema) in properties(asked) {
+    for (name, schema) in fields::properties(asked) {
         let known =
             asked.details.get("current").and_then(|known| known.get(name)).filter(|known| !known.is_null());
-        let known = known.map(|known| known.as_str().map_or_else(|| known.to_string(), str::to_string));
-        let ty = schema.get("type").and_then(Json::as_str).map(|ty| format!(" ({ty})")).unwrap_or_default();
-        let label = format!("{}{ty}{}: ", one_line(name), in_brackets(&known.unwrap_or_default()));
-        let Some(line) = console.ask(&label).await? else { return Ok(None) };
+        let described = fields::described(schema);
+        let described = if described.is_empty() { described } else { format!(" ({described})") };
+        let known = in_brackets(&known.map(fields::shown).unwrap_or_default());
+        let Some(line) = console.ask(&format!("{}{described}{known}: ", fields::path(name))).await? else {
+            return Ok(None);
+        };
         if !line.is_empty() {
             input.insert(name.clone(), of_type(schema, &line.into()));
         }
@@ -148,14 +156,10 @@ fn options(asked: &PauseRequest) -> Vec<(String, String)> {
     asked.options.as_array().into_iter().flatten().filter_map(one).collect()
 }
 
-fn properties(asked: &PauseRequest) -> impl Iterator<Item = (&String, &Json)> {
-    asked.schema.get("properties").and_then(Json::as_object).into_iter().flatten()
-}
-
 /// Named values as what the question wants of them.
 pub(crate) fn named(asked: &PauseRequest, given: &[(String, String)]) -> Json {
     let typed = |(name, text): &(String, String)| {
-        let schema = asked.schema.get("properties").and_then(|known| known.get(name)).unwrap_or(&Json::Null);
+        let (name, schema) = fields::meant(asked, name).unwrap_or((name, &Json::Null));
         (name.clone(), of_type(schema, &text.as_str().into()))
     };
     Json::Object(given.iter().map(typed).collect())
@@ -169,7 +173,9 @@ pub(crate) fn how_to_answer(asked: &PauseRequest) -> String {
             let ids: Vec<String> = options(asked).into_iter().map(|(id, _)| id).collect();
             format!(" --choose {}", ids.join("|"))
         }
-        Wanted::Fields => properties(asked).map(|(name, _)| format!(" --input {name}=…")).collect(),
+        Wanted::Fields => {
+            fields::properties(asked).map(|(name, _)| format!(" --input {}=…", fields::path(name))).collect()
+        }
         Wanted::Value => match asked.schema.get("type").and_then(Json::as_str) {
             None | Some("string") => " --text …".to_string(),
             Some(_) => " --json …".to_string(),
@@ -226,6 +232,43 @@ mod tests {
         let (mut console, _, _) = captured_with(&["y"]);
         let asked = asking(PauseKind::Confirm, approval_schema());
         assert_eq!(ask("Review", &asked, &mut console).await.expect("asks"), None);
+    }
+
+    fn parameters() -> PauseRequest {
+        let country = json!({"type": "string", "minLength": 2, "maxLength": 2, "description": "Two letters"});
+        let schema = json!({"type": "object", "required": ["/query/country"],
+            "properties": {"/query/country": country, "/query/days": {"type": "integer"}}});
+        let mut asked = asking(PauseKind::Params, schema.clone());
+        let current = json!({"url": "http://there", "query": {"order": "A17"}});
+        for (name, value) in
+            [("message", json!("Well?")), ("params", schema), ("current", current), ("round", json!(1))]
+        {
+            asked.details.insert(name.into(), value);
+        }
+        asked
+    }
+
+    #[tokio::test]
+    async fn missing_parameters_are_asked_for_in_words_and_by_their_paths() {
+        let asked = parameters();
+        let expected = "\
+Parcel asks:
+  Well?
+  - query.country: Two letters; text of 2 characters
+  - query.days: whole number (may be left out)
+  url is http://there
+  query.order is A17
+";
+        assert_eq!(shown("Parcel", &asked), expected);
+        let (mut console, _, err) = captured_with(&["no", ""]);
+        let answer = ask("Parcel", &asked, &mut console).await.expect("asks");
+        assert_eq!(answer, Some(json!({"input": {"/query/country": "no"}})));
+        let prompt = "query.country (Two letters; text of 2 characters): query.days (whole number): ";
+        assert!(err.text().ends_with(prompt), "{}", err.text());
+        assert_eq!(how_to_answer(&asked), " --input query.country=… --input query.days=…");
+        for name in ["query.days", "/query/days"] {
+            assert_eq!(named(&asked, &[(name.into(), "3".into())]), json!({"/query/days": 3}));
+        }
     }
 
     #[test]
