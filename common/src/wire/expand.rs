@@ -331,6 +331,9 @@ fn node_end(record: &EventRecord, graph: &Graph) -> Json {
             "retry_index": copy("retry_index", 0.into()),
         }),
     );
+    if let Some(wasted) = stored.get("wasted") {
+        data["node_run_result"]["wasted"] = wasted.clone();
+    }
     Json::Object(data)
 }
 

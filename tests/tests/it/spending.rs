@@ -275,6 +275,11 @@ async fn replies_that_fit_no_schema_are_paid_for_by_run_and_key() {
         (&json!(30), &json!("0.0360000"), &json!("EUR")),
         "{run:#}"
     );
+    let told = client.follow(run["id"].as_str().unwrap(), None).await.to_the_end().await;
+    let wasted: Vec<&Json> =
+        told.of_kind("node_run_retry").map(|event| &event.data["node_run_result"]["wasted"]).collect();
+    assert_eq!(wasted.len(), 2, "{told:#?}");
+    assert_eq!((&wasted[0]["model"], &wasted[0]["usage"]["total_tokens"]), (&json!("mock"), &json!(10)));
     let [line] = <&[Json; 1]>::try_from(run["models"].as_array().unwrap().as_slice()).expect("one model");
     let line =
         ["calls", "wasted_calls", "total_tokens", "wasted_tokens"].map(|key| line[key].as_u64().unwrap());

@@ -8,7 +8,7 @@ use super::play::Play;
 use crate::machine::changes::Record;
 use crate::machine::fact::{ChildEnd, ChildEvent};
 use crate::machine::run::NodeStatus;
-use crate::nodes::Usage;
+use crate::nodes::{Usage, Wasted};
 use crate::value::{Segment, Stored};
 use crate::wire::expand::envelope;
 use crate::wire::fact::Report;
@@ -98,6 +98,21 @@ fn ve_a06_the_tokens_of_a_child_are_its_own_and_the_runs() {
     assert_eq!(price, Some(("0.0001".into(), "USD".into())));
     let ledger = play.kept_text();
     assert_eq!(ledger.matches("\\\"total_tokens\\\":120").count(), 1, "{ledger}");
+}
+
+#[test]
+fn ve_a06_what_tries_of_a_child_paid_in_vain_is_in_no_total() {
+    let mut play = play();
+    let in_vain = |tokens: u64| {
+        let usage = usage(tokens).unwrap();
+        let wasted = Wasted { provider: "p".into(), model: "m".into(), usage };
+        Record { wasted: Some(Box::new(wasted)), ..error("no") }
+    };
+    play.retried(1, in_vain(5)).retried(2, in_vain(6));
+    play.ends(1, 3, ChildEnd::Succeeded, text("Raft", 1), None).done("t", "x");
+    assert_eq!((play.run.tokens(), play.run.wasted().tokens), (1, 11));
+    let wasted = play.kept.ledger.values().filter(|entry| entry.contains(r#""wasted":true"#)).count();
+    assert_eq!((play.kept.ledger.len(), wasted), (3, 2));
 }
 
 #[test]

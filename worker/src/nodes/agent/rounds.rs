@@ -200,8 +200,10 @@ impl<'a> Rounds<'a> {
                 let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
                 self.say(&tells(&said.text));
                 said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-                let log =
-                    log.done(thought(&said), doubled(self.means.steps.is_doubled(&step), self.cost(None, &usage)));
+                let log = log.done(
+                    thought(&said),
+                    doubled(self.means.steps.is_doubled(&step), self.cost(None, &usage)),
+                );
                 self.note(log);
                 self.spend(usage);
                 return Ok(said);
