@@ -21,6 +21,11 @@ for target in ${ONLY:-$("$cargo" fuzz list)}; do
     else
         cp fuzz/seeds/"$target"/* "$corpus/"
     fi
+    if [ "$target" = model_stream ]; then
+        for file in worker/src/providers/fixtures/*/*.*; do
+            cp "$file" "$corpus/seed-$(echo "${file#worker/src/providers/fixtures/}" | tr '/' '-')"
+        done
+    fi
     echo "fuzz: $target for $seconds s"
     # Without a sanitizer, which would need another toolchain: there is no unsafe code of ours to watch.
     "$cargo" fuzz run --sanitizer none --target-dir "$build" "$target" "$corpus" -- \

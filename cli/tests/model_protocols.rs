@@ -140,7 +140,12 @@ async fn failures_pass_or_do_not_whatever_the_api() {
             (json!({"break_stream": true}), "InvokeConnectionError", 1),
             (json!({"invalid_json": true}), "InvokeConnectionError", 1),
             (json!({"stream_error": "enough"}), "InvokeServerUnavailableError", 1),
+            (json!({"reset": true}), "InvokeConnectionError", 1),
+            (json!({"reset": true, "break_in": "character"}), "InvokeConnectionError", 1),
+            (json!({"break_in": "event"}), "InvokeConnectionError", 1),
+            (json!({"break_in": "character"}), "InvokeConnectionError", 1),
             (json!({"first_delay_ms": 60_000}), "InvokeConnectionError", 2),
+            (json!({"first_delay_ms": 120}), "", 1),
         ] {
             let mut told = rule.clone();
             told["reply"] = json!("text");
@@ -152,13 +157,97 @@ async fn failures_pass_or_do_not_whatever_the_api() {
                 Ok(reply) => assert_eq!(reply.text, "text"),
                 Err(error) => {
                     assert!(error.message.starts_with("[acme] ") && !error.message.contains(" k"), "{error}");
-                    let shown = ["break_stream", "invalid_json", "stream_error"]
+                    let shown = ["break_stream", "invalid_json", "stream_error", "reset", "break_in"]
                         .iter()
                         .any(|key| rule.get(*key).is_some());
                     assert_eq!(pieces.concat(), if shown { "text" } else { "" }, "{kind:?} {rule}");
                 }
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_calls_its_error_decides_over_its_class_and_whether_it_passes() {
+    const QUOTA: &str = "insufficient_quota";
+    for kind in KINDS {
+        for (rule, class) in [
+            (json!({"status": 429, "error_type": QUOTA, "error_code": QUOTA}), "InvokeRateLimitError"),
+            (json!({"status": 429, "error_code": QUOTA}), "InvokeRateLimitError"),
+            (json!({"status": 400, "error_code": "content_filter"}), "InvokeBadRequestError"),
+            (json!({"stream_error": "m", "error_type": "rate_limit_error"}), "InvokeRateLimitError"),
+            (json!({"stream_error": "m", "error_type": "overloaded_error"}), "InvokeServerUnavailableError"),
+            (json!({"stream_error": "m", "error_code": "content_filter"}), "InvokeBadRequestError"),
+            (json!({"stream_error": "m", "error_code": 401}), "InvokeAuthorizationError"),
+        ] {
+            // Ollama's errors have no names: the status alone speaks, and in a stream nothing.
+            let is_nameless = kind.kind == "ollama";
+            if is_nameless && rule.get("stream_error").is_none() {
+                continue;
+            }
+            let class = if is_nameless { "InvokeServerUnavailableError" } else { class };
+            let mut told = rule.clone();
+            told["reply"] = json!("text");
+            let mock = mock(json!([told])).await;
+            let error = kind.ask(&mock, true).await.1.unwrap_err();
+            assert_eq!(
+                (error.class.error_type(), mock.requests().len()),
+                (class, 1),
+                "{kind:?} {rule}: {error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_amid_its_calls_of_tools_is_asked_for_again_unless_it_said_something() {
+    for kind in KINDS.into_iter().filter(|kind| kind.mode == ModelMode::Chat) {
+        let calls = json!([{"name": "f", "arguments": {"a": 12345}}]);
+        for reset in [false, true] {
+            let mock = mock(json!([{
+                "tool_calls": calls, "tool_call_pieces": 4, "break_in": "calls", "break_times": 1, "reset": reset
+            }]))
+            .await;
+            let (pieces, reply) = kind.ask(&mock, true).await;
+            let reply = reply.unwrap();
+            let called: Vec<_> =
+                reply.tool_calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
+            // Of the try that broke nothing is left.
+            assert_eq!((called, pieces.len()), (vec![("f", "{\"a\":12345}")], 0), "{kind:?}, reset {reset}");
+            assert_eq!(mock.requests().len(), 2, "{kind:?}, reset {reset}");
+        }
+        for (rule, class) in [
+            (json!({}), "InvokeConnectionError"),
+            (json!({"reset": true}), "InvokeConnectionError"),
+            (json!({"invalid_json": true}), "InvokeConnectionError"),
+            (json!({"stream_error": "enough"}), "InvokeServerUnavailableError"),
+        ] {
+            let mut told = rule.clone();
+            for (key, value) in
+                [("reply", json!("text")), ("break_in", json!("calls")), ("tool_calls", calls.clone())]
+            {
+                told[key] = value;
+            }
+            let mock = mock(json!([told])).await;
+            let (pieces, reply) = kind.ask(&mock, true).await;
+            let error = reply.unwrap_err();
+            assert_eq!(
+                (pieces.concat().as_str(), error.class.error_type()),
+                ("text", class),
+                "{kind:?} {rule}"
+            );
+            assert_eq!(mock.requests().len(), 1, "{kind:?} {rule}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_connection_is_reset_is_asked_for_again() {
+    for kind in KINDS {
+        let mock = mock(json!([{"reply": "text", "reset": true, "break_times": 1}])).await;
+        let (pieces, reply) = kind.ask(&mock, false).await;
+        assert_eq!((pieces.concat().as_str(), reply.unwrap().text.as_str()), ("text", "text"), "{kind:?}");
+        assert_eq!(mock.requests().len(), 2, "{kind:?}");
     }
 }
 
@@ -173,16 +262,37 @@ async fn an_answer_that_is_no_json_fails_without_a_stream_too() {
 
 #[tokio::test]
 async fn the_limits_that_an_api_tells_are_facts_of_the_reply() {
-    let headers = json!({
-        "x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1m0s"
-    });
-    let mock = mock(json!([{"reply": "x", "headers": headers}])).await;
-    let rate = KINDS[0].ask(&mock, true).await.1.unwrap().rate;
-    assert_eq!(
-        (rate.requests.limit, rate.requests.remaining, rate.requests.reset_ms),
-        (Some(60), Some(59), Some(60_000))
-    );
-    assert_eq!(rate.tokens.limit, None);
+    let soon = (chrono::Utc::now() + chrono::TimeDelta::seconds(60)).to_rfc3339();
+    for kind in KINDS {
+        let headers = match kind.kind {
+            "anthropic" => json!({
+                "anthropic-ratelimit-requests-limit": "60", "anthropic-ratelimit-requests-remaining": "59",
+                "anthropic-ratelimit-requests-reset": soon, "anthropic-ratelimit-input-tokens-limit": "40000",
+                "anthropic-ratelimit-input-tokens-remaining": "0", "anthropic-ratelimit-input-tokens-reset": soon,
+            }),
+            _ => json!({
+                "x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "59",
+                "x-ratelimit-reset-requests": "1m0s", "x-ratelimit-limit-tokens": "40000",
+                "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "60s",
+            }),
+        };
+        let mock = mock(json!([{"reply": "x", "headers": headers}])).await;
+        let rate = kind.ask(&mock, true).await.1.unwrap().rate;
+        let near = |ms: Option<u64>| ms.is_some_and(|ms| (50_000..=60_000).contains(&ms));
+        assert_eq!((rate.requests.limit, rate.requests.remaining), (Some(60), Some(59)), "{kind:?}");
+        assert_eq!(rate.tokens.limit, Some(40_000), "{kind:?}");
+        // What was used up grows back with every moment since the answer began.
+        assert!(rate.tokens.remaining.is_some_and(|left| left < 4_000), "{kind:?}: {rate:?}");
+        assert!(near(rate.requests.reset_ms) && near(rate.tokens.reset_ms), "{kind:?}: {rate:?}");
+    }
+    // A limit that is used up says how long to wait where nothing else does: here too long for a client.
+    let later = (chrono::Utc::now() + chrono::TimeDelta::seconds(7200)).to_rfc3339();
+    let used_up =
+        json!({"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": later});
+    let mock = mock(json!([{"status": 429, "headers": used_up}])).await;
+    let error = KINDS[4].ask(&mock, true).await.1.unwrap_err();
+    assert!(error.retry_after_ms.is_some_and(|ms| (7_000_000..=7_200_000).contains(&ms)), "{error:?}");
+    assert_eq!(mock.requests().len(), 1);
 }
 
 #[tokio::test]

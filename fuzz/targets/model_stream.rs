@@ -1,5 +1,5 @@
-//! The bytes of a model's stream, in whatever pieces the network makes of them, read as every API that is spoken. First
-//! byte: the length of a piece.
+//! The bytes of a model's stream, in whatever pieces the network makes of them, read as every API that is spoken. The last byte
+//! is the length of a piece, so that the recorded streams (`worker/src/providers/fixtures`) are seeds as they are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -71,7 +71,7 @@ fn check<D: Dialect>(framing: Framing, dialect: impl Fn() -> D, size: usize, str
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let [size, stream @ ..] = bytes else { return };
+    let [stream @ .., size] = bytes else { return };
     let size = usize::from(*size).max(1);
     check(Framing::Sse, Chunks::default, size, stream);
     check(Framing::Sse, || Events::new(false), size, stream);

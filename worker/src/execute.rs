@@ -302,6 +302,7 @@ async fn outside(
     };
     let mut result = executor.run(attempt).await;
     steps.show_doubled(&mut result.process_data);
+    result.wasted = result.wasted.or_else(|| steps.take_wasted());
     result
 }
 

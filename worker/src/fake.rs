@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(crate) catalog_silent: bool,
     /// Results of steps by their fields.
     pub(crate) journal: HashMap<String, String>,
+    /// Steps whose try somebody has begun and not ended.
+    pub(crate) begun: Vec<String>,
     /// What is known of called runs.
     pub(crate) called: HashMap<RunId, Called>,
     /// What has become of pauses.
@@ -429,8 +431,9 @@ impl Jobs for FakeJobs {
             return Ok(StepBegin::NotYours);
         }
         let known = state.journal.get(&of.field(step)).cloned();
-        let begin = || StepBegin::Begin { attempt: 1, possible_duplicate: false, was_begun: false };
-        Ok(known.map_or_else(begin, |result| StepBegin::Known { result, possible_duplicate: false }))
+        let possible_duplicate = state.begun.iter().any(|begun| begun == step);
+        let begin = || StepBegin::Begin { attempt: 1, possible_duplicate, was_begun: possible_duplicate };
+        Ok(known.map_or_else(begin, |result| StepBegin::Known { result, possible_duplicate }))
     }
     async fn park_step(&self, _: &JournalOf, _: &str) -> Result<(), StoreError> {
         Ok(())

@@ -72,6 +72,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         metadata: secrets.hidden_in(result.metadata),
         handle: result.handle,
         usage: result.usage,
+        wasted: result.wasted,
         error: secrets.masked(failure.message),
         error_type: failure.error_type,
         passing: failed && failure.retryable,

@@ -25,6 +25,10 @@ pub(crate) struct RunView {
     pub(crate) total_tokens: Option<u64>,
     pub(crate) total_price: Option<String>,
     pub(crate) currency: Option<String>,
+    /// What was paid for replies that were of no use, beside those.
+    pub(crate) wasted_tokens: Option<u64>,
+    pub(crate) wasted_price: Option<String>,
+    pub(crate) wasted_currency: Option<String>,
     pub(crate) exceptions_count: Option<u64>,
     /// The API key that pays, by its id.
     pub(crate) key: Option<String>,
@@ -103,6 +107,8 @@ pub(crate) struct SpentView {
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
     pub(crate) total_tokens: u64,
+    /// Those of the calls whose reply was of no use.
+    pub(crate) wasted_calls: u64,
     pub(crate) total_price: Option<String>,
     pub(crate) currency: Option<String>,
 }

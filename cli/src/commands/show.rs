@@ -48,6 +48,15 @@ fn cost(price: &Option<String>, currency: &Option<String>) -> String {
     price.map(|price| format!("{price} {}", currency.as_deref().unwrap_or_default())).unwrap_or_default()
 }
 
+/// What was paid for replies that were of no use, beside the totals.
+fn wasted(run: &RunView) -> String {
+    let Some(tokens) = run.wasted_tokens.filter(|tokens| *tokens > 0) else { return String::new() };
+    match cost(&run.wasted_price, &run.wasted_currency) {
+        none if none.is_empty() => format!("{tokens} tokens"),
+        cost => format!("{tokens} tokens, {cost}"),
+    }
+}
+
 fn render(run: &Json) -> String {
     let run = RunView::read(run);
     let named = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -76,6 +85,7 @@ fn render(run: &Json) -> String {
         ("steps", number(run.total_steps)),
         ("tokens", number(run.total_tokens)),
         ("cost", cost(&run.total_price, &run.currency)),
+        ("wasted", wasted(&run)),
         ("key", named(&run.key)),
         ("exceptions", number(run.exceptions_count.filter(|count| *count > 0))),
         ("inputs", filled(&run.inputs).unwrap_or_default()),
@@ -159,7 +169,10 @@ fn spent_row(spent: &SpentView) -> Vec<String> {
     };
     vec![
         who,
-        spent.calls.to_string(),
+        match spent.wasted_calls {
+            0 => spent.calls.to_string(),
+            wasted => format!("{} ({wasted} wasted)", spent.calls),
+        },
         spent.prompt_tokens.to_string(),
         spent.completion_tokens.to_string(),
         spent.total_tokens.to_string(),
@@ -248,29 +261,32 @@ reply:
     #[test]
     fn what_was_spent_is_shown_by_node_and_by_model() {
         let run = json!({
-            "id": "r1", "status": "succeeded", "key": "k1",
+            "id": "r1", "status": "succeeded", "key": "k1", "total_tokens": 12,
+            "wasted_tokens": 4, "wasted_price": "0.1", "wasted_currency": "EUR",
             "nodes": [
                 {"id": "1", "type": "start", "status": "succeeded", "tokens": 0, "price": null},
                 {"id": "2", "type": "llm", "status": "succeeded", "tokens": 12, "price": "0.5", "currency": "EUR"},
             ],
             "models": [
-                {"kind": "model", "provider": "openai", "model": "m", "calls": 2, "prompt_tokens": 8,
-                 "completion_tokens": 4, "total_tokens": 12, "total_price": "0.5", "currency": "EUR"},
+                {"kind": "model", "provider": "openai", "model": "m", "calls": 3, "prompt_tokens": 10,
+                 "completion_tokens": 6, "total_tokens": 16, "total_price": "0.6", "currency": "EUR", "wasted_calls": 1},
                 {"kind": "run", "calls": 1, "total_tokens": 3, "total_price": null},
             ],
         });
         let expected = "\
 run     r1
 status  succeeded
+tokens  12
+wasted  4 tokens, 0.1 EUR
 key     k1
 
 NODE  TYPE   TITLE  STATUS     TRY  TIME  TOKENS  COST     JOB  ERROR
 1     start  -      succeeded  -    -     -       -        -    -
 2     llm    -      succeeded  -    -     12      0.5 EUR  -    -
 
-SPENT BY     CALLS  IN  OUT  TOKENS  COST
-openai m     2      8   4    12      0.5 EUR
-called runs  1      0   0    3       -
+SPENT BY     CALLS         IN  OUT  TOKENS  COST
+openai m     3 (1 wasted)  10  6    16      0.6 EUR
+called runs  1             0   0    3       -
 ";
         assert_eq!(render(&run), expected);
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use tidemill_common::value::pyrepr::float_repr;
 
 use super::matching;
-use super::rules::{Echo, Rule, Says};
+use super::rules::{Echo, Place, Rule, Says};
 use super::speech::{GARBAGE, Protocol};
 
 /// Token counts of a reply that says nothing else.
@@ -33,6 +33,10 @@ pub enum Answer {
         media_type: &'static str,
         /// The pieces.
         events: Vec<(Duration, String)>,
+        /// The beginning of a further one, which breaks off.
+        torn: Vec<u8>,
+        /// Whether the connection is reset behind all that.
+        resets: bool,
     },
 }
 
@@ -50,7 +54,8 @@ pub fn failure(protocol: Protocol, rule: &Rule, call: u64) -> Option<Answer> {
         None => rule.status.is_some(),
     };
     let message = rule.error.as_deref().unwrap_or("mock failure");
-    failing.then(|| Answer::refusal(protocol, rule.status.unwrap_or(500), message))
+    failing
+        .then(|| Answer::Whole { status: rule.status.unwrap_or(500), body: protocol.failure(rule, message) })
 }
 
 /// The answer of a rule to its call number `call`, from 1. `body` is the request as [`Protocol::heard`] gives it.
@@ -58,10 +63,14 @@ pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> Answer
     if let Some(failure) = failure(protocol, rule, call) {
         return failure;
     }
-    let breaks = rule.break_stream && rule.break_times.is_none_or(|times| call <= times);
+    let breaks = rule.breaks() && rule.break_times.is_none_or(|times| call <= times);
     let reply = Reply { chunks: chunks(&rule.says, call, body), rule, body, breaks };
     if body.get("stream").and_then(Json::as_bool).unwrap_or(false) {
-        Answer::Stream { media_type: protocol.media_type(), events: reply.stream(protocol) }
+        reply.stream(protocol)
+    } else if breaks && rule.reset {
+        let mut torn = dump(&protocol.whole(&reply)).into_bytes();
+        torn.truncate(torn.len() / 2);
+        Answer::Stream { media_type: "application/json", events: Vec::new(), torn, resets: true }
     } else if rule.invalid_json {
         Answer::Garbage(GARBAGE)
     } else {
@@ -150,7 +159,7 @@ pub(super) struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    fn stream(&self, protocol: Protocol) -> Vec<(Duration, String)> {
+    fn stream(&self, protocol: Protocol) -> Answer {
         let (first, further) = (self.rule.first_delay_ms, self.rule.chunk_delay_ms);
         let at_once = |object: &Json| (Duration::ZERO, protocol.framed(object));
         let mut events: Vec<_> = protocol.begin(self).iter().map(at_once).collect();
@@ -158,20 +167,42 @@ impl Reply<'_> {
             let pause = Duration::from_millis(if at == 0 { first } else { further });
             events.push((pause, protocol.framed(&protocol.piece(self, chunk))));
         }
+        let ending = protocol.end(self);
+        let ends_well = !self.breaks && !self.rule.invalid_json && self.rule.stream_error.is_none();
+        let comes = match self.rule.break_in {
+            _ if ends_well => ending.len(),
+            Some(Place::Calls) => ending.len() / 2,
+            Some(Place::Event | Place::Character) | None => 0,
+        };
+        events.extend(ending[..comes].iter().map(at_once));
+        let mut torn = Vec::new();
         if self.breaks {
-            return events;
-        }
-        if self.rule.invalid_json {
+            torn = self.torn(protocol);
+        } else if self.rule.invalid_json {
             events.push((Duration::ZERO, protocol.garbage()));
-            return events;
+        } else if let Some(message) = &self.rule.stream_error {
+            events.push(at_once(&protocol.failure(self.rule, message)));
+        } else {
+            events.extend(protocol.last().map(|last| (Duration::ZERO, last.to_owned())));
         }
-        if let Some(message) = &self.rule.stream_error {
-            events.push(at_once(&protocol.refusal(self.rule.status.unwrap_or(500), message)));
-            return events;
+        let resets = self.breaks && self.rule.reset;
+        Answer::Stream { media_type: protocol.media_type(), events, torn, resets }
+    }
+
+    /// The beginning of an event that breaks off within it, or within a character.
+    fn torn(&self, protocol: Protocol) -> Vec<u8> {
+        const TEXT: &str = "tørn";
+        let mut event = protocol.framed(&protocol.piece(self, TEXT));
+        let at = event.rfind(TEXT).unwrap_or_default();
+        match self.rule.break_in {
+            None | Some(Place::Calls) => Vec::new(),
+            Some(Place::Event) => {
+                event.truncate(at);
+                event.into_bytes()
+            }
+            // Its second letter has two bytes.
+            Some(Place::Character) => event.as_bytes()[..at + 2].to_vec(),
         }
-        events.extend(protocol.end(self).iter().map(at_once));
-        events.extend(protocol.last().map(|last| (Duration::ZERO, last.to_owned())));
-        events
     }
 
     pub(super) fn text(&self) -> String {

@@ -1,12 +1,12 @@
 //! The mock on the wire: where each protocol is, and how an answer goes out.
 
-use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -15,20 +15,25 @@ use serde_json::{Value as Json, json};
 use super::reply::{self, Answer};
 use super::rules::Rules;
 use super::server::{MockLlm, Served};
+use super::socket::Resets;
 use super::speech::{Protocol, vectors};
 
 /// Largest request that is read, in bytes; tests send prompts of megabytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long what was said has to get out before the connection is reset.
+const BEFORE_RESET: Duration = Duration::from_millis(5);
 
 pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
     let requests =
         |State(mock): State<Arc<MockLlm>>| async move { whole(200, &Json::Array(mock.log.entries())) };
     let chat = |protocol| {
-        post(move |mock: State<Arc<MockLlm>>, uri: Uri, body: Bytes| chat(protocol, mock, uri, body))
+        post(move |mock: State<Arc<MockLlm>>, connection: ConnectInfo<Resets>, uri: Uri, body: Bytes| {
+            chat(protocol, mock, connection, uri, body)
+        })
     };
     let compute = |compute: fn(&Json) -> Json, protocol| {
-        post(move |mock: State<Arc<MockLlm>>, uri: Uri, body: Bytes| {
-            computed(compute, protocol, mock, uri, body)
+        post(move |mock: State<Arc<MockLlm>>, connection: ConnectInfo<Resets>, uri: Uri, body: Bytes| {
+            computed(compute, protocol, mock, connection, uri, body)
         })
     };
     Router::new()
@@ -52,48 +57,57 @@ pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
         .with_state(mock)
 }
 
-async fn chat(protocol: Protocol, State(mock): State<Arc<MockLlm>>, uri: Uri, body: Bytes) -> Response {
+async fn chat(
+    protocol: Protocol,
+    State(mock): State<Arc<MockLlm>>,
+    ConnectInfo(resets): ConnectInfo<Resets>,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
     let body = match object(protocol, &body) {
         Ok(body) => body,
-        Err(refusal) => return respond(refusal),
+        Err(refusal) => return respond(refusal, resets),
     };
     mock.log.add("POST", uri.path(), &body);
     if let Some(complaint) = protocol.complaint(&body) {
-        return respond(Answer::refusal(protocol, 400, complaint));
+        return respond(Answer::refusal(protocol, 400, complaint), resets);
     }
-    serve(mock.chat(protocol, &protocol.heard(&body))).await
+    serve(mock.chat(protocol, &protocol.heard(&body)), resets).await
 }
 
 async fn computed(
     compute: fn(&Json) -> Json,
     protocol: Protocol,
     State(mock): State<Arc<MockLlm>>,
+    ConnectInfo(resets): ConnectInfo<Resets>,
     uri: Uri,
     body: Bytes,
 ) -> Response {
     let body = match object(protocol, &body) {
         Ok(body) => body,
-        Err(refusal) => return respond(refusal),
+        Err(refusal) => return respond(refusal, resets),
     };
     mock.log.add("POST", uri.path(), &body);
-    serve(mock.compute(protocol, &body, compute(&body))).await
+    serve(mock.compute(protocol, &body, compute(&body)), resets).await
 }
 
 /// Azure's addresses with deployments; the version must be there, as on Azure.
 async fn deployed(
     mock: State<Arc<MockLlm>>,
+    connection: ConnectInfo<Resets>,
     Path((_, operation)): Path<(String, String)>,
     uri: Uri,
     body: Bytes,
 ) -> Response {
+    let refused = |message| whole(404, &Protocol::Azure.refusal(404, message));
     if !uri.query().is_some_and(|query| query.contains("api-version=")) {
-        return respond(Answer::refusal(Protocol::Azure, 404, "Resource not found"));
+        return refused("Resource not found");
     }
     match operation.as_str() {
-        "chat/completions" => chat(Protocol::Azure, mock, uri, body).await,
-        "completions" => chat(Protocol::Completions, mock, uri, body).await,
-        "embeddings" => computed(vectors::embeddings, Protocol::Azure, mock, uri, body).await,
-        _ => respond(Answer::refusal(Protocol::Azure, 404, "no such operation")),
+        "chat/completions" => chat(Protocol::Azure, mock, connection, uri, body).await,
+        "completions" => chat(Protocol::Completions, mock, connection, uri, body).await,
+        "embeddings" => computed(vectors::embeddings, Protocol::Azure, mock, connection, uri, body).await,
+        _ => refused("no such operation"),
     }
 }
 
@@ -104,9 +118,9 @@ fn object(protocol: Protocol, body: &Bytes) -> Result<Json, Answer> {
     }
 }
 
-async fn serve(served: Served) -> Response {
+async fn serve(served: Served, resets: Resets) -> Response {
     pause(served.delay).await;
-    let mut response = respond(served.answer);
+    let mut response = respond(served.answer, resets);
     for (name, value) in served.headers {
         // Rules were checked for what cannot be sent.
         if let (Ok(name), Ok(value)) =
@@ -133,16 +147,25 @@ async fn models(State(mock): State<Arc<MockLlm>>) -> Response {
     whole(200, &json!({"object": "list", "data": data}))
 }
 
-fn respond(answer: Answer) -> Response {
-    let (media_type, events) = match answer {
+fn respond(answer: Answer, connection: Resets) -> Response {
+    let (media_type, events, torn, resets) = match answer {
         Answer::Whole { status, body } => return whole(status, &body),
         Answer::Garbage(text) => return json_text(200, text.to_owned()),
-        Answer::Stream { media_type, events } => (media_type, events),
+        Answer::Stream { media_type, events, torn, resets } => (media_type, events, torn, resets),
     };
-    let stream = futures_util::stream::unfold(events.into_iter(), |mut events| async move {
-        let (wait, event) = events.next()?;
+    let mut pieces: Vec<(Duration, Option<Bytes>)> =
+        events.into_iter().map(|(wait, event)| (wait, Some(event.into()))).collect();
+    pieces.extend((!torn.is_empty()).then(|| (Duration::ZERO, Some(torn.into()))));
+    pieces.extend(resets.then_some((BEFORE_RESET, None)));
+    let state = (pieces.into_iter(), connection);
+    let stream = futures_util::stream::unfold(state, |(mut pieces, connection)| async move {
+        let (wait, piece) = pieces.next()?;
         pause(wait).await;
-        Some((Ok::<_, Infallible>(event), events))
+        let piece = piece.ok_or_else(|| {
+            connection.demand();
+            io::Error::from(io::ErrorKind::ConnectionReset)
+        });
+        Some((piece, (pieces, connection)))
     });
     let mut response = Response::new(Body::from_stream(stream));
     let headers = response.headers_mut();

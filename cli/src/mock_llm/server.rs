@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use serde_json::Value as Json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -16,6 +15,7 @@ use super::log::Log;
 use super::reply::{self, Answer};
 use super::routes::routes;
 use super::rules::{Rule, Rules};
+use super::socket::{Door, Resets};
 use super::speech::Protocol;
 use super::{matching, speech};
 
@@ -64,12 +64,8 @@ impl MockLlm {
                 // A sender that is gone means the same as one that has spoken.
                 let _ = stopped.await;
             };
-            // Each piece of a stream goes out at once instead of waiting for the next.
-            let listener = listener.tap_io(|socket| {
-                // Without it pieces come late, no more.
-                let _ = socket.set_nodelay(true);
-            });
-            axum::serve(listener, app).with_graceful_shutdown(end).await
+            let app = app.into_make_service_with_connect_info::<Resets>();
+            axum::serve(Door(listener), app).with_graceful_shutdown(end).await
         });
         Ok(Running { addr, mock, stop: Some(stop), server })
     }

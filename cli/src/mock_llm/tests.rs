@@ -195,7 +195,7 @@ fn every_protocol_says_the_same_in_its_own_way() {
         ),
         (Protocol::Ollama, &["\"content\":\"a\"", "\"arguments\":{\"x\":1}", "\"done\":true"]),
     ] {
-        let Answer::Stream { events, media_type } = reply::answer(protocol, &rules[0], 1, &body) else {
+        let Answer::Stream { events, media_type, .. } = reply::answer(protocol, &rules[0], 1, &body) else {
             panic!("a stream was asked for");
         };
         let text: String = events.into_iter().map(|(_, event)| event).collect();
@@ -248,8 +248,52 @@ fn streams_break_in_every_way() {
     assert_eq!(last(json!({"reply": "a", "stream_error": "enough"})), "{\"error\":\"enough\"}\n");
     assert!(last(json!({"reply": "a", "break_stream": true})).contains("\"done\":false"));
     assert_eq!(stream(json!({"reply": "a", "first_delay_ms": 7}))[0].0.as_millis(), 7);
+    let calls = json!({"reply": "a", "tool_calls": [{"name": "f", "arguments": {}}], "break_in": "calls"});
+    assert!(last(calls).contains("tool_calls"), "it breaks behind the calls and before the end");
     let rule = list(json!([{"invalid_json": true}])).remove(0);
     assert!(matches!(reply::answer(Protocol::OpenAi, &rule, 1, &user("x")), Answer::Garbage(_)));
+}
+
+#[test]
+fn a_stream_breaks_within_an_event_or_a_character_and_as_often_as_told() {
+    let body = json!({"model": "m", "stream": true});
+    for protocol in [Protocol::OpenAi, Protocol::Anthropic, Protocol::Ollama] {
+        for (place, is_text, resets) in [("event", true, false), ("character", false, true)] {
+            let document = json!([{"reply": "a", "break_in": place, "reset": resets, "break_times": 1}]);
+            let rule = list(document).remove(0);
+            let Answer::Stream { torn, resets: reset, .. } = reply::answer(protocol, &rule, 1, &body) else {
+                panic!("a stream was asked for");
+            };
+            assert!(!torn.is_empty() && !torn.ends_with(b"\n"), "{protocol:?}");
+            assert_eq!(
+                (std::str::from_utf8(&torn).is_ok(), reset),
+                (is_text, resets),
+                "{protocol:?} {place}"
+            );
+            let Answer::Stream { torn, resets, .. } = reply::answer(protocol, &rule, 2, &body) else {
+                panic!("a stream was asked for");
+            };
+            assert!(torn.is_empty() && !resets, "the second does not break");
+        }
+    }
+    let rule = list(json!([{"reply": "a", "reset": true}])).remove(0);
+    let torn = reply::answer(Protocol::OpenAi, &rule, 1, &user("x"));
+    assert!(matches!(torn, Answer::Stream { media_type: "application/json", resets: true, .. }), "{torn:?}");
+}
+
+#[test]
+fn errors_are_called_as_told_where_the_protocol_has_names() {
+    let rule = json!({"status": 429, "error": "no", "error_type": "t", "error_code": 7});
+    let rule = list(json!([rule])).remove(0);
+    for (protocol, error) in [
+        (Protocol::OpenAi, json!({"message": "no", "type": "t", "code": 7})),
+        (Protocol::Azure, json!({"message": "no", "type": "t", "code": 7})),
+        (Protocol::Anthropic, json!({"type": "t", "message": "no", "code": 7})),
+        (Protocol::Ollama, json!("no")),
+    ] {
+        let (status, body) = whole(reply::answer(protocol, &rule, 1, &user("x")));
+        assert_eq!((status, &body["error"]), (429, &error), "{protocol:?}");
+    }
 }
 
 #[test]
@@ -292,6 +336,8 @@ fn a_mistake_is_named_with_its_rule_and_key() {
         (json!([{"reply": "x", "chunks": []}]), "rule 0, key \"chunks\": stands beside \"reply\""),
         (json!([{"reply": []}]), "rule 0, key \"reply\""),
         (json!([{"status": 99}]), "rule 0, key \"status\""),
+        (json!([{"break_in": "two"}]), "rule 0, key \"break_in\": must be one of calls, event, character"),
+        (json!([{"error_code": true}]), "rule 0, key \"error_code\": must be a text or a whole number"),
         (json!([{"usage": {"prompt_tokens": "5"}}]), "rule 0, key \"usage.prompt_tokens\""),
         (json!([{"headers": {"a b": "c"}}]), "rule 0, key \"headers.a b\""),
         (json!(["x"]), "rule 0, key \"\": a rule must be an object"),

@@ -142,7 +142,7 @@ impl Collected {
 }
 
 /// What model calls cost.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spent {
     /// Tokens.
     pub tokens: u64,
@@ -151,7 +151,7 @@ pub struct Spent {
 }
 
 /// An amount of money.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
     /// How much.
     pub amount: Decimal,

@@ -1,5 +1,5 @@
 //! What a run may spend on models, in tokens and in money. The call that crosses the bound is counted and told; then the run
-//! ends, before another call begins.
+//! ends, before another call begins. Replies that were of no use count, too.
 
 use std::sync::Arc;
 
@@ -120,7 +120,8 @@ pub(super) fn check(cx: &mut Step<'_>) {
     if cx.run.status.is_over() {
         return;
     }
-    if let Some(reason) = budget.crossed(cx.run.tokens(), || cx.run.spent()) {
+    let wasted = cx.run.control.wasted.as_ref().map_or(0, |wasted| wasted.tokens);
+    if let Some(reason) = budget.crossed(cx.run.tokens() + wasted, || cx.run.paid()) {
         exceeded(cx, &reason);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::graph::{EdgeIx, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use crate::nodes::{PauseRequest, Phase, Usage};
+use crate::nodes::{PauseRequest, Phase, Usage, Wasted};
 use crate::objects::Effects;
 use crate::value::{JsonMap, Selector, Stored};
 
@@ -31,6 +31,8 @@ pub struct Record {
     pub handle: String,
     /// What its model calls cost.
     pub usage: Option<Usage>,
+    /// What was paid for a reply that is no part of that, since it was of no use.
+    pub wasted: Option<Box<Wasted>>,
     /// The failure's text, empty for none.
     pub error: String,
     /// The failure's class.

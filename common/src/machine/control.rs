@@ -1,8 +1,10 @@
-//! Commands from outside: what of them is in effect, and what was ordered beforehand.
+//! Commands from outside: what of them is in effect, and what was ordered beforehand; and what else a run has to remember
+//! now and then.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::body::Spent;
 use crate::clock::Timestamp;
 
 /// Commands in effect.
@@ -16,4 +18,7 @@ pub struct Control {
     pub steps_before: u64,
     /// Which of the commands given at submit have taken effect, by their place in that list.
     pub fired: BTreeSet<usize>,
+    /// What was paid for replies that were of no use: in none of the totals, which are Dify's, and held against budgets. It is
+    /// there, if only as nothing, as soon as the ledger has an entry that no total tells of.
+    pub wasted: Option<Box<Spent>>,
 }

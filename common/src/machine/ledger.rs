@@ -9,7 +9,7 @@ use super::changes::{Record, Spending};
 use crate::graph::NodeIx;
 use crate::ids::{FramePath, RunId};
 use crate::nodes::llm::ModelConfig;
-use crate::nodes::{NodeData, NodeKind, Usage};
+use crate::nodes::{NodeData, NodeKind, Usage, WASTED};
 use crate::value::Stored;
 
 /// The step of a node whose one call is the node itself.
@@ -20,6 +20,8 @@ const CALL: &str = "call";
 pub(super) enum By<'a> {
     /// A model, by its provider and its name.
     Model(&'a str, &'a str),
+    /// A model whose reply was of no use.
+    InVain(&'a str, &'a str),
     /// A run that was called: its own ledger says how.
     Run(RunId),
     /// Whatever a tool had done.
@@ -52,8 +54,21 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
     if usage.record.get("estimated").and_then(Json::as_bool) == Some(true) {
         entry["estimated"] = true.into();
     }
+    if let Some(of) = usage.record.get(WASTED).and_then(Json::as_object) {
+        // By a run that was called, which has told its key and its models of it.
+        let wasted = Usage::from_record(of.clone());
+        entry["wasted_tokens"] = wasted.total_tokens.into();
+        entry["wasted_price"] = wasted.total_price.as_str().into();
+        waste(cx, &wasted);
+    }
+    if let By::InVain(..) = by {
+        entry["wasted"] = true.into();
+    }
+    if usage.total_tokens == 0 || matches!(by, By::InVain(..)) {
+        waste(cx, usage);
+    }
     match by {
-        By::Model(provider, model) => {
+        By::Model(provider, model) | By::InVain(provider, model) => {
             entry["provider"] = provider.into();
             entry["model"] = model.into();
             cx.out.spent.push(Spending {
@@ -72,6 +87,21 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
     cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
 }
 
+/// Counts what no total has: of calls that count nothing, that there is an entry.
+fn waste(cx: &mut Step<'_>, usage: &Usage) {
+    let so_far = cx.run.control.wasted.take().unwrap_or_default();
+    cx.run.control.wasted = Some(Box::new(so_far.plus(&Spent::of(Some(usage)))));
+    cx.out.control = true;
+}
+
+/// Notes a reply that was of no use to the attempt with this number, if there was one.
+pub(super) fn note_wasted(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, number: u32, record: &Record) {
+    if let Some(wasted) = &record.wasted {
+        let by = By::InVain(&wasted.provider, &wasted.model);
+        note(cx, frame, node, &format!("wasted/{number}"), &wasted.usage, by);
+    }
+}
+
 /// The one model that a node of this configuration asks.
 fn configured(data: &NodeData) -> Option<&ModelConfig> {
     if let NodeData::Llm(data) = data {
@@ -85,9 +115,13 @@ fn configured(data: &NodeData) -> Option<&ModelConfig> {
 
 /// Notes what an attempt cost that told of no steps; nothing for one without a model.
 pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
-    let Some(usage) = record.usage.as_ref().filter(|usage| usage.total_tokens > 0) else { return };
-    let Some(state) = cx.run.node(frame, node).filter(|state| state.charged.tokens == 0) else { return };
-    let number = state.attempt;
+    if record.usage.is_none() && record.wasted.is_none() {
+        return;
+    }
+    let Some(state) = cx.run.node(frame, node) else { return };
+    let (number, is_charged) = (state.attempt, state.charged.tokens > 0);
+    note_wasted(cx, frame, node, number, record);
+    let Some(usage) = record.usage.as_ref().filter(|usage| usage.is_any() && !is_charged) else { return };
     note_whole(cx, frame, node, number, record, usage);
 }
 

@@ -172,7 +172,8 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
 
 /// Counts what a try cost as a whole; what its steps have told is counted already.
 pub(super) fn cost(cx: &mut Step<'_>, job: &JobRef, number: u32, record: &Record) {
-    let Some(usage) = record.usage.as_ref().filter(|usage| usage.total_tokens > 0) else { return };
+    ledger::note_wasted(cx, &job.frame, job.node, number, record);
+    let Some(usage) = record.usage.as_ref().filter(|usage| usage.is_any()) else { return };
     let charged = cx.run.node(&job.frame, job.node).map(|state| state.charged.clone()).unwrap_or_default();
     if charged.tokens == 0 {
         ledger::note_whole(cx, &job.frame, job.node, number, record, usage);

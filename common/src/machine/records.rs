@@ -65,6 +65,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         metadata: result.metadata,
         handle: result.handle,
         usage: result.usage,
+        wasted: result.wasted,
         passing: graph.node(node).settings.passing_only && failure.as_ref().is_some_and(|f| f.retryable),
         retry_hint: failure.as_ref().and_then(|f| f.retry_after_ms),
         error: failure.as_ref().map(|f| f.message.clone()).unwrap_or_default(),

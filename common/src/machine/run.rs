@@ -581,9 +581,19 @@ impl RunState {
         self.sums.tokens
     }
 
-    /// What its model calls have cost so far.
+    /// What its model calls have cost so far, those in open frames of containers included.
     pub fn spent(&self) -> Spent {
-        self.frames.get(&FramePath::root()).map(|root| root.tally().spent).unwrap_or_default()
+        self.frames.values().fold(Spent::default(), |sum, frame| sum.plus(&frame.tally().spent))
+    }
+
+    /// What was paid for replies that were of no use; no part of [`Self::tokens`] and [`Self::spent`].
+    pub fn wasted(&self) -> Spent {
+        self.control.wasted.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// All that was paid for.
+    pub fn paid(&self) -> Spent {
+        self.spent().plus(&self.wasted())
     }
 
     /// Jobs that are queued or with a worker.

@@ -67,6 +67,7 @@ fn refused(record: Record, error: &ObjectError) -> Record {
         inputs: record.inputs,
         process_data: record.process_data,
         usage: record.usage,
+        wasted: record.wasted,
         error: error.to_string(),
         error_type: error.name().to_string(),
         ..Record::default()

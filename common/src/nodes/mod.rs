@@ -368,6 +368,29 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// Whether it says that anything was spent, be it by tries that have failed.
+    pub fn is_any(&self) -> bool {
+        self.total_tokens > 0 || self.record.contains_key(WASTED)
+    }
+}
+
+/// The part of a usage object that a called run has spent on replies which were of no use: `total_tokens`, `total_price`,
+/// `currency`. Its other counters do not have it.
+pub const WASTED: &str = "wasted";
+
+/// A reply that was paid for and of no use to its node. It is held against budgets and stands in the ledger; the totals of
+/// the run are Dify's, which do not have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wasted {
+    /// The provider as the workflow names it.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// What it cost.
+    pub usage: Usage,
+}
+
 /// A variable that a node wrote outside its own outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VariableUpdate {
@@ -396,6 +419,8 @@ pub struct NodeResult {
     pub handle: String,
     /// What the model calls cost.
     pub usage: Option<Usage>,
+    /// What was paid for a reply that is no part of that, since it was of no use.
+    pub wasted: Option<Box<Wasted>>,
     /// Set when it failed.
     pub failure: Option<NodeFailure>,
     /// Set when it has not ended and waits for somebody.
@@ -414,6 +439,7 @@ impl Default for NodeResult {
             metadata: JsonMap::new(),
             handle: SOURCE_HANDLE.into(),
             usage: None,
+            wasted: None,
             failure: None,
             pause: None,
             effects: None,

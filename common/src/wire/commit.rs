@@ -192,7 +192,7 @@ impl RunWrite {
                 .collect(),
             ledger: changes.ledger,
             spent: spent(run, changes.spent),
-            has_ledger: run.tokens() > 0,
+            has_ledger: run.tokens() > 0 || run.control.wasted.is_some(),
             leaves_turn: run.head.leaves_turn && run.status.is_over() && changes.status_from.is_some(),
             conversation,
             held_cleared: changes.held_cleared,
@@ -364,7 +364,7 @@ fn order_json(run: &RunState, order: &CallOrder) -> String {
     }
     if let Some(budget) = &run.head.options.budget {
         let mut left = crate::value::JsonMap::new();
-        write_budget(&mut left, &budget.left(&run.spent()));
+        write_budget(&mut left, &budget.left(&run.paid()));
         object.value("budget", &left);
     }
     object.value("given", &StoredJson(&order.given));
@@ -521,6 +521,13 @@ fn spent_fields(run: &RunState, fields: &mut Vec<(&'static str, String)>) {
     {
         fields.push(("price", price.amount.fixed()));
         fields.push(("currency", price.currency.to_string()));
+    }
+    if let Some(wasted) = run.control.wasted.as_ref().filter(|wasted| wasted.tokens > 0) {
+        fields.push(("wasted_tokens", wasted.tokens.to_string()));
+        if let Some(price) = &wasted.price {
+            fields.push(("wasted_price", price.amount.fixed()));
+            fields.push(("wasted_currency", price.currency.to_string()));
+        }
     }
 }
 

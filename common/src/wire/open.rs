@@ -6,7 +6,7 @@
 //! | state | `f:<frame>` | an open frame below the root |
 //! | state | `c:<frame>/<node>` | what an open container was given |
 //! | state | `r:<frame>/<node>` | outputs of a response node below the root that may count for the run |
-//! | state | `control` | commands in effect |
+//! | state | `control` | commands in effect; what was wasted |
 //! | collected | `<frame>` | what a closed frame left to its container |
 //! | pauses | `<pause>` | a pause; beside it, under `<pause>:answer`, the answer that was taken |
 
@@ -326,6 +326,11 @@ pub fn control_json(control: &Control) -> String {
     if !control.fired.is_empty() {
         map.insert("fired".into(), control.fired.iter().copied().collect());
     }
+    if let Some(wasted) = &control.wasted {
+        let mut object = ObjectText::with_capacity(64);
+        write_spent(&mut object, wasted);
+        map.insert("wasted".into(), serde_json::from_str(&object.end()).unwrap_or_default());
+    }
     Json::Object(map).to_string()
 }
 
@@ -340,6 +345,7 @@ pub(super) fn read_control(text: &str) -> Result<Control, WireError> {
         resumed_at: map.get("resumed_at").and_then(Json::as_i64).map(Timestamp::from_micros),
         steps_before: map.get("steps_before").and_then(Json::as_u64).unwrap_or(0),
         fired,
+        wasted: map.get("wasted").and_then(Json::as_object).map(|map| Box::new(read_spent(map))),
     })
 }
 

@@ -10,7 +10,8 @@ use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
 use crate::machine::changes::Record;
 use crate::machine::fact::NamedValues;
-use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage};
+use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage, Wasted};
+use crate::value::JsonMap;
 
 /// Writes the fields of a record into an object that is being written.
 pub(crate) fn write_record(object: &mut ObjectText, record: &Record) {
@@ -34,6 +35,14 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
     if let Some(usage) = &record.usage {
         // As `outputs.usage` shows it; the counters are read out of it.
         object.value("usage", &usage.record);
+    }
+    if let Some(wasted) = &record.wasted {
+        let Wasted { provider, model, usage } = &**wasted;
+        object.open("wasted");
+        object.text("provider", provider);
+        object.text("model", model);
+        object.value("usage", &usage.record);
+        object.close();
     }
     if !record.error.is_empty() {
         object.text("error", &record.error);
@@ -90,6 +99,7 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
         metadata: map.take_map("metadata").unwrap_or_default(),
         handle: map.take_text("handle").unwrap_or_default(),
         usage: map.take_map("usage").map(Usage::from_record),
+        wasted: map.take_map("wasted").and_then(wasted).map(Box::new),
         error: map.take_text("error").unwrap_or_default(),
         error_type: map.take_text("error_type").unwrap_or_default(),
         passing: map.get("passing").and_then(Json::as_bool).unwrap_or(false),
@@ -110,4 +120,13 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
         durations: None,
         rounds: Vec::new(),
     })
+}
+
+fn wasted(mut map: JsonMap) -> Option<Wasted> {
+    let text = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default().to_string();
+    let (provider, model) = (text("provider"), text("model"));
+    match map.remove("usage") {
+        Some(Json::Object(usage)) => Some(Wasted { provider, model, usage: Usage::from_record(usage) }),
+        _ => None,
+    }
 }

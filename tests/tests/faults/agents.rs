@@ -16,7 +16,7 @@ use tidemill_tests::redis::free_port;
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// Steps of the run: three rounds of the model, and a call of the tool between them.
+/// Steps of a run of three rounds: the model's, and a call of the tool between them.
 const STEPS: usize = 5;
 /// Cases at once: each has a Redis and three processes of its own.
 const AT_ONCE: usize = 5;
@@ -29,6 +29,30 @@ enum Kind {
     OpenAi,
     /// It thinks before each of its replies, and demands its thoughts back while it uses tools.
     Anthropic,
+    /// It writes what it would do.
+    ReAct,
+}
+
+impl Kind {
+    /// Rounds of the model; between two of them the tool is called.
+    const fn rounds(self) -> usize {
+        match self {
+            Self::OpenAi | Self::Anthropic => 3,
+            // The mock cannot tell a third from the second: both have four messages.
+            Self::ReAct => 2,
+        }
+    }
+
+    /// All that the agent says.
+    fn said(self) -> String {
+        match self {
+            Self::OpenAi => "Looking for one.\nLooking for two.\nDone.".into(),
+            Self::Anthropic => {
+                format!("{THOUGHT}Looking for one.\n{THOUGHT}Looking for two.\n{THOUGHT}Done.")
+            }
+            Self::ReAct => "Looking for one.\nI know.\nDone.".into(),
+        }
+    }
 }
 
 /// What each of Anthropic's replies begins with.
@@ -38,6 +62,7 @@ fn workflow(kind: Kind) -> String {
     match kind {
         Kind::OpenAi => agent("function_calling", ("openai", json!({}))),
         Kind::Anthropic => agent("function_calling", ("anthropic", json!({"thinking": true}))),
+        Kind::ReAct => agent("ReAct", ("openai", json!({}))),
     }
 }
 
@@ -70,12 +95,22 @@ fn agent(strategy: &str, (provider, params): (&str, Json)) -> String {
     .to_string()
 }
 
-/// Calls the tool twice, then answers. The mock numbers the calls of each reply anew, as some servers do.
+/// Calls the tool before each round but the first, then answers. The mock numbers the calls of each reply anew, as some servers do.
 async fn model(kind: Kind) -> Running {
     let usage = json!({"prompt_tokens": TOKENS - 2, "completion_tokens": 2});
     let thinking = match kind {
         Kind::OpenAi => "",
         Kind::Anthropic => "Where is it?",
+        Kind::ReAct => {
+            let action = "{\"action\": \"find\", \"action_input\": {\"q\": \"one\"}}";
+            let wants = format!("Thought: Looking for one.\nAction:\n```\n{action}\n```");
+            let answers = "Thought: I know.\nFinalAnswer: Done.";
+            return llm::rules(json!([
+                {"match": {"messages": 2, "has_tools": false}, "reply": wants, "usage": usage},
+                {"match": {"messages": 4, "has_tools": false}, "reply": answers, "usage": usage},
+            ]))
+            .await;
+        }
     };
     let call = |messages: u64, q: &str| {
         json!({
@@ -107,6 +142,24 @@ async fn an_agent_whose_model_thinks_gives_it_back_what_it_thought_wherever_its_
         [("worker.step_begun", 3), ("worker.step_made", 3), ("worker.step_kept", 1), ("worker.step_kept", 2)];
     let goes_on =
         stream::iter(cases).map(|(place, nth)| async move { goes_on(Kind::Anthropic, place, nth).await });
+    let failures: Vec<String> =
+        goes_on.buffer_unordered(AT_ONCE).filter_map(|outcome| async move { outcome.err() }).collect().await;
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_writes_what_it_would_do_goes_on_wherever_its_worker_dies() {
+    let cases = [
+        ("worker.step_begun", 2),
+        ("worker.step_begun", 3),
+        ("worker.step_made", 1),
+        ("worker.step_made", 2),
+        ("worker.step_made", 3),
+        ("worker.step_kept", 1),
+        ("worker.step_kept", 2),
+    ];
+    let goes_on =
+        stream::iter(cases).map(|(place, nth)| async move { goes_on(Kind::ReAct, place, nth).await });
     let failures: Vec<String> =
         goes_on.buffer_unordered(AT_ONCE).filter_map(|outcome| async move { outcome.err() }).collect().await;
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -146,11 +199,8 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     let (run, Followed { told, .. }) = acted?;
     let shown = patient.run(&run).await.map_err(|trouble| format!("{at}: {trouble:?}"))?;
     let text = &shown["outputs"]["text"];
-    let thought = match kind {
-        Kind::OpenAi => "",
-        Kind::Anthropic => THOUGHT,
-    };
-    let said = format!("{thought}Looking for one.\n{thought}Looking for two.\n{thought}Done.");
+    let (rounds, said) = (kind.rounds(), kind.said());
+    let calls = rounds - 1;
     if shown["status"] != "succeeded" || *text != said {
         return Err(format!("{at}: {shown:#}"));
     }
@@ -159,15 +209,15 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     let asked = model.take_requests().len();
     let called = outside.take();
     let (twice_asked, twice_called) = (is_twice && nth % 2 == 1, is_twice && nth.is_multiple_of(2));
-    if asked != 3 + usize::from(twice_asked) || called.len() != 2 + usize::from(twice_called) {
+    if asked != rounds + usize::from(twice_asked) || called.len() != calls + usize::from(twice_called) {
         return Err(format!("{at}: the model was asked {asked} times, the tool called {}", called.len()));
     }
     let mut keys: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     called.iter().for_each(|call| *keys.entry(call.key.as_deref()).or_default() += 1);
-    if keys.len() != 2 || keys.contains_key(&None) {
+    if keys.len() != calls || keys.contains_key(&None) {
         return Err(format!("{at}: the calls had the keys {keys:?}"));
     }
-    if shown["total_tokens"] != 3 * TOKENS {
+    if shown["total_tokens"] != rounds as u64 * TOKENS {
         return Err(format!("{at}: {} tokens were counted", shown["total_tokens"]));
     }
     let first = |kind: &str| told.events.iter().position(|event| event.kind == kind);
@@ -184,15 +234,32 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
             _ => _ = over.insert(id),
         }
     }
-    if over.len() != 8 {
+    // A line a round, a thought and a call.
+    let all = 2 * rounds + calls;
+    if over.len() != all {
         return Err(format!("{at}: {} lines of the log are told to be over", over.len()));
+    }
+    // What may have been done twice says so: to whoever follows, in the log and in the record.
+    let is_unsure = place != "worker.step_kept";
+    let says = |data: &Json| data["possible_duplicate"] == true;
+    let calls = told.of_kind("tool_call_completed").filter(|event| says(&event.data)).count();
+    let of_log =
+        shown["outputs"]["json"].as_array().into_iter().flatten().filter(|line| says(&line["metadata"]));
+    let of_log: Vec<&str> = of_log.filter_map(|line| line["label"].as_str()).collect();
+    let ended = told.of_kind("node_run_succeeded").find(|event| event.node() == Some("agent"));
+    let record =
+        ended.map(|event| event.data["node_run_result"]["process_data"]["possible_duplicates"].clone());
+    let steps = record.as_ref().and_then(Json::as_array).map_or(0, Vec::len);
+    let expected =
+        (usize::from(is_unsure && nth.is_multiple_of(2)), usize::from(is_unsure), usize::from(is_unsure));
+    if (calls, of_log.len(), steps) != expected {
+        return Err(format!("{at}: {calls} calls, {of_log:?}, {record:?} may be twice: {shown:#}"));
     }
     let completed = told.count("tool_call_completed", "agent");
     let lines = shown["outputs"]["json"]
         .as_array()
         .map_or(0, |lines| lines.iter().filter(|line| line["status"] == "success").count());
-    // Three rounds, three thoughts, two calls.
-    if completed != 2 || lines != 8 {
+    if completed != calls || lines != all {
         return Err(format!("{at}: {completed} calls told, {lines} lines: {shown:#}"));
     }
     Ok(())

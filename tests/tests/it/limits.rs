@@ -1,11 +1,18 @@
 //! Limits of models over several workers: what is throttled waits in Redis and says why, and everything else goes on.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value as Json, json};
 use tidemill::mock_llm::Running;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+
+use super::called;
 
 fn asking(model: &str) -> Flow {
     let model = json!({"provider": "openai", "name": model, "mode": "chat", "completion_params": {}});
@@ -119,4 +126,72 @@ async fn no_more_calls_are_under_way_than_a_model_may_have() {
     for pair in times.windows(2) {
         assert!(pair[1] - pair[0] >= 290, "one call behind the other: {times:?}");
     }
+}
+
+/// A knowledge service that refuses its first search and wants to be left alone for so many seconds; how often it was asked.
+async fn knowledge(seconds: u32) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let asked: Arc<AtomicUsize> = Arc::default();
+    let counted = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (mut stream, mut line, mut length) = (BufReader::new(stream), String::new(), 0);
+            while stream.read_line(&mut line).await.is_ok_and(|count| count > 2) {
+                let head = line.to_ascii_lowercase();
+                length =
+                    head.strip_prefix("content-length:").map_or(length, |it| it.trim().parse().unwrap_or(0));
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            // Whoever is gone wants no answer.
+            let _ = stream.read_exact(&mut body).await;
+            let (status, more, body) = match counted.fetch_add(1, Ordering::SeqCst) {
+                0 => ("429 Too Many Requests", format!("retry-after: {seconds}\r\n"), "{}"),
+                _ => ("200 OK", String::new(), r#"{"records": [{"content": "leave is paid"}]}"#),
+            };
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {status}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    (url, asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_knowledge_service_that_wants_to_be_left_alone_holds_no_worker() {
+    let (url, asked) = knowledge(4).await;
+    let cluster = Cluster::start(&[], None).await;
+    let path = cluster.logs().join("knowledge.toml");
+    let settings = format!(
+        "[knowledge.datasets.handbook]\nname = \"Handbook\"\nendpoint = \"{url}\"\nknowledge_id = \"h\"\n"
+    );
+    std::fs::write(&path, settings).expect("the folder is there");
+    let scheduler = cluster.scheduler().await;
+    let _worker = cluster.worker_with(&["--config", path.to_str().expect("it is a text")]).await;
+    let client = scheduler.client();
+    let search = json!({
+        "type": "knowledge-retrieval", "title": "K", "query_variable_selector": ["start", "q"],
+        "dataset_ids": ["handbook"], "retrieval_mode": "multiple",
+        "multiple_retrieval_config": {"top_k": 4, "reranking_enable": false},
+    });
+    let text = called::file("Search", &["q"], &[("k", search)], &[("found", ["k", "result"])]);
+    let run = client.submit(&json!({"workflow": text, "inputs": {"q": "leave?"}})).await;
+    let node = |shown: &Json| {
+        shown["nodes"].as_array().and_then(|nodes| nodes.iter().find(|node| node["id"] == "k").cloned())
+    };
+    let why = "the knowledge base Handbook: its service asks to wait, or has failed";
+    until("the job to be parked", LONG, async || {
+        let shown = client.run(&run).await;
+        if node(&shown).is_some_and(|node| node["parked"] == why) { Ok(()) } else { Err(shown.to_string()) }
+    })
+    .await;
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "it is left alone");
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["outputs"]["found"][0]["content"], "leave is paid", "{ended:#}");
+    let node = node(&ended).expect("it ran");
+    assert_eq!((&node["attempt"], &node["parked"]), (&json!(1), &Json::Null), "{node:#}");
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
 }

@@ -31,6 +31,7 @@ mod snapshots;
 mod spending;
 mod steps;
 mod store_contract;
+mod tool_servers;
 mod triggers;
 
 use tidemill_tests::client::Client;

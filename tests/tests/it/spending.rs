@@ -3,11 +3,12 @@
 use reqwest::Method;
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
+use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
 
-use super::system;
+use super::{called, system};
 
 /// A workflow that asks twice.
 fn asks_twice() -> Flow {
@@ -165,4 +166,160 @@ async fn runs_of_a_key_that_has_spent_too_much_end_while_they_wait() {
     let error =
         format!("BudgetExceededError: key {id} has spent 10 tokens of 5 (tokens_per_day, set for the key)");
     assert_eq!((&ended["status"], &ended["error"]), (&json!("failed"), &json!(error)), "{ended:#}");
+}
+
+/// A scheduler and a worker whose model has a price: a call of 8 and 2 tokens costs 0.012 EUR.
+async fn priced(model: &tidemill::mock_llm::Running) -> (Cluster, Scheduler, Worker) {
+    let cluster = Cluster::start(&[], None).await;
+    let path = cluster.logs().join("priced.toml");
+    let settings = format!(
+        "[providers.openai]\nbase_url = \"{}\"\napi_key = \"none\"\n[providers.openai.models.mock]\n\
+         pricing = {{ input = \"1\", output = \"2\", unit = \"0.001\", currency = \"EUR\" }}\n",
+        model.base_url()
+    );
+    std::fs::write(&path, settings).expect("the folder is there");
+    let scheduler = cluster.scheduler().await;
+    let worker = cluster.worker_with(&["--config", path.to_str().expect("it is a text")]).await;
+    (cluster, scheduler, worker)
+}
+
+/// What `tidemill show` says of a run.
+fn shown(cluster: &Cluster, scheduler: &Scheduler, run: &str) -> String {
+    let mut command = cluster.command("tidemill");
+    command.args(["show", run]).env("TIDEMILL_URL", format!("http://{}", scheduler.address));
+    command.env("TIDEMILL_KEY", tidemill_tests::cluster::ADMIN_KEY);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("a text")
+}
+
+/// The value of the one series of a metric that bears these labels.
+fn counted(metrics: &str, name: &str, labels: &[String]) -> Option<u64> {
+    let of = |line: &&str| {
+        line.split('{').next() == Some(name) && labels.iter().all(|label| line.contains(label.as_str()))
+    };
+    metrics.lines().find(of)?.rsplit(' ').next()?.parse().ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_call_costs_stands_at_node_run_and_key_and_in_metrics_and_bounds_the_run() {
+    let model = model().await;
+    let (cluster, scheduler, _worker) = priced(&model).await;
+    let client = &scheduler.client();
+    let (_, app) = client.register(&asks_twice()).await;
+    let answer = app.post("/v1/workflows/run", &asked()).await;
+    let run = client.run(answer.body["workflow_run_id"].as_str().unwrap()).await;
+    assert_eq!(
+        (&run["status"], &run["total_price"], &run["currency"]),
+        (&json!("succeeded"), &json!("0.0240000"), &json!("EUR")),
+        "{run:#}"
+    );
+    let nodes = run["nodes"].as_array().unwrap();
+    let node = nodes.iter().find(|node| node["id"] == "llm1").unwrap();
+    assert_eq!((&node["tokens"], &node["price"]), (&json!(10), &json!("0.0120000")), "{node:#}");
+    let [line] = <&[Json; 1]>::try_from(run["models"].as_array().unwrap().as_slice()).expect("one model");
+    assert_eq!((&line["calls"], &line["total_price"]), (&json!(2), &json!("0.0240000")), "{line:#}");
+    let [key] = <[Json; 1]>::try_from(keys(client).await).expect("one key");
+    assert_eq!((&run["key"], &key["spent"]["price"]["EUR"]), (&key["id"], &json!("0.0240000")), "{key:#}");
+    let metrics = client.get("/metrics").await.text;
+    let labels = [
+        r#"provider="langgenius/openai/openai""#.to_owned(),
+        r#"model="mock""#.to_owned(),
+        r#"currency="EUR""#.to_owned(),
+        format!("key={}", key["id"]),
+    ];
+    assert_eq!(counted(&metrics, "tidemill_model_price_nano_total", &labels), Some(24_000_000), "{metrics}");
+    let said = shown(&cluster, &scheduler, run["id"].as_str().unwrap());
+    let row =
+        |of: &str| said.lines().find(|line| line.starts_with(of)).unwrap_or_else(|| panic!("{of}: {said}"));
+    assert!(row("cost").ends_with("0.0240000 EUR") && row("llm1").contains("0.0120000 EUR"), "{said}");
+    assert!(row("langgenius/openai/openai mock").ends_with("0.0240000 EUR"), "{said}");
+
+    model.take_requests();
+    let body =
+        json!({"workflow": asks_twice().text(), "inputs": {}, "options": {"budget_price": "0.01 EUR"}});
+    let ended = client.ended(&client.submit(&body).await).await;
+    let error = "BudgetExceededError: 0.0120000 EUR are spent, and the run may spend 0.01 EUR (budget_price, set by the request)";
+    assert_eq!((&ended["status"], &ended["error"]), (&json!("failed"), &json!(error)), "{ended:#}");
+    assert_eq!(model.take_requests().len(), 1, "nobody is asked any more");
+}
+
+/// A workflow whose model never answers by its schema; it is asked so often again.
+fn asks_in_vain(retries: u32) -> Flow {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+    Flow::new("start -> llm -> end").with("end", json!({"outputs": []})).with(
+        "llm",
+        json!({
+            "structured_output_enabled": true, "structured_output": {"schema": schema},
+            "retry_config": {"retry_enabled": true, "max_retries": retries, "retry_interval": 10},
+        }),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_fit_no_schema_are_paid_for_by_run_and_key() {
+    let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
+    let model = llm::rules(json!([{"match": {}, "reply": "{}", "usage": usage}])).await;
+    let (cluster, scheduler, _worker) = priced(&model).await;
+    let client = &scheduler.client();
+    let (_, app) = client.register(&asks_in_vain(2)).await;
+    let answer = app.post("/v1/workflows/run", &asked()).await;
+    // Dify's totals do not have them.
+    assert_eq!(answer.body["data"]["total_tokens"], 0, "{}", answer.text);
+    let run = client.run(answer.body["workflow_run_id"].as_str().unwrap()).await;
+    assert_eq!((&run["status"], &run["total_tokens"]), (&json!("failed"), &json!(0)), "{run:#}");
+    assert_eq!(
+        (&run["wasted_tokens"], &run["wasted_price"], &run["wasted_currency"]),
+        (&json!(30), &json!("0.0360000"), &json!("EUR")),
+        "{run:#}"
+    );
+    let [line] = <&[Json; 1]>::try_from(run["models"].as_array().unwrap().as_slice()).expect("one model");
+    let line =
+        ["calls", "wasted_calls", "total_tokens", "wasted_tokens"].map(|key| line[key].as_u64().unwrap());
+    assert_eq!(line, [3, 3, 30, 30]);
+    let [key] = <[Json; 1]>::try_from(keys(client).await).expect("one key");
+    assert_eq!(
+        (&key["spent"]["calls"], &key["spent"]["tokens"], &key["spent"]["price"]["EUR"]),
+        (&json!(3), &json!(30), &json!("0.0360000")),
+        "{key:#}"
+    );
+    let metrics = client.get("/metrics").await.text;
+    let labels = [r#"model="mock""#.to_owned(), format!("key={}", key["id"])];
+    assert_eq!(counted(&metrics, "tidemill_model_calls_total", &labels), Some(3), "{metrics}");
+    let said = shown(&cluster, &scheduler, run["id"].as_str().unwrap());
+    assert!(said.contains("30 tokens, 0.0360000 EUR") && said.contains("3 (3 wasted)"), "{said}");
+
+    model.take_requests();
+    let body = json!({"workflow": asks_in_vain(9).text(), "inputs": {}, "options": {"budget_tokens": 15}});
+    let ended = client.ended(&client.submit(&body).await).await;
+    let error = "BudgetExceededError: 20 tokens are spent, and the run may spend 15 (budget_tokens, set by the request)";
+    assert_eq!((&ended["error"], model.take_requests().len()), (&json!(error), 2), "{ended:#}");
+
+    // A key that has spent all it may by that is refused.
+    let path = format!("/api/v1/keys/{}/budget", key["id"].as_str().unwrap());
+    let request = client.request(Method::PUT, &path).header("content-type", "application/json");
+    assert_eq!(client.send(request.body(json!({"tokens": 30}).to_string())).await.status, 200);
+    until("the key to be refused", LONG, async || {
+        let answer = app.post("/v1/workflows/run", &asked()).await;
+        if answer.status == 402 { Ok(()) } else { Err(answer.text) }
+    })
+    .await;
+}
+
+/// A run whose only call is that of a workflow which asks in vain.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_called_workflow_wastes_is_held_against_its_caller() {
+    let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
+    let model = llm::rules(json!([{"match": {}, "reply": "{}", "usage": usage}])).await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    let (called, _) = client.register(&asks_in_vain(1)).await;
+    let calls = called::file("Caller", &[], &[("t", called::tool(&called, "x", ""))], &[]);
+    let ended = client.ended(&client.submit(&json!({"workflow": calls, "inputs": {}})).await).await;
+    assert_eq!(
+        (&ended["status"], &ended["total_tokens"], &ended["wasted_tokens"]),
+        (&json!("failed"), &json!(0), &json!(20)),
+        "{ended:#}"
+    );
+    assert_eq!(ended["models"][0]["wasted_tokens"], 20, "{ended:#}");
 }

@@ -10,7 +10,7 @@ use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
-use crate::nodes::llm::bill;
+use crate::nodes::llm::{bill, lost};
 use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
@@ -104,7 +104,12 @@ impl Asked {
         }
         let params = Params { values: params, stop: Vec::new() };
         let question = Question { messages, params, tools: Vec::new(), mode: ModelMode::Chat, stream: true };
-        let reply = self.model.within(steps, step).ask(question, on_delta).await?;
+        let asked = self.model.within(steps, step).ask(question, on_delta).await;
+        let reply = asked.inspect_err(|error| {
+            if let Some(usage) = lost(&self.model, error) {
+                steps.waste(&self.provider, self.model.name(), usage);
+            }
+        })?;
         let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
         let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
         let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };

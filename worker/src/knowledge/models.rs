@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use tidemill_common::knowledge::vectors::{from_text, to_text};
-use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::knowledge_retrieval::ErrorType;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
+use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::wire::knowledge::ModelName;
 use tokio::sync::watch;
 
 use super::KnowledgeError;
-use crate::nodes::llm::{bill, no_bill};
+use crate::nodes::llm::{bill, lost, no_bill};
 use crate::providers::{Model, ModelError, Pace, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
 
@@ -46,6 +46,11 @@ impl<'a> Models<'a> {
     /// What all calls cost together, those included that another worker made for this job.
     pub fn spent(&self) -> Usage {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was paid for replies that broke off.
+    pub fn wasted(&self) -> Option<Box<Wasted>> {
+        self.steps.take_wasted()
     }
 
     /// The model of these names.
@@ -132,7 +137,11 @@ impl<'a> Models<'a> {
             Begun::Try(the_try) => the_try,
         };
         let _under_way = UnderWay::new(&self.under_way);
-        let (result, usage) = call.await?;
+        let (result, usage) = call.await.inspect_err(|error| {
+            if let Some(usage) = lost(model, error) {
+                self.steps.waste(provider, model.name(), usage);
+            }
+        })?;
         let kept = json!({"result": result, "usage": usage.record});
         let who = Spender::Model(provider.to_owned(), model.name().to_owned());
         let told = Told { events: Vec::new(), charge: Some((usage.clone(), who)) };

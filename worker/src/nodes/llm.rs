@@ -14,7 +14,7 @@ use tidemill_common::nodes::llm::structured::Schema;
 use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::llm::{LlmData, ModelConfig, ReasoningFormat};
-use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::nodes::{NodeResult, Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::produced::{Keeping, Placed, keep_files};
@@ -78,7 +78,9 @@ pub async fn run(
             result.outputs.extend(said.map(|said| (turns::CONTEXT.to_owned(), said)));
             result
         }
-        Err(failure) => NodeResult { failure: Some(masked(failure, &prompt)), ..result },
+        Err(Unanswered { failure, wasted }) => {
+            NodeResult { failure: Some(masked(failure, &prompt)), wasted, ..result }
+        }
     }
 }
 
@@ -106,7 +108,23 @@ pub(crate) fn bill(model: &Model, reply: &ModelReply) -> Usage {
         first_token,
         generate: first_token.map(|first| (reply.latency.as_secs_f64() - first).max(0.0)),
     };
-    usage::bill(reply.tokens, model.pricing.as_ref(), timing)
+    let usage = usage::bill(reply.tokens, model.pricing.as_ref(), timing);
+    if reply.estimated { usage::estimated(usage) } else { usage }
+}
+
+/// What was paid for a call that failed: for what had come of a reply that broke off.
+pub(crate) fn lost(model: &Model, error: &ModelError) -> Option<Usage> {
+    let usage = || usage::bill(error.lost, model.pricing.as_ref(), Timing::default());
+    (error.lost != Tokens::default()).then(|| usage::estimated(usage()))
+}
+
+/// What was paid in vain, as the record has it.
+pub(super) fn in_vain(config: &ModelConfig, model: &Model, usage: Option<Usage>) -> Option<Box<Wasted>> {
+    let (provider, name) = match model.of_profile() {
+        Some(OfProfile { provider, model, .. }) => (provider, model),
+        None => (&config.provider, &config.name),
+    };
+    Some(Box::new(Wasted { provider: provider.clone(), model: name.clone(), usage: usage? }))
 }
 
 /// The bill of a call that did not come to a reply.
@@ -140,25 +158,46 @@ impl Answer {
     }
 }
 
+/// Why there is no answer, and what was paid for none.
+struct Unanswered {
+    failure: NodeFailure,
+    wasted: Option<Box<Wasted>>,
+}
+
+impl From<NodeFailure> for Unanswered {
+    fn from(failure: NodeFailure) -> Self {
+        Self { failure, wasted: None }
+    }
+}
+
 async fn ask(
     data: &LlmData,
     prompt: &Prompt,
     model: Result<Model, ModelError>,
     means: Means<'_>,
-) -> Result<Answer, NodeFailure> {
+) -> Result<Answer, Unanswered> {
     let Means { on_delta, on_thought, pace, keeping, .. } = means;
-    let model = model?;
+    let model = model.map_err(NodeFailure::from)?;
     let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
     let mut question = Question::from(prompt);
     if let Some(schema) = &schema {
         schema.ask_for(&data.model, &model.facts(), &mut question.messages, &mut question.params);
     }
+    let in_vain = |usage: Option<Usage>| in_vain(&data.model, &model, usage);
+    let broken =
+        |error: ModelError| Unanswered { wasted: in_vain(lost(&model, &error)), failure: error.into() };
+    let of_no_use = |reply: &ModelReply| {
+        let wasted = in_vain(Some(bill(&model, reply)));
+        move |failure| Unanswered { failure, wasted }
+    };
     let (mut reply, object, placed);
     match data.reasoning {
         ReasoningFormat::Tagged => {
-            reply = model.within(pace, CALL).ask(question, on_delta).await?;
-            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
-            placed = keep_files(&mut reply, keeping).await?;
+            reply = model.within(pace, CALL).ask(question, on_delta).await.map_err(broken)?;
+            let read = schema.map(|schema| schema.output(&reply.text)).transpose();
+            object = read.map_err(of_no_use(&reply))?;
+            let wasted = of_no_use(&reply);
+            placed = keep_files(&mut reply, keeping).await.map_err(wasted)?;
             hand_on(placed.rest(), on_delta);
         }
         ReasoningFormat::Separated => {
@@ -168,9 +207,11 @@ async fn ask(
                 Piece::Thought { text, last } => on_thought(text, last),
             };
             let mut push = |delta: &str| filter.push(delta, &mut sort);
-            reply = model.within(pace, CALL).ask(question, &mut push).await?;
-            object = schema.map(|schema| schema.output(&reply.text)).transpose()?;
-            placed = keep_files(&mut reply, keeping).await?;
+            reply = model.within(pace, CALL).ask(question, &mut push).await.map_err(broken)?;
+            let read = schema.map(|schema| schema.output(&reply.text)).transpose();
+            object = read.map_err(of_no_use(&reply))?;
+            let wasted = of_no_use(&reply);
+            placed = keep_files(&mut reply, keeping).await.map_err(wasted)?;
             hand_on(placed.rest(), &mut push);
             filter.finish(&mut sort);
         }

@@ -4,12 +4,16 @@
 pub mod agent;
 pub(crate) mod approval;
 pub mod code;
+#[cfg(test)]
+mod desk;
 pub mod document_extractor;
 pub mod http_request;
 pub mod knowledge_index;
 pub mod knowledge_retrieval;
 pub mod llm;
 pub mod parameter_extractor;
+#[cfg(test)]
+mod pinned;
 pub mod produced;
 pub mod profile_llm;
 pub mod question_classifier;
@@ -258,3 +262,6 @@ fn mistaken(kind: NodeKind) -> NodeResult {
     let message = format!("node type {} has the configuration of another", kind.wire());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use tidemill_common::nodes::parameter_extractor::result::extract;
 use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt};
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
-use super::llm::{bill, masked, note_asking, usage_segment};
+use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
 use crate::providers::{Model, ModelReply, Pace, Providers, Question};
 
 /// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
@@ -47,7 +47,10 @@ pub async fn run(
             result.outputs.extend(said.map(|said| (data.context_name().to_owned(), said)));
             result
         }
-        Err(error) => failed(result, masked(error.into(), &prompt)),
+        Err(error) => {
+            let wasted = in_vain(&data.model, &model, lost(&model, &error));
+            NodeResult { wasted, ..failed(result, masked(error.into(), &prompt)) }
+        }
     }
 }
 

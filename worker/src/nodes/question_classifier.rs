@@ -11,7 +11,7 @@ use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
-use super::llm::{bill, masked, no_bill, note_asking, usage_segment};
+use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, usage_segment};
 use crate::providers::{ModelReply, Pace, Providers, Question};
 
 /// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
@@ -34,7 +34,10 @@ pub async fn run(
     let result = NodeResult { inputs, ..NodeResult::default() };
     let reply = match model.within(pace, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
         Ok(reply) => reply,
-        Err(error) => return failed(result, masked(error.into(), &prompt), no_bill()),
+        Err(error) => {
+            let wasted = in_vain(&data.model, &model, lost(&model, &error));
+            return NodeResult { wasted, ..failed(result, masked(error.into(), &prompt), no_bill()) };
+        }
     };
     let usage = bill(&model, &reply);
     match choose(&reply.text, &data.classes) {
@@ -47,7 +50,11 @@ pub async fn run(
             result
         }
         Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
-        Err(Unread::Escaped(failure)) => NodeResult::failed(failure),
+        // Nothing is shown of it, nor counted in the run's totals (Dify).
+        Err(Unread::Escaped(failure)) => {
+            let wasted = in_vain(&data.model, &model, Some(usage));
+            NodeResult { wasted, ..NodeResult::failed(masked(failure, &prompt)) }
+        }
     }
 }
 

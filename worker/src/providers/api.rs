@@ -142,6 +142,7 @@ impl Api {
         let (response, facts) = self.send(post).await?;
         let answered = Instant::now();
         if is_whole(post, &response) {
+            reader.whole();
             let max = self.settings.answer_bytes_max;
             let bytes = self.read_up_to(post.label, response, max.saturating_add(1)).await?;
             if bytes.len() > max {

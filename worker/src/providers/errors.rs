@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::nodes::llm::usage::Tokens;
 
 /// Longest message of a provider that is passed on, in characters: enough for every real one, too short for the web
 /// page that a broken proxy answers with.
@@ -70,6 +71,8 @@ pub struct ModelError {
     pub retry_after_ms: Option<u64>,
     /// What more is known of it.
     pub detail: Detail,
+    /// Tokens, as estimated, of a reply that broke off: what had come of it was paid for.
+    pub lost: Tokens,
 }
 
 /// What more is known of a failure than its class.
@@ -90,19 +93,26 @@ impl ModelError {
     /// A failure of a class, with its cause.
     pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
         let message = format!("[{label}] {}, {}", class.text(), cut(cause));
-        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail: Detail::None }
+        let (detail, lost) = (Detail::None, Tokens::default());
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
     }
 
     /// A value that cannot be sent, in exactly these words.
     pub fn value(message: impl Into<String>) -> Self {
         let (class, message) = (ErrorClass::Value, message.into());
-        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail: Detail::None }
+        let (detail, lost) = (Detail::None, Tokens::default());
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
     }
 
     /// An API that cannot do what is asked of it.
     pub fn lacking(label: &str, model: &str, what: &str) -> Self {
         let cause = format!("the API behind the model {model} has no {what}");
         Self::new(label, ErrorClass::BadRequest, &cause)
+    }
+
+    /// A reply that ended before its end.
+    pub fn broke_off(label: &str) -> Self {
+        Self::new(label, ErrorClass::Connection, "the reply broke off before its end").passing()
     }
 
     /// Whether the call is worth another try.
@@ -119,7 +129,12 @@ impl ModelError {
 
     /// An answer with a status other than success. `body` is whatever came with it.
     pub fn of_status(label: &str, status: u16, body: &str) -> Self {
-        let parsed = serde_json::from_str::<Json>(body).unwrap_or(Json::Null);
+        let parsed = match serde_json::from_str::<Json>(body) {
+            // Gemini's form of OpenAI's API has its errors in a list.
+            Ok(Json::Array(mut list)) if list.len() == 1 => list.swap_remove(0),
+            Ok(parsed) => parsed,
+            Err(_) => Json::Null,
+        };
         let detail = error_text(&parsed).unwrap_or_else(|| body.trim().to_owned());
         let cause =
             if detail.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {detail}") };

@@ -114,4 +114,6 @@ pub trait ModelProvider: fmt::Debug + Send + Sync {
 }
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::errors::{Detail, ErrorClass, ModelError};
 use super::frames::{Decoder, Framing};
 use super::reply::{DeltaSink, Growing, ModelReply, RateFacts};
+use super::sse::StreamError;
 
 /// Takes the objects of an answer, over all tries of a call.
 pub trait Reader: Send {
@@ -17,6 +18,8 @@ pub trait Reader: Send {
     fn take(&mut self, object: &Json) -> Result<(), ModelError>;
     /// The stream has said that there is no more.
     fn done(&mut self);
+    /// The answer comes in one piece.
+    fn whole(&mut self) {}
     /// Nothing more comes.
     ///
     /// # Errors
@@ -65,6 +68,9 @@ impl<D: Dialect> Reader for ReplyReader<'_, D> {
     }
     fn done(&mut self) {
         self.reply.done();
+    }
+    fn whole(&mut self) {
+        self.reply.whole();
     }
     fn end(&mut self, rate: RateFacts) -> Result<(), ModelError> {
         self.reply.end(rate)
@@ -115,17 +121,36 @@ impl<'a> Intake<'a> {
     /// The stream cannot be read on, or its reader refuses.
     pub fn take(&mut self, piece: Option<&[u8]>, reader: &mut dyn Reader) -> Result<bool, ModelError> {
         let decoded = self.decoder.take(piece, &mut self.texts);
+        let is_over = piece.is_none();
         // What came before something unreadable counts, in whatever pieces the network brought the two.
         for text in self.texts.drain(..) {
             if text.trim() == "[DONE]" {
                 reader.done();
                 return Ok(true);
             }
+            if is_over && is_half(&text) {
+                return Err(ModelError::broke_off(self.label));
+            }
+            if is_over && "[DONE]".starts_with(text.trim()) {
+                // The word for it broke off; whether the reply is complete is known without it.
+                continue;
+            }
             reader.take(&object(self.label, &text)?)?;
         }
-        decoded.map_err(|error| ModelError::new(self.label, ErrorClass::Connection, &error.to_string()))?;
-        Ok(piece.is_none())
+        decoded.map_err(|error| match error {
+            StreamError::NotUtf8 if is_over => ModelError::broke_off(self.label),
+            StreamError::NotUtf8 | StreamError::TooLarge => {
+                ModelError::new(self.label, ErrorClass::Connection, &error.to_string())
+            }
+        })?;
+        Ok(is_over)
     }
+}
+
+/// Whether a text is the beginning of something in JSON, which is what a stream leaves that breaks off.
+fn is_half(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && serde_json::from_str::<Json>(text).is_err_and(|error| error.is_eof())
 }
 
 /// The object that a text holds.

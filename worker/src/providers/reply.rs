@@ -29,11 +29,13 @@ pub struct ModelReply {
     pub verbatim: Vec<Json>,
     /// The provider's own word for why the reply ended, such as `stop` or `length`; none when it gave none.
     pub finish_reason: Option<String>,
-    /// What the provider counted; zero when it does not count.
+    /// What the provider counted; where it does not count, nothing or what is estimated.
     pub tokens: Tokens,
+    /// They are estimated.
+    pub estimated: bool,
     /// From just before the request (of the try that succeeded) to the end of the reply.
     pub latency: Duration,
-    /// From just before the request to the first piece of text; none without text.
+    /// From just before the request to the first piece of text; none without text, and of a reply that came in one piece.
     pub first_token: Option<Duration>,
     /// What the answer said of the provider's limits.
     pub rate: RateFacts,
@@ -77,6 +79,8 @@ pub struct Growing<'a> {
     reasoning: bool,
     /// The server said that there is no more.
     done: bool,
+    /// It comes in one piece.
+    whole: bool,
     handed_on: bool,
 }
 
@@ -93,6 +97,7 @@ impl<'a> Growing<'a> {
             bytes: 0,
             reasoning: false,
             done: false,
+            whole: false,
             handed_on: false,
         }
     }
@@ -101,6 +106,7 @@ impl<'a> Growing<'a> {
     pub fn begin(&mut self) {
         (self.started, self.reply, self.calls) = (Instant::now(), ModelReply::default(), Calls::default());
         (self.bytes, self.reasoning, self.done, self.sound) = (0, false, false, None);
+        self.whole = false;
     }
 
     /// Whether a piece was handed on, in any try.
@@ -172,6 +178,10 @@ impl<'a> Growing<'a> {
     /// It belongs to no call, or the reply has become too large.
     pub fn call(&mut self, fragment: Fragment<'_>) -> Result<(), ModelError> {
         self.room(fragment.id.len() + fragment.name.len() + fragment.arguments.len())?;
+        // Else what is said in the next round of an agent would seem to be thought as well.
+        if std::mem::take(&mut self.reasoning) {
+            self.hand_on("\n</think>", "")?;
+        }
         self.calls.take(fragment).map_err(ModelError::value)
     }
 
@@ -202,14 +212,18 @@ impl<'a> Growing<'a> {
         self.done = true;
     }
 
+    /// The server answers in one piece.
+    pub const fn whole(&mut self) {
+        self.whole = true;
+    }
+
     /// Nothing more comes.
     ///
     /// # Errors
     /// The reply did not come to its end.
     pub fn end(&mut self, rate: RateFacts) -> Result<(), ModelError> {
         if !self.done && self.reply.finish_reason.is_none() {
-            let cause = "the reply broke off before its end";
-            return Err(ModelError::new(self.label, ErrorClass::Connection, cause).passing());
+            return Err(ModelError::broke_off(self.label));
         }
         if let Some((bytes, format)) = self.sound.take() {
             let file = Produced::sound(bytes.into(), &format);
@@ -231,7 +245,9 @@ impl<'a> Growing<'a> {
         let from = self.reply.text.len();
         self.reply.text.push_str(opening);
         self.reply.text.push_str(text);
-        self.reply.first_token.get_or_insert_with(|| self.started.elapsed());
+        if !self.whole {
+            self.reply.first_token.get_or_insert_with(|| self.started.elapsed());
+        }
         if self.reply.media.is_empty() {
             self.handed_on = true;
             (self.on_delta)(&self.reply.text[from..]);

@@ -49,7 +49,7 @@ pub(super) fn read_however_cut<D: Dialect>(framing: Framing, dialect: impl Fn() 
 }
 
 /// The reply without what no two readings have in common.
-fn timeless(reply: ModelReply) -> ModelReply {
+pub(super) fn timeless(reply: ModelReply) -> ModelReply {
     ModelReply { latency: Duration::ZERO, first_token: reply.first_token.map(|_| Duration::ZERO), ..reply }
 }
 

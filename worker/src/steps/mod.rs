@@ -19,7 +19,8 @@ use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::fact::{Asked, Call, Charge, ChildEvent};
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::machine::run::json_size;
-use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage};
+use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::{OnTimeout, PauseRequest, Usage, Wasted};
 use tidemill_common::store::{Called, Jobs, JournalOf, Paused, StepBegin, StepKept, StoreError};
 use tidemill_common::value::{BlobRef, JsonMap, Segment, Stored, blob_text};
 use tidemill_common::wire::fact::Report;
@@ -39,6 +40,8 @@ const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
 /// The one field of what stands in the journal for a result that lies apart: the blob. No result of ours has it.
 const APART: &str = "$apart";
 
+/// What tells of a call that it may have been made twice.
+pub(crate) const DOUBLED: &str = "possible_duplicate";
 /// The step in which a call makes its input.
 pub(crate) const INIT: &str = "init";
 
@@ -133,6 +136,8 @@ pub struct Steps {
     /// What neither the journal nor events have in the clear.
     secrets: Secrets,
     begun: Mutex<Tries>,
+    /// What was paid for replies that broke off.
+    wasted: Mutex<Option<Box<Wasted>>>,
 }
 
 /// Tries of steps that this has begun.
@@ -175,9 +180,9 @@ impl Steps {
             attempt: hand.name.attempt,
         };
         let wait_max = hand.core.settings.job_wait_max;
-        let begun = Mutex::default();
+        let (begun, wasted) = (Mutex::default(), Mutex::default());
         let (secrets, around) = (Secrets::default(), Vec::new());
-        Self { hand: hand.clone(), of, wait_max, inside: None, around, secrets, begun }
+        Self { hand: hand.clone(), of, wait_max, inside: None, around, secrets, begun, wasted }
     }
 
     /// Of a job that was given these secrets.
@@ -196,7 +201,8 @@ impl Steps {
         let around = open.into_iter().map(|step| (self.of.clone(), step)).collect();
         let of = JournalOf { execution, attempt, ..self.of.clone() };
         let (hand, secrets, wait_max) = (self.hand.clone(), self.secrets.clone(), self.wait_max);
-        Self { hand, of, wait_max, inside: Some(inside), around, secrets, begun: Mutex::default() }
+        let (begun, wasted) = (Mutex::default(), Mutex::default());
+        Self { hand, of, wait_max, inside: Some(inside), around, secrets, begun, wasted }
     }
 
     /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -253,11 +259,17 @@ impl Steps {
     /// Keeps the result of a step; when this returns it will not be done again, and it is told and charged once.
     /// `number` is that of the try that succeeded.
     pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
-        self.keep(step, result, self.told(step, number, told), &[]).await;
+        let report = self.told(step, number, told);
+        self.keep(step, result, report, &[]).await;
     }
 
     fn told(&self, step: &str, number: u32, told: Told) -> Report {
-        let Told { events, charge } = told;
+        let Told { mut events, charge } = told;
+        if self.is_doubled(step) {
+            for (_, data) in events.iter_mut().filter(|(what, _)| ends_a_call(*what)) {
+                data.insert(DOUBLED.into(), true.into());
+            }
+        }
         let charge = charge.map(|(usage, by)| {
             let (model, run) = match by {
                 Spender::Model(provider, model) => ((provider, model), None),
@@ -519,11 +531,22 @@ impl Steps {
         }
     }
 
+    /// Notes what was paid for a reply that broke off: the end of the node tells it.
+    pub(crate) fn waste(&self, provider: &str, model: &str, usage: Usage) {
+        let mut wasted = self.wasted.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = wasted.take().map_or_else(|| usage.clone(), |so_far| usage::sum(&so_far.usage, &usage));
+        *wasted = Some(Box::new(Wasted { provider: provider.to_owned(), model: model.to_owned(), usage }));
+    }
+
+    /// All of that, once.
+    pub(crate) fn take_wasted(&self) -> Option<Box<Wasted>> {
+        self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Notes of a step that its call may have been made twice.
     fn note_doubled(&self, step: &str) {
-        let doubled = &mut self.tries().doubled;
-        if goes_outside(step) && !doubled.iter().any(|known| known == step) {
-            doubled.push(step.to_owned());
+        if goes_outside(step) && !self.is_doubled(step) {
+            self.tries().doubled.push(step.to_owned());
         }
     }
 
@@ -581,11 +604,16 @@ impl Steps {
 
 /// Whether a step is a call to the outside, and no mark of what was told or asked.
 fn goes_outside(step: &str) -> bool {
+    let beginnings = ["tool:", "explain:", "embed:", "rerank:"];
     step == "call"
         || step == INIT
-        || step.starts_with("tool:")
         || step.contains("llm:")
-        || step.starts_with("explain:")
+        || beginnings.iter().any(|of| step.starts_with(of))
+}
+
+/// Whether an event tells what came of a call.
+fn ends_a_call(what: StepEvent) -> bool {
+    what == StepEvent::ToolCallCompleted || what == StepEvent::ToolCallFailed
 }
 
 /// What a run is given, as an order carries it, and the blob that it refers to when it is large.

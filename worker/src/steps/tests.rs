@@ -1,4 +1,5 @@
-//! Asking somebody within a job: put down once, and the answer read as often as it is asked for.
+//! Asking somebody within a job: put down once, and the answer read as often as it is asked for. Calls that may have been made
+//! twice say so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +7,15 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
+use tidemill_common::machine::changes::StepEvent;
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::nodes::pause::input::approval_schema;
 use tidemill_common::nodes::{OnTimeout, PauseKind, PauseRequest};
 use tidemill_common::store::Paused;
+use tidemill_common::value::JsonMap;
 use tidemill_common::wire::fact::JobName;
 
-use super::{PauseEnd, Steps};
+use super::{Begun, PauseEnd, Steps, Told};
 use crate::fake::{FakeJobs, core, execution, run_id};
 use crate::hand::Hand;
 use crate::held::Place;
@@ -61,4 +64,37 @@ async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
     }
     let other = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:2", request())).await;
     assert!(other.is_err(), "another step is another question");
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_been_made_twice_says_so_to_whoever_reads_of_it() {
+    let jobs = FakeJobs::new();
+    jobs.state().begun.extend(["tool:a".to_owned(), "ready".to_owned()]);
+    let shown = |steps: &Steps| {
+        let mut process_data = JsonMap::new();
+        steps.show_doubled(&mut process_data);
+        process_data.remove("possible_duplicates")
+    };
+    let steps = Steps::new(&hand(&jobs), execution(5));
+    for step in ["tool:a", "tool:b", "ready"] {
+        let Begun::Try(the_try) = steps.begin(step).await else { panic!("{step} is not known") };
+        let events = vec![(StepEvent::ToolCallCompleted, JsonMap::new())];
+        let told = Told { events, charge: None };
+        steps.record(step, the_try.number, &json!({"words": step}), told).await;
+    }
+    // What is no call is begun again as often as one likes.
+    assert_eq!(shown(&steps), Some(json!(["tool:a"])));
+    let told: Vec<Json> = jobs.state().facts.iter().map(|(_, fact)| fact["events"][0][1].clone()).collect();
+    assert_eq!(told, [json!({"possible_duplicate": true}), json!({}), json!({})]);
+    // Whoever takes the job up later reads it in the journal.
+    let later = Steps::new(&hand(&jobs), execution(5));
+    for (step, known) in [
+        ("tool:a", json!({"words": "tool:a"})),
+        ("tool:b", json!({"words": "tool:b"})),
+        ("tool:a", json!({"words": "tool:a"})),
+    ] {
+        assert_eq!(later.begin(step).await, Begun::Known(known));
+    }
+    assert!(later.is_doubled("tool:a") && !later.is_doubled("tool:b"));
+    assert_eq!(shown(&later), Some(json!(["tool:a"])));
 }

@@ -156,15 +156,17 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// The ways that the settings describe. Documents are read now, servers are asked when they are needed.
+    /// The ways that the settings describe. Documents are read now; servers, and documents that a manifest names, are asked when they are needed.
     ///
     /// # Errors
     /// A setting that cannot be used.
     pub fn new(config: &ToolsConfig, http: &HttpConfig) -> Result<Self, ToolSettingError> {
         let variable = |name: &str| std::env::var(name).ok();
         let own = |error: HttpSettingError| ToolSettingError::new("http", error.to_string());
-        let api =
-            config.api.iter().map(|(id, config)| Ok((id.clone(), OpenApi::new(id, config, &variable)?)));
+        let api = config.api.iter().map(|(id, one)| {
+            let way = OpenApi::new(id, one, &variable, (http, config.answer_bytes_max))?;
+            Ok((id.clone(), way))
+        });
         let mcp = config.mcp.iter().map(|(id, one)| {
             let server = McpServer::new(id, one, http, config.answer_bytes_max, &variable)?;
             Ok((id.clone(), server))

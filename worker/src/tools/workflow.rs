@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Document;
 use tidemill_common::machine::RunStatus;
-use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::tool::outputs::RESERVED;
 use tidemill_common::nodes::tool::{Declaration, Known, Message, ParameterType, form};
+use tidemill_common::nodes::{Usage, WASTED};
 use tidemill_common::store::Jobs;
 use tidemill_common::value::pyrepr::json_line;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Stored};
@@ -184,10 +184,17 @@ fn error(fields: &HashMap<String, String>) -> Option<String> {
 fn usage(fields: &HashMap<String, String>) -> Usage {
     let tokens: u64 = fields.get("tokens").and_then(|text| text.parse().ok()).unwrap_or(0);
     let text = |key: &str, default: &str| fields.get(key).map_or(default, String::as_str).to_owned();
-    let record = json!({
+    let mut record = json!({
         "prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens,
         "total_price": text("price", "0.0"), "currency": text("currency", "USD"),
     });
+    let wasted = fields.get("wasted_tokens").and_then(|text| text.parse::<u64>().ok());
+    if let Some(tokens) = wasted.filter(|tokens| *tokens > 0) {
+        record[WASTED] = json!({
+            "total_tokens": tokens, "total_price": text("wasted_price", "0.0"),
+            "currency": text("wasted_currency", "USD"),
+        });
+    }
     Usage::from_record(record.as_object().cloned().unwrap_or_default())
 }
 

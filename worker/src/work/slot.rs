@@ -321,6 +321,7 @@ async fn one_search(
     let inputs = asked.as_object().map(segments).unwrap_or_default();
     let mut result = NodeResult { inputs, outputs: segments(&output), ..NodeResult::default() };
     steps.show_doubled(&mut result.process_data);
+    result.wasted = steps.take_wasted();
     (searched, result, inside, Json::Object(kept))
 }
 

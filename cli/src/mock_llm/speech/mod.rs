@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value as Json, json};
 
 use super::reply::Reply;
+use super::rules::Rule;
 
 /// A protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,18 @@ impl Protocol {
             Self::Anthropic => anthropic::refusal(status, message),
             Self::Ollama => json!({"error": message}),
         }
+    }
+
+    /// The error that a rule speaks of, with the type and the code that it gives it.
+    pub(super) fn failure(self, rule: &Rule, message: &str) -> Json {
+        let mut body = self.refusal(rule.status.unwrap_or(500), message);
+        // Ollama's is a text.
+        if let Some(error) = body.get_mut("error").and_then(Json::as_object_mut) {
+            let kind = rule.error_type.as_ref().map(|kind| ("type".to_owned(), json!(kind)));
+            let code = rule.error_code.clone().map(|code| ("code".to_owned(), code));
+            error.extend(kind.into_iter().chain(code));
+        }
+        body
     }
 
     /// Why the provider would refuse a request, whatever the rules say.

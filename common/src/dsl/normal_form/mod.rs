@@ -18,6 +18,7 @@ mod node_version;
 mod null_lists;
 mod retry_seconds;
 mod steps;
+mod structured_output;
 mod user_interaction;
 
 use serde_json::Value as Json;
@@ -62,6 +63,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: hooks::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+    // `structured_output_enabled`
+    Form { rewrite: structured_output::rewrite, part: Part::NodeData },
     // `retry_interval_seconds`
     Form { rewrite: retry_seconds::rewrite, part: Part::NodeData },
     // inputs that are extracted out of a conversation
@@ -133,6 +136,16 @@ mod tests {
             (
                 json!({"nodes": [{"data": {"type": "assigner", "items": []}}, {"data": {"type": "code", "items": []}}], "edges": []}),
                 json!({"nodes": [{"data": {"type": "assigner", "items": [], "version": "2"}}, {"data": {"type": "code", "items": []}}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [
+                    {"data": {"type": "llm", "structured_output_enabled": true}},
+                    {"data": {"type": "llm", "structured_output_enabled": true, "structured_output_switch_on": false}},
+                ], "edges": []}),
+                json!({"nodes": [
+                    {"data": {"type": "llm", "structured_output_switch_on": true}},
+                    {"data": {"type": "llm", "structured_output_switch_on": false}},
+                ], "edges": []}),
             ),
             (
                 json!({"nodes": [{"data": {"type": "USER_INTERACTION", "userInteractionType": "ask_for_approval", "showMessage": "Go?", "timeout": 5}}], "edges": []}),

@@ -1,5 +1,7 @@
 //! What a run may spend: the call that crosses the bound is counted, then the run ends before another begins.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::draw::draw;
@@ -8,7 +10,7 @@ use crate::machine::budget::{Budget, SetBy, price};
 use crate::machine::changes::Record;
 use crate::machine::fact::Charge;
 use crate::machine::run::{NodeStatus, RunStatus};
-use crate::nodes::Usage;
+use crate::nodes::{Usage, Wasted};
 use crate::wire::fact::{Report, parse, stop_body};
 
 const TWO: &str = "start s\nllm m\nllm n\nend e m.text\ns > m > e\ns > n > e";
@@ -84,6 +86,102 @@ fn a_failed_attempt_is_charged_to_the_model_that_the_node_names() {
     let entry: serde_json::Value = serde_json::from_str(entry).unwrap();
     assert_eq!((&entry["provider"], &entry["model"]), (&json!("p"), &json!("m")), "{entry}");
     assert_eq!(play.run.tokens(), 6);
+}
+
+/// An attempt that failed although this was paid for its reply.
+fn fails_in_vain(play: &mut Play, node: &str, tokens: u64) {
+    let wasted = Wasted { provider: "p".into(), model: "m".into(), usage: usage(tokens, "0.2") };
+    let finished_at = play.now;
+    let report = Report::Ended {
+        started_at: finished_at,
+        finished_at,
+        failed: true,
+        record: Box::new(Record {
+            error: "no".into(),
+            error_type: "LLMNodeError".into(),
+            wasted: Some(Box::new(wasted)),
+            ..Record::default()
+        }),
+        streamed: Vec::new(),
+    };
+    let fact = play.fact(&play.job_of(node), 1, &report);
+    play.finish(node, fact);
+}
+
+const TRIES: &str = "start s\nllm m retry=5\nend e m.text\ns > m > e";
+
+#[test]
+fn replies_of_no_use_are_in_the_ledger_and_in_no_total() {
+    let mut play = Play::of(TRIES);
+    play.start();
+    fails_in_vain(&mut play, "m", 6);
+    play.after(Duration::from_secs(60)).fire();
+    fails_in_vain(&mut play, "m", 7);
+    play.after(Duration::from_secs(60)).fire();
+    ends(&mut play, "m", 4);
+    assert_eq!((play.run.status, play.run.tokens()), (RunStatus::PartialSucceeded, 4));
+    assert_eq!(play.run.spent().price, price("0.1 EUR"));
+    assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR")));
+    play.reload();
+    assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR")));
+    assert_eq!(play.run.paid().price, price("0.5 EUR"));
+    let entries =
+        play.kept.ledger.values().map(|entry| serde_json::from_str::<serde_json::Value>(entry).unwrap());
+    let mut told: Vec<_> = entries
+        .map(|entry| {
+            (entry["total_tokens"].as_u64().unwrap(), entry["wasted"] == true, entry["model"].clone())
+        })
+        .collect();
+    told.sort_by_key(|(tokens, ..)| *tokens);
+    let entry = |tokens, is_wasted| (tokens, is_wasted, json!("m"));
+    assert_eq!(told, [entry(4, false), entry(6, true), entry(7, true)]);
+}
+
+#[test]
+fn replies_of_no_use_are_held_against_the_bound() {
+    let tries = |budget: Budget| {
+        let mut play =
+            Play::submitted(draw(TRIES), Vec::new(), |head| head.options.budget = Some(Box::new(budget)));
+        play.start();
+        fails_in_vain(&mut play, "m", 6);
+        assert_eq!(play.run.status, RunStatus::Running, "it may spend more");
+        play.after(Duration::from_secs(60)).fire();
+        fails_in_vain(&mut play, "m", 6);
+        (play.run.status, play.run.error.clone().unwrap_or_default().to_string(), play.waiting().len())
+    };
+    let error = "BudgetExceededError: 12 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)";
+    assert_eq!(tries(tokens(10)), (RunStatus::Failed, error.into(), 0));
+    let of_money = Budget { tokens: None, price: price("0.3 EUR").map(|price| (price, SetBy::Settings)) };
+    let error = "BudgetExceededError: 0.4 EUR are spent, and the run may spend 0.3 EUR (budget_price, set by the settings)";
+    assert_eq!(tries(of_money), (RunStatus::Failed, error.into(), 0));
+}
+
+#[test]
+fn a_call_that_counts_nothing_is_an_entry_all_the_same() {
+    let mut play = play(tokens(10));
+    play.start();
+    charge(&mut play, "m", 0, "0.0");
+    assert_eq!((play.kept.ledger.len(), play.run.tokens(), play.run.status), (1, 0, RunStatus::Running));
+    play.reload();
+    assert!(play.run.control.wasted.is_some(), "so it is known that there is a ledger");
+    assert_eq!(play.run.wasted().tokens, 0);
+}
+
+#[test]
+fn what_a_called_run_has_wasted_is_held_against_its_caller() {
+    let mut play = play(tokens(10));
+    play.restless = true;
+    play.start();
+    let mut spent = usage(4, "0.1");
+    spent.record.insert("wasted".into(), json!({"total_tokens": 7, "total_price": "0.2", "currency": "EUR"}));
+    let run = Some(play.run.id);
+    let charge = Charge { key: "call/1".into(), usage: spent, model: Default::default(), run };
+    let step = Report::Step { started_at: play.now, events: vec![], charge: Some(Box::new(charge)) };
+    let fact = play.fact(&play.job_of("m"), 1, &step);
+    play.feed(vec![fact]);
+    assert_eq!((play.run.status, play.run.tokens(), play.run.wasted().tokens), (RunStatus::Failed, 4, 7));
+    let entry: serde_json::Value = serde_json::from_str(play.kept.ledger.values().next().unwrap()).unwrap();
+    assert_eq!((&entry["total_tokens"], &entry["wasted_tokens"]), (&json!(4), &json!(7)), "{entry}");
 }
 
 #[test]

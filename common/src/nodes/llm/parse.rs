@@ -138,8 +138,8 @@ fn context(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Selec
     Some(selector(map.get("variable_selector")).filter(|s| enabled && !s.is_empty()))
 }
 
-/// The schema when structured output is on. `structured_output_enabled` is the switch's name in older files; the
-/// present name wins.
+/// The schema when structured output is on. `structured_output_enabled` is the switch's name in older files, which new ones are
+/// rewritten from: documents that were stored before that have it still. The present name wins.
 fn structured_output(data: &JsonMap, problems: &mut Problems) -> Option<Option<JsonMap>> {
     let switch = data.get("structured_output_switch_on").or_else(|| data.get("structured_output_enabled"));
     if !switch.and_then(Json::as_bool).unwrap_or(false) {

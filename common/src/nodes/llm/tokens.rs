@@ -18,6 +18,11 @@ pub fn estimate(messages: &[Message]) -> u64 {
     messages.iter().map(of_message).sum()
 }
 
+/// Tokens of a text, or of a part of one.
+pub const fn of_chars(chars: u64) -> u64 {
+    chars.div_ceil(TOKEN_CHARS)
+}
+
 /// Tokens of one message.
 pub(super) fn of_message(message: &Message) -> u64 {
     let calls =

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::decimal::Decimal;
-use crate::nodes::Usage;
+use crate::nodes::{Usage, WASTED};
 use crate::value::JsonMap;
 
 /// Tokens of one call.
@@ -72,10 +72,12 @@ pub fn bill(tokens: Tokens, pricing: Option<&Pricing>, timing: Timing) -> Usage 
 /// Two bills together, by Dify's rules: counts, prices and latency add up; unit prices, currency and times are those of
 /// the newer one; a first bill without tokens counts for nothing.
 pub fn sum(older: &Usage, newer: &Usage) -> Usage {
-    if older.total_tokens == 0 {
-        return newer.clone();
-    }
     let mut record = newer.record.clone();
+    // What was wasted is counted where it is told, and no part of a sum.
+    record.remove(WASTED);
+    if older.total_tokens == 0 {
+        return Usage::from_record(record);
+    }
     let count = |record: &JsonMap, key: &str| record.get(key).and_then(Json::as_u64).unwrap_or(0);
     for key in ["prompt_tokens", "completion_tokens", "total_tokens"] {
         record.insert(key.into(), json!(count(&older.record, key) + count(&newer.record, key)));
@@ -120,6 +122,13 @@ pub fn told(said: &JsonMap) -> Usage {
         usage.record.insert("currency".into(), currency.into());
     }
     Usage::from_record(usage.record)
+}
+
+/// The same bill, marked as one whose tokens nobody has counted.
+#[must_use]
+pub fn estimated(mut usage: Usage) -> Usage {
+    usage.record.insert("estimated".into(), true.into());
+    usage
 }
 
 /// What Dify puts into a node's metadata for a model call: `total_tokens`, `total_price` in plain notation, `currency`.

@@ -310,3 +310,23 @@ fn messages_that_make_no_sense_fail_the_node() {
         assert_eq!(collected(json!([message])).map(drop), Err(expected.to_owned()), "{message}");
     }
 }
+
+#[test]
+fn pieces_of_a_file_agree_on_its_length_and_may_stay_below_it() {
+    let piece = |id: &str, base64: &str, total: i64, end: bool| json!({"type": "blob_chunk", "id": id, "base64": base64, "total_length": total, "end": end});
+    for (second, expected) in [
+        (
+            piece("c", "Yg==", 4, true),
+            Err("ToolFileError: tool blob chunk c changed total_length".to_owned()),
+        ),
+        (piece("c", "Yg==", 3, true), Ok(())),
+        // Another file beside it has a length of its own, and the first one is still open.
+        (
+            piece("d", "Yg==", 1, true),
+            Err("ToolFileError: tool blob chunk stream ended before completion: c".to_owned()),
+        ),
+    ] {
+        let messages = json!([piece("c", "YQ==", 3, false), second]);
+        assert_eq!(collected(messages.clone()).map(drop), expected, "{messages}");
+    }
+}

@@ -93,6 +93,11 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     let (price, currency) = price(&run.spent());
     shown.insert("total_price".into(), price);
     shown.insert("currency".into(), currency);
+    let wasted = run.wasted();
+    let (wasted_price, wasted_currency) = self::price(&wasted);
+    shown.insert("wasted_tokens".into(), wasted.tokens.into());
+    shown.insert("wasted_price".into(), wasted_price);
+    shown.insert("wasted_currency".into(), wasted_currency);
     shown.insert("inputs".into(), record.inputs.into());
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());

@@ -1,4 +1,4 @@
-//! What a run has spent, by who spent it: its ledger, summed up.
+//! What a run has spent, by who spent it: its ledger, summed up. That is more than its totals where replies were of no use.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,9 @@ type Line = (String, String, &'static str, String);
 #[derive(Default)]
 struct Sum {
     calls: u64,
+    /// Those of them whose reply was of no use, and their part of the tokens.
+    wasted_calls: u64,
+    wasted: u64,
     prompt: u64,
     completion: u64,
     total: u64,
@@ -35,7 +38,16 @@ pub(super) fn by_model(ledger: &[(String, String)]) -> Json {
         sum.prompt = sum.prompt.saturating_add(count("prompt_tokens"));
         sum.completion = sum.completion.saturating_add(count("completion_tokens"));
         sum.total = sum.total.saturating_add(count("total_tokens"));
-        if let Ok(price) = text("total_price").parse::<Decimal>() {
+        if entry["wasted"] == true {
+            sum.wasted_calls += 1;
+            sum.wasted = sum.wasted.saturating_add(count("total_tokens"));
+        }
+        // A called run tells apart what no total has.
+        sum.wasted = sum.wasted.saturating_add(count("wasted_tokens"));
+        sum.total = sum.total.saturating_add(count("wasted_tokens"));
+        for price in
+            ["total_price", "wasted_price"].map(|key| text(key).parse::<Decimal>()).into_iter().flatten()
+        {
             sum.price = Some(sum.price.map_or(price, |all| all.plus(price)));
         }
     }
@@ -54,6 +66,8 @@ fn shown((provider, model, kind, currency): &Line, sum: &Sum) -> Json {
         "prompt_tokens": sum.prompt,
         "completion_tokens": sum.completion,
         "total_tokens": sum.total,
+        "wasted_calls": sum.wasted_calls,
+        "wasted_tokens": sum.wasted,
         "total_price": sum.price.map(Decimal::fixed),
         "currency": currency,
     })
@@ -72,7 +86,10 @@ mod tests {
             });
             (format!("{model}/{tokens}/{currency}"), entry.to_string())
         };
-        let run = json!({"run": "r", "total_tokens": 9, "total_price": "1", "currency": "EUR"}).to_string();
+        let run = json!({
+            "run": "r", "total_tokens": 9, "total_price": "1", "currency": "EUR", "wasted_tokens": 3, "wasted_price": "0.5",
+        });
+        let run = run.to_string();
         let tool = json!({"total_tokens": 2, "total_price": "0.0", "currency": "USD"}).to_string();
         let ledger = [
             ("x".to_owned(), run),
@@ -82,6 +99,11 @@ mod tests {
             entry("a", 1, "0.1", "EUR"),
             entry("a", 2, "0.2", "EUR"),
             entry("a", 3, "0.3", "USD"),
+            (
+                "in vain".to_owned(),
+                json!({"provider": "p", "model": "b", "total_tokens": 7, "total_price": "0.1", "currency": "EUR", "wasted": true})
+                    .to_string(),
+            ),
         ];
         let shown = by_model(&ledger);
         let line = |line: &Json| {
@@ -103,10 +125,19 @@ mod tests {
         let expected = [
             of("model", "a", 2, 5, "0.3", "EUR"),
             of("model", "a", 1, 4, "0.3", "USD"),
-            of("model", "b", 1, 11, "0.5", "EUR"),
-            of("run", "-", 1, 9, "1", "EUR"),
+            of("model", "b", 2, 18, "0.6", "EUR"),
+            of("run", "-", 1, 12, "1.5", "EUR"),
             of("tool", "-", 1, 2, "0.0", "USD"),
         ];
         assert_eq!(lines, expected);
+        let wasted: Vec<_> = shown
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| (&line["wasted_calls"], &line["wasted_tokens"]))
+            .collect();
+        let (none, three, seven) = (json!(0), json!(3), json!(7));
+        let one = json!(1);
+        assert_eq!(wasted, [(&none, &none), (&none, &none), (&one, &seven), (&none, &three), (&none, &none)]);
     }
 }

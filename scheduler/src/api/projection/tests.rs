@@ -129,6 +129,28 @@ fn nodes_are_numbered_as_they_begin_and_have_every_key_in_difys_order() {
 }
 
 #[test]
+fn an_agent_begins_with_how_it_works() {
+    for (strategy, name) in [("function_calling", "function_calling"), ("ReAct", "ReAct")] {
+        let agent = json!({
+            "type": "agent", "title": "Agent", "agent_strategy_name": strategy,
+            "agent_strategy_provider_name": "langgenius/agent/agent", "agent_strategy_label": "L",
+            "agent_parameters": {
+                "model": {"type": "constant", "value": {"provider": "p", "model": "m", "mode": "chat", "completion_params": {}}},
+                "query": {"type": "constant", "value": "go"},
+            },
+        });
+        let text = fixtures::GREETER
+            .replace("    - {id: end,", &format!("    - {{id: a, data: {agent}}}\n    - {{id: end,"));
+        let imported = tidemill_common::graph::import(text.as_bytes());
+        let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+        let mut projection = Projection { graph: graph.into(), ..projection() };
+        let payloads = projection.project(&record("node_run_started", 1, json!({"id": "e", "node_id": "a"})));
+        assert_eq!(payloads[0]["data"]["agent_strategy"], json!({"name": name, "icon": null}));
+        assert_eq!(payloads[0]["data"]["node_type"], "agent");
+    }
+}
+
+#[test]
 fn failures_tell_their_error_and_retries_their_number() {
     let mut projection = projection();
     for (kind, event, status) in [

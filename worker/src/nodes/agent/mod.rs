@@ -88,7 +88,7 @@ pub async fn run(
         Strategy::ReAct => react::run(&mut rounds, &given, history).await,
     };
     let metadata = metadata(data, &rounds, node);
-    let usage = rounds.usage();
+    let (usage, wasted) = (rounds.usage(), rounds.wasted());
     match outcome {
         Ok(()) => {
             let outputs = rounds.outputs().await;
@@ -107,7 +107,7 @@ pub async fn run(
             }
         }
         Err(message) => {
-            let result = NodeResult { metadata, usage: Some(usage), ..result };
+            let result = NodeResult { metadata, usage: Some(usage), wasted, ..result };
             failed(result, "Failed to invoke agent", &message)
         }
     }
@@ -146,3 +146,6 @@ fn metadata(data: &AgentData, rounds: &Rounds<'_>, node: &Node) -> JsonMap {
     metadata.insert("agent_log".into(), Json::Array(rounds.logs.shown(node.id.as_str())));
     metadata
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,8 +23,12 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
     if provider != WITHOUT_STOP && !rounds.stop().iter().any(|stop| stop == STOP) {
         rounds.stop().push(STOP.into());
     }
+    let (mut history, sees) = (history, rounds.facts().has("vision"));
     let mut scratchpad = String::new();
     for round in 1..=given.iterations_max {
+        if round > 1 || !sees {
+            prompt::without_files(&mut history);
+        }
         let messages =
             react::messages(&given.instruction, &specs, history.clone(), &given.query, &scratchpad);
         let log = rounds.line(&format!("round:{round}"), format!("ROUND {round}"), None);

@@ -8,7 +8,6 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::changes::StepEvent;
-use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::agent::log::{AgentLog, Logs, Room};
 use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
 use tidemill_common::nodes::agent::prompt;
@@ -19,6 +18,7 @@ use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{Known, ProviderKind};
+use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::Means;
@@ -27,11 +27,11 @@ use super::spoken::Spoken;
 use crate::core::now;
 use crate::executor::ThoughtSink;
 use crate::nodes::approval::{Asks, Leave};
-use crate::nodes::llm::bill;
+use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
 use crate::providers::{Model, Question};
-use crate::steps::{Begun, Spender, Told, ToolSteps, Try};
+use crate::steps::{Begun, DOUBLED, Spender, Told, ToolSteps, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
@@ -53,6 +53,8 @@ pub(super) struct Rounds<'a> {
     pub(super) logs: Logs,
     /// What the model calls cost together.
     spent: Option<Usage>,
+    /// What was paid for a reply that was of no use, with which the rounds end.
+    wasted: Option<Usage>,
     /// The text of the node so far.
     spoken: Spoken<'a>,
     /// Files and variables that tools made.
@@ -95,6 +97,7 @@ impl<'a> Rounds<'a> {
             tools,
             logs: Logs::default(),
             spent: None,
+            wasted: None,
             spoken: Spoken::new(format, means.on_piece, on_thought),
             collected: Collected::default(),
             called: ToolSteps::default(),
@@ -197,7 +200,8 @@ impl<'a> Rounds<'a> {
                 let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
                 self.say(&tells(&said.text));
                 said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-                let log = log.done(thought(&said), self.cost(None, &usage));
+                let log =
+                    log.done(thought(&said), doubled(self.means.steps.is_doubled(&step), self.cost(None, &usage)));
                 self.note(log);
                 self.spend(usage);
                 return Ok(said);
@@ -224,10 +228,16 @@ impl<'a> Rounds<'a> {
         let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
             Ok(mut reply) => {
                 let keeping = Keeping { run: self.means.run, http: self.means.http, files: self.means.files };
-                let placed = keep_files(&mut reply, keeping).await;
-                placed.map(|placed| (reply, placed)).map_err(|failure| failure.message)
+                let placed = keep_files(&mut reply, keeping).await.map_err(|failure| failure.message);
+                if placed.is_err() {
+                    self.wasted = Some(bill(&self.model, &reply));
+                }
+                placed.map(|placed| (reply, placed))
             }
-            Err(error) => Err(error.message),
+            Err(error) => {
+                self.wasted = lost(&self.model, &error);
+                Err(error.message)
+            }
         };
         let (reply, placed) = match answer {
             Ok(answer) => answer,
@@ -241,7 +251,8 @@ impl<'a> Rounds<'a> {
         let usage = bill(&self.model, &reply);
         let Placed { text, files, .. } = placed;
         let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
-        let log = log.done(thought(&said), self.cost(Some((began, clock)), &usage));
+        let metadata = self.cost(Some((began, clock)), &usage);
+        let log = log.done(thought(&said), doubled(the_try.possible_duplicate, metadata));
         let event = self.event(&log);
         let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = said.to_json(&usage);
@@ -284,9 +295,10 @@ impl<'a> Rounds<'a> {
         let the_try = match self.means.steps.begin(&step).await {
             Begun::Known(known) => {
                 let answered = Answered::read(&known);
+                let metadata = doubled(self.means.steps.is_doubled(&step), JsonMap::new());
                 let log = match &answered.error {
-                    None => log.done(answered.data(call), JsonMap::new()),
-                    Some(error) => log.with(answered.data(call)).failed(error.clone(), JsonMap::new()),
+                    None => log.done(answered.data(call), metadata),
+                    Some(error) => log.with(answered.data(call)).failed(error.clone(), metadata),
                 };
                 self.note(log);
                 answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
@@ -304,18 +316,19 @@ impl<'a> Rounds<'a> {
             self.means.steps.tell(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
+        let metadata = doubled(the_try.possible_duplicate, self.times(began, clock));
         let (event, log) = match &answered.error {
             None => {
                 let mut told = self.told_call(call, &arguments);
                 told.insert("result".into(), json!(self.shown(&answered.words)));
                 told.insert("execution_time".into(), json!(seconds(clock)));
-                let log = log.done(answered.data(call), self.times(began, clock));
+                let log = log.done(answered.data(call), metadata);
                 ((StepEvent::ToolCallCompleted, told), log)
             }
             Some(error) => {
                 let mut told = self.told_call(call, &arguments);
                 told.insert("error".into(), json!(self.shown(error)));
-                let log = log.with(answered.data(call)).failed(error.clone(), self.times(began, clock));
+                let log = log.with(answered.data(call)).failed(error.clone(), metadata);
                 ((StepEvent::ToolCallFailed, told), log)
             }
         };
@@ -361,7 +374,7 @@ impl<'a> Rounds<'a> {
         };
         let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
         let error = invoked.err().map(|error| error.to_string()).or(wrong);
-        let spent = collected.spent.take().filter(|(usage, _)| usage.total_tokens > 0);
+        let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());
         let kept = match error {
             Some(error) => Err(error),
             None => {
@@ -412,6 +425,12 @@ impl<'a> Rounds<'a> {
     /// What all calls cost.
     pub(super) fn usage(&self) -> Usage {
         self.spent.clone().unwrap_or_else(|| usage::bill(Tokens::default(), None, Timing::default()))
+    }
+
+    /// What was paid for a reply that was of no use.
+    pub(super) fn wasted(&mut self) -> Option<Box<Wasted>> {
+        let (provider, model) = (self.provider.clone(), self.model.name().to_owned());
+        self.wasted.take().map(|usage| Box::new(Wasted { provider, model, usage }))
     }
 
     /// Metadata of a line: when, and what it cost.
@@ -500,6 +519,14 @@ impl Variables for Nothing {
     fn names(&self) -> Vec<(String, String)> {
         Vec::new()
     }
+}
+
+/// The metadata of a call that may have been made twice say so.
+fn doubled(is_doubled: bool, mut metadata: JsonMap) -> JsonMap {
+    if is_doubled {
+        metadata.insert(DOUBLED.into(), true.into());
+    }
+    metadata
 }
 
 fn seconds(since: Instant) -> f64 {

@@ -37,8 +37,8 @@ pub async fn run(
     };
     let retrieval = Retrieval { data, node, variables, models, query: &asked.query };
     let found = retrieval.run(datasets).await;
-    let usage = models.spent();
-    let result = NodeResult { inputs: asked.inputs, ..NodeResult::default() };
+    let (usage, wasted) = (models.spent(), models.wasted());
+    let result = NodeResult { inputs: asked.inputs, wasted, ..NodeResult::default() };
     match found {
         Ok(passages) => {
             let items = Segment::new(SegmentType::ArrayObject, Json::Array(passage::items(passages)));

@@ -218,6 +218,30 @@ async fn a_model_chooses_one_dataset_and_is_paid() {
 }
 
 #[tokio::test]
+async fn models_are_asked_with_messages_whatever_mode_a_file_says() {
+    let reply = said("```json\n{\"action\": \"b\", \"action_input\": \"why?\"}\n```");
+    let path = "/v1/chat/completions";
+    let service = service(&[(path, 200, &reply)]).await;
+    let mut changes = single();
+    changes["single_retrieval_config"]["model"]["mode"] = json!("completion");
+    let result = run_node(&service, changes, &both(&service)).await;
+    assert_eq!(contents(&result), ["bees", "both"]);
+    let asked = service.seen().into_iter().find(|(asked, ..)| asked == path).expect("it is asked").2;
+    assert!(asked["messages"].as_array().is_some_and(|messages| !messages.is_empty()), "{asked}");
+}
+
+#[tokio::test]
+async fn a_choice_that_breaks_off_is_passed_over_and_paid_for() {
+    let piece = json!({"choices": [{"index": 0, "delta": {"content": "twelve chars"}}]});
+    let service = service(&[("/v1/chat/completions", 200, &format!("data: {piece}\n\n"))]).await;
+    let result = run_node(&service, single(), &both(&service)).await;
+    assert!(contents(&result).is_empty());
+    let wasted = result.wasted.expect("it was paid for");
+    assert_eq!((wasted.provider.as_str(), wasted.model.as_str()), ("p", "m"));
+    assert_eq!(wasted.usage.completion_tokens, 3);
+}
+
+#[tokio::test]
 async fn what_models_said_before_a_failure_is_paid_by_their_names_and_not_asked_again() {
     let map = said(r#"{"metadata_map": []}"#);
     let reply = said("```json\n{\"action\": \"b\", \"action_input\": \"why?\"}\n```");

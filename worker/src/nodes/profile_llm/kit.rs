@@ -218,7 +218,7 @@ impl<'a> Kit<'a> {
             known: tool.tool.known().unwrap_or(Known::NOTHING),
         };
         let invoked = tool.tool.invoke(call, &mut sink).await;
-        let spent = collected.spent.take().filter(|(usage, _)| usage.total_tokens > 0);
+        let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());
         let charge = spent.map(|(usage, by)| (usage, Spender::of_tool(by)));
         if let Some(error) = invoked.err().map(|error| error.to_string()).or(wrong) {
             return (Called::failed("ToolError", error), charge);

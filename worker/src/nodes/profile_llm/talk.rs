@@ -10,9 +10,9 @@ use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::profile::{ProfileData, TOOL_ERROR, TOOL_ROUNDS_EXCEEDED, text_calls};
 use tidemill_common::nodes::llm::reasoning::{self, Filter, Piece};
 use tidemill_common::nodes::llm::record::{self, Secrets};
-use tidemill_common::nodes::llm::usage::{self, Tokens};
-use tidemill_common::nodes::llm::{ModelMode, ReasoningFormat, Role, tokens};
-use tidemill_common::nodes::{NodeResult, Usage};
+use tidemill_common::nodes::llm::usage;
+use tidemill_common::nodes::llm::{ModelMode, ReasoningFormat, Role};
+use tidemill_common::nodes::{NodeResult, Usage, Wasted};
 use tidemill_common::objects::{self, Effects};
 use tidemill_common::providers::{ProfileConfig, ToolMode};
 use tidemill_common::value::{Segment, SegmentType};
@@ -23,7 +23,7 @@ use super::failed::Failed;
 use super::kit::Kit;
 use super::reply::Reply;
 use super::{Means, list, outcome};
-use crate::nodes::llm::bill;
+use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::providers::{Model, ModelReply, Question};
 use crate::steps::{Begun, Spender, Told, ToolSteps};
@@ -54,6 +54,8 @@ pub(super) struct Talk<'a> {
     /// What the provider has counted of it.
     counted: Option<Usage>,
     duplicates: Vec<String>,
+    /// What was paid for a reply that was of no use, with which the rounds end.
+    wasted: Option<Usage>,
 }
 
 /// How the rounds ended.
@@ -87,6 +89,7 @@ impl<'a> Talk<'a> {
             spent: None,
             counted: None,
             duplicates: Vec::new(),
+            wasted: None,
         }
     }
 
@@ -189,20 +192,16 @@ impl<'a> Talk<'a> {
             }
             Begun::Try(the_try) => the_try,
         };
-        let sent = self.sent(messages.to_vec());
         let question = Question {
-            messages: sent.clone(),
+            messages: self.sent(messages.to_vec()),
             params: self.params.clone(),
             tools: if self.mode == ToolMode::FunctionCall { self.specs.clone() } else { Vec::new() },
             mode: ModelMode::Chat,
             stream: self.data.stream,
         };
         let (reply, placed) = self.answer(&step, question).await?;
-        let ModelReply { tool_calls, finish_reason, verbatim, tokens: counted, .. } = &reply;
-        let usage = match (counted.prompt, counted.completion) {
-            (0, 0) => self.estimate(&reply, &placed.text, &sent),
-            _ => bill(&self.model, &reply),
-        };
+        let ModelReply { tool_calls, finish_reason, verbatim, .. } = &reply;
+        let usage = bill(&self.model, &reply);
         let (text, tool_calls) = match self.mode {
             ToolMode::FunctionCall => (placed.text.clone(), tool_calls.clone()),
             ToolMode::Xml | ToolMode::Json if self.specs.is_empty() => {
@@ -248,7 +247,13 @@ impl<'a> Talk<'a> {
         match self.model.within(reach.steps, step).ask(question, &mut push).await {
             Ok(mut reply) => {
                 let keeping = Keeping { run: reach.run, http: reach.http, files: reach.files };
-                let placed = keep_files(&mut reply, keeping).await?;
+                let placed = match keep_files(&mut reply, keeping).await {
+                    Ok(placed) => placed,
+                    Err(failure) => {
+                        self.wasted = Some(bill(&self.model, &reply));
+                        return Err(failure.into());
+                    }
+                };
                 if !placed.rest().is_empty() {
                     push(placed.rest());
                 }
@@ -261,6 +266,7 @@ impl<'a> Talk<'a> {
                 Ok((reply, placed))
             }
             Err(error) => {
+                self.wasted = lost(&self.model, &error);
                 let mut failed = Failed::of_call(error, &self.provider, self.model.name());
                 failed.failure.message = self.secrets.masked(&failed.failure.message);
                 if streams && came {
@@ -294,15 +300,6 @@ impl<'a> Talk<'a> {
                 (split.text, split.thoughts)
             }
         }
-    }
-
-    /// What a reply cost that nobody has counted.
-    fn estimate(&self, reply: &ModelReply, text: &str, sent: &[Message]) -> Usage {
-        let said = Message { tool_calls: reply.tool_calls.clone(), ..Message::text(Role::Assistant, text) };
-        let counted = Tokens { prompt: tokens::estimate(sent), completion: tokens::estimate(&[said]) };
-        let mut usage = bill(&self.model, &ModelReply { tokens: counted, ..reply.clone() });
-        usage.record.insert("estimated".into(), true.into());
-        usage
     }
 
     /// Counts a reply.
@@ -360,6 +357,11 @@ impl<'a> Talk<'a> {
         }
         result.metadata = self.spent.as_ref().map(usage::metadata).unwrap_or_default();
         result.usage = self.spent.clone();
+        let by = || (self.provider.clone(), self.model.name().to_owned());
+        result.wasted = self.wasted.clone().map(|usage| {
+            let (provider, model) = by();
+            Box::new(Wasted { provider, model, usage })
+        });
         let reply = match ended {
             Ok(reply) => reply,
             Err(failed) => return super::failed(result, &failed),

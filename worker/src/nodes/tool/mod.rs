@@ -93,9 +93,9 @@ pub async fn run(
             let result = charged(result, recorded.usage);
             NodeResult { outputs: recorded.outputs, ..result }
         }
-        (Err(Broken::Tool(error)), usage) => failed(charged(result, usage), error),
+        (Err(Broken::Tool(error)), usage) => failed(charged_in_vain(result, usage), error),
         (Err(Broken::Node(failure)), usage) => {
-            NodeResult { failure: Some(failure), ..charged(result, usage) }
+            NodeResult { failure: Some(failure), ..charged_in_vain(result, usage) }
         }
     }
 }
@@ -123,6 +123,13 @@ fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
         result.usage = Some(usage);
     }
     result
+}
+
+/// As [`charged`], of a call that was not recorded: here alone it is told what a run was called for and has wasted.
+fn charged_in_vain(result: NodeResult, usage: Option<Usage>) -> NodeResult {
+    let told = usage.clone().filter(Usage::is_any);
+    let result = charged(result, usage);
+    NodeResult { usage: result.usage.or(told), ..result }
 }
 
 /// Why there are no outputs.
@@ -177,7 +184,7 @@ async fn call_or_recall(
     };
     let recorded = call_once(tool, arguments, declared, node, means, &the_try, spent).await?;
     let charge = spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
-    let charge = charge.filter(|(usage, _)| usage.total_tokens > 0);
+    let charge = charge.filter(|(usage, _)| usage.is_any());
     let told = Told { charge, ..Told::default() };
     steps.record_large(CALL, the_try.number, recorded.to_json(), told).await;
     Ok(recorded)

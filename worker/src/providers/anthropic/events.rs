@@ -16,8 +16,11 @@ pub struct Events {
     answers_with_tool: bool,
     /// Number of the block that is the answer.
     answer: Option<u64>,
+    /// Numbers of the calls. What the API's own tools are given comes in the same kind of pieces.
+    calls: Vec<u64>,
     /// Numbers of the calls whose arguments have not begun.
     without_arguments: Vec<u64>,
+    counted: Counted,
     /// The blocks as they came, where they will have to be sent back.
     kept: Option<Kept>,
 }
@@ -25,12 +28,19 @@ pub struct Events {
 impl Events {
     /// Nothing is read yet.
     pub const fn new(answers_with_tool: bool) -> Self {
-        Self { answers_with_tool, answer: None, without_arguments: Vec::new(), kept: None }
+        Self {
+            answers_with_tool,
+            answer: None,
+            calls: Vec::new(),
+            without_arguments: Vec::new(),
+            counted: Counted { input: 0, written: 0, read: 0 },
+            kept: None,
+        }
     }
 
     /// The same, that also keeps the blocks as they came.
     #[must_use]
-    pub(super) fn keeping(self, keeps: bool) -> Self {
+    pub(in crate::providers) fn keeping(self, keeps: bool) -> Self {
         Self { kept: keeps.then(Kept::default), ..self }
     }
 
@@ -57,6 +67,7 @@ impl Events {
             self.answer = Some(index);
             return reply.text(&arguments);
         }
+        self.calls.push(index);
         let (id, name) = (text(block, "id"), text(block, "name"));
         reply.call(Fragment { index: Some(index), id, name, arguments: &arguments })
     }
@@ -87,6 +98,9 @@ impl Events {
         if self.answer == Some(index) {
             return reply.text(arguments);
         }
+        if !self.calls.contains(&index) {
+            return Ok(());
+        }
         reply.call(Fragment { index: Some(index), arguments, ..Fragment::default() })
     }
 
@@ -116,17 +130,17 @@ impl Dialect for Events {
         let part = |key: &str| object.get(key).unwrap_or(&Json::Null);
         match text(object, "type") {
             "error" => return Err(ModelError::in_stream(reply.label(), object)),
-            "message_start" => count(part("message"), reply),
+            "message_start" => self.counted.count(part("message"), reply),
             "content_block_start" => self.begin_block(index, part("content_block"), reply)?,
             "content_block_delta" => self.add_to_block(index, part("delta"), reply)?,
             "content_block_stop" => self.end_block(index, reply)?,
             "message_delta" => {
-                count(object, reply);
+                self.counted.count(object, reply);
                 self.stop_reason(part("delta"), reply);
             }
             "message_stop" => reply.done(),
             "message" => {
-                count(object, reply);
+                self.counted.count(object, reply);
                 for (index, block) in (0..).zip(part("content").as_array().into_iter().flatten()) {
                     self.begin_block(index, block, reply)?;
                     self.end_block(index, reply)?;
@@ -140,16 +154,26 @@ impl Dialect for Events {
     }
 }
 
-/// Counts are from the beginning on, so the last one holds. Tokens that the provider had kept are tokens in as well.
-fn count(holder: &Json, reply: &mut Growing<'_>) {
-    let usage = holder.get("usage").unwrap_or(&Json::Null);
-    let number = |key: &str| usage.get(key).and_then(Json::as_u64);
-    if let Some(input) = number("input_tokens") {
-        let kept = ["cache_creation_input_tokens", "cache_read_input_tokens"];
-        let kept: u64 = kept.iter().filter_map(|key| number(key)).sum();
-        reply.tokens().prompt = input.saturating_add(kept);
-    }
-    if let Some(output) = number("output_tokens") {
-        reply.tokens().completion = output;
+/// Tokens in, by where they came from. Tokens that the provider had kept, or keeps now, are tokens in as well.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    input: u64,
+    written: u64,
+    read: u64,
+}
+
+impl Counted {
+    /// Takes counts over. They are from the beginning on, so the last one holds, of each by itself: what is null or not there is
+    /// as it was.
+    fn count(&mut self, holder: &Json, reply: &mut Growing<'_>) {
+        let usage = holder.get("usage").unwrap_or(&Json::Null);
+        let number = |key: &str| usage.get(key).and_then(Json::as_u64);
+        self.input = number("input_tokens").unwrap_or(self.input);
+        self.written = number("cache_creation_input_tokens").unwrap_or(self.written);
+        self.read = number("cache_read_input_tokens").unwrap_or(self.read);
+        reply.tokens().prompt = self.input.saturating_add(self.written).saturating_add(self.read);
+        if let Some(output) = number("output_tokens") {
+            reply.tokens().completion = output;
+        }
     }
 }

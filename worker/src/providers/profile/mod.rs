@@ -25,7 +25,7 @@ use tidemill_common::value::JsonMap;
 
 use super::limiter::{Limited, Resting, Turns};
 use super::media::Reach;
-use super::{Detail, ErrorClass, ModelError, ModelProvider};
+use super::{ErrorClass, ModelError, ModelProvider};
 use kept::Shelf;
 use lookup::{Found, Place, last_part};
 
@@ -254,14 +254,8 @@ impl Providers {
 }
 
 fn not_initialized(model: &str, what: &str) -> ModelError {
-    ModelError {
-        class: ErrorClass::NotInitialized,
-        message: format!("Model {model} credentials is not initialized. {what}"),
-        retryable: false,
-        hint: None,
-        retry_after_ms: None,
-        detail: Detail::None,
-    }
+    let message = format!("Model {model} credentials is not initialized. {what}");
+    ModelError { class: ErrorClass::NotInitialized, ..ModelError::value(message) }
 }
 
 #[cfg(test)]

@@ -23,5 +23,5 @@ pub(super) fn reply((vectors, tokens): Embeddings, began: Instant, on_delta: Del
     let text = serde_json::to_string(&vector).unwrap_or_default();
     let latency = began.elapsed();
     on_delta(&text);
-    ModelReply { text, tokens, latency, first_token: Some(latency), ..ModelReply::default() }
+    ModelReply { text, tokens, latency, ..ModelReply::default() }
 }

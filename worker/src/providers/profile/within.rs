@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use tidemill_common::nodes::llm::message::Part;
+use tidemill_common::nodes::llm::message::{Message, Part};
 use tidemill_common::nodes::llm::usage::Tokens;
+use tidemill_common::nodes::llm::{Role, tokens};
 
 use super::model::{Model, Question, REPLY_LIMITS, TOKEN_CHARS};
 use super::vector;
@@ -26,20 +27,49 @@ impl Model {
 
 impl Within<'_> {
     /// As [`Model::ask`]. A model with limits is asked when it is the call's turn; any model again after a failure that may
-    /// pass. That may be elsewhere and later, see [`Pace::wait`].
+    /// pass. That may be elsewhere and later, see [`Pace::wait`]. Where the provider counts nothing, the reply has the tokens
+    /// that it is taken to have; and so has the failure of one that broke off.
     ///
     /// # Errors
     /// As [`Model::ask`].
     pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
+        let (prompt, mut chars) = (tokens::estimate(&question.messages), 0);
+        let mut count = |piece: &str| {
+            chars += piece.chars().count() as u64;
+            on_delta(piece);
+        };
+        let answer = self.ask_counted(question, &mut count).await;
+        let completion = tokens::of_chars(chars);
+        match answer {
+            Ok(reply) if reply.tokens == Tokens::default() && !self.model.is_for_embeddings() => {
+                let said =
+                    Message { tool_calls: reply.tool_calls.clone(), ..Message::text(Role::Assistant, "") };
+                let calls = if said.tool_calls.is_empty() { 0 } else { tokens::estimate(&[said]) };
+                let completion = completion.max(tokens::of_chars(reply.text.chars().count() as u64));
+                let tokens = Tokens { prompt, completion: completion.saturating_add(calls) };
+                Ok(ModelReply { tokens, estimated: true, ..reply })
+            }
+            Ok(reply) => Ok(reply),
+            Err(error) if chars == 0 => Err(error),
+            Err(error) => Err(ModelError { lost: Tokens { prompt, completion }, ..error }),
+        }
+    }
+
+    /// As [`Self::ask`], with what the provider counts.
+    async fn ask_counted(
+        &self,
+        question: Question,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelError> {
         let Some(limited) = &self.model.limited else { return self.model.ask(question, on_delta).await };
         if self.model.is_for_embeddings() {
             let (text, began) = (vector::text_of(&question), Instant::now());
             return Ok(vector::reply(self.embed(&[text]).await?, began, on_delta));
         }
-        let tokens = self.estimate(&question);
+        let needed = self.estimate(&question);
         let request = self.model.request(question).await?;
         let mut partly = false;
-        let mut trying = limited.trying(self.pace, self.call, tokens);
+        let mut trying = limited.trying(self.pace, self.call, needed);
         loop {
             let turn = trying.turn().await;
             let mut on_delta = |piece: &str| {

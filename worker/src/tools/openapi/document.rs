@@ -13,6 +13,9 @@ use super::swagger;
 /// The methods that are looked at, in this order.
 pub(crate) const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
 
+/// What is said of everything else, in Dify's words.
+pub(super) const ONLY_OPENAPI: &str = "Only openapi is supported now.";
+
 /// Where a parameter goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -77,10 +80,8 @@ pub(crate) fn parsed(text: &[u8]) -> Result<Json, String> {
     // A version without quotes may be read as a number.
     if !matches!(document.get("openapi"), Some(Json::String(_) | Json::Number(_))) {
         return Err(match document.pointer("/api/url").and_then(Json::as_str) {
-            Some(url) => format!(
-                "Only openapi is supported now. This is a plugin's manifest: give the document of {url}"
-            ),
-            None => "Only openapi is supported now.".into(),
+            Some(url) => format!("{ONLY_OPENAPI} This is a plugin's manifest: give the document of {url}"),
+            None => ONLY_OPENAPI.into(),
         });
     }
     Ok(document)

@@ -1,16 +1,19 @@
 //! Custom API tools: an OpenAPI document whose operations are tools.
 //!
-//! In the order of a call: [`document`] reads the document once (`swagger` brings older ones into its form), [`request`] puts a call together, [`answer`] makes
+//! In the order of a call: [`document`] reads the document once (`swagger` brings older ones into its form, `manifest` fetches what a plugin's
+//! manifest names), [`request`] puts a call together, [`answer`] makes
 //! messages of what comes back. Calls go out through the guard: the document chose the address.
 
 pub mod answer;
 pub mod document;
+mod manifest;
 pub mod request;
 mod swagger;
 
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT_ENCODING, HeaderName, HeaderValue};
+use tidemill_common::config::HttpConfig;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::nodes::tool::config::{ApiConfig, AuthType};
 
@@ -19,6 +22,7 @@ use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, Tool
 use crate::http::watch::Waits;
 use crate::http::{Call, CallError};
 use document::Operation;
+use manifest::Named;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// What can be unpacked.
@@ -31,16 +35,25 @@ enum Credentials {
     Query(String, String),
 }
 
+/// What can be called.
+enum Operations {
+    /// The settings name the document.
+    Read(Vec<Operation>),
+    /// The settings name a manifest, which names the document.
+    Named(Box<Named>),
+}
+
 /// See the module.
 pub struct OpenApi {
-    operations: Vec<Operation>,
+    operations: Operations,
     credentials: Credentials,
     connect: Duration,
     read: Duration,
 }
 
 impl OpenApi {
-    /// Reads the document and the credentials.
+    /// Reads the document, or the manifest that names it, and the credentials. `fetching` is how documents are fetched, and the most bytes
+    /// that are read of one.
     ///
     /// # Errors
     /// A setting, or a document, that cannot be used.
@@ -48,6 +61,7 @@ impl OpenApi {
         id: &str,
         config: &ApiConfig,
         variable: &dyn Fn(&str) -> Option<String>,
+        fetching: (&HttpConfig, u64),
     ) -> Result<Self, ToolSettingError> {
         let wrong = |key: &str, reason: String| ToolSettingError::new(format!("api.\"{id}\".{key}"), reason);
         let text = std::fs::read(&config.spec)
@@ -56,8 +70,11 @@ impl OpenApi {
             address(&format!("api.\"{id}\".server"), &config.server)?;
         }
         let server = Some(config.server.as_str()).filter(|server| !server.is_empty());
-        let operations = document::read(&text, server)
-            .map_err(|reason| wrong("spec", format!("{:?}: {reason}", config.spec)))?;
+        let of_spec = |reason: String| wrong("spec", format!("{:?}: {reason}", config.spec));
+        let operations = match Named::of(&text, server, fetching).map_err(of_spec)? {
+            Some(named) => Operations::Named(Box::new(named)),
+            None => Operations::Read(document::read(&text, server).map_err(of_spec)?),
+        };
         let key = match config.api_key_env.as_str() {
             "" => config.api_key_value.0.clone(),
             name => variable(name).ok_or_else(|| {
@@ -90,8 +107,15 @@ impl OpenApi {
         })
     }
 
-    fn operation(&self, tool: &ToolName<'_>) -> Result<&Operation, ToolError> {
-        let found = self.operations.iter().find(|one| one.declaration.name == tool.tool);
+    async fn operations(&self) -> Result<&[Operation], ToolError> {
+        match &self.operations {
+            Operations::Read(operations) => Ok(operations),
+            Operations::Named(named) => named.operations().await,
+        }
+    }
+
+    async fn operation(&self, tool: &ToolName<'_>) -> Result<&Operation, ToolError> {
+        let found = self.operations().await?.iter().find(|one| one.declaration.name == tool.tool);
         found.ok_or_else(|| {
             ToolError::unavailable(format!(
                 "the document of provider {} has no operation {}",
@@ -152,11 +176,11 @@ impl OpenApi {
 #[async_trait::async_trait]
 impl ToolRuntime for OpenApi {
     async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
-        self.operation(tool).map(|operation| Some(operation.declaration.clone()))
+        self.operation(tool).await.map(|operation| Some(operation.declaration.clone()))
     }
 
     async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
-        Ok(self.operations.iter().map(|operation| operation.declaration.clone()).collect())
+        Ok(self.operations().await?.iter().map(|operation| operation.declaration.clone()).collect())
     }
 
     async fn invoke(
@@ -165,7 +189,7 @@ impl ToolRuntime for OpenApi {
         call: ToolCall<'_>,
         sink: MessageSink<'_>,
     ) -> Result<(), ToolError> {
-        let operation = self.operation(tool)?;
+        let operation = self.operation(tool).await?;
         let sent = call.http.send(self.call(operation, call).await?).await;
         let answer = sent.map_err(|error| {
             let message = self.without_key(&error.to_string());

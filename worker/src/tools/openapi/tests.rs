@@ -114,7 +114,12 @@ fn api(base: &str, config: ApiConfig) -> Result<OpenApi, ToolSettingError> {
     let spec = folder.path().join("pets.yml");
     std::fs::write(&spec, DOCUMENT.replace("${BASE}", base)).unwrap();
     let config = ApiConfig { spec: spec.to_str().unwrap().into(), ..config };
-    OpenApi::new("pets", &config, &|name| (name == "PETS_KEY").then(|| "s3cret".into()))
+    let http = allowing("127.0.0.1");
+    OpenApi::new("pets", &config, &|name| (name == "PETS_KEY").then(|| "s3cret".into()), (&http, 100_000))
+}
+
+fn allowing(host: &str) -> HttpConfig {
+    HttpConfig { allow: vec![host.into()], ..HttpConfig::default() }
 }
 
 fn tool(name: &str) -> ToolName<'_> {
@@ -128,7 +133,7 @@ struct Outside {
 }
 
 fn outside() -> Outside {
-    let config = HttpConfig { allow: vec!["127.0.0.1".into()], ..HttpConfig::default() };
+    let config = allowing("127.0.0.1");
     let folder = tempfile::tempdir().unwrap();
     let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
     Outside { http: Http::new(&config).unwrap(), files, _folder: folder }
@@ -165,7 +170,7 @@ async fn operations_are_tools() {
     for name in ["getPet", "setPet", "form_post", "upload", "<root>_get"] {
         assert!(names.contains(&name), "{names:?}");
     }
-    let pet = api.operation(&tool("getPet")).unwrap();
+    let pet = api.operation(&tool("getPet")).await.unwrap();
     assert_eq!(pet.declaration.description, "One pet");
     let types = |operation: &Operation| -> Vec<(String, ParameterType, bool)> {
         let all = &operation.declaration.parameters;
@@ -195,8 +200,8 @@ async fn operations_are_tools() {
         ("size", T::String, false),
         ("tags", T::Array, false),
     ];
-    assert_eq!(types(api.operation(&tool("setPet")).unwrap()), expected(&body));
-    let upload = types(api.operation(&tool("upload")).unwrap());
+    assert_eq!(types(api.operation(&tool("setPet")).await.unwrap()), expected(&body));
+    let upload = types(api.operation(&tool("upload")).await.unwrap());
     assert_eq!(upload, expected(&[("file", T::File, false), ("note", T::String, false)]));
     let missing = api.parameters(&tool("fly")).await.unwrap_err();
     assert_eq!(missing.message, "the document of provider pets has no operation fly");
@@ -287,6 +292,64 @@ async fn the_guard_stands_before_addresses_of_documents() {
     let guarded = Outside { http: Http::new(&HttpConfig::default()).unwrap(), ..outside() };
     let error = invoke(&api, "text", json!({}), &guarded).await.unwrap_err();
     assert!(!error.retryable && error.message.contains("127.0.0.1"), "{error}");
+}
+
+/// What a manifest names, where its server has the document from the second request on.
+async fn of_manifest(
+    kind: &str,
+    http: &HttpConfig,
+    bytes_max: u64,
+) -> (Result<OpenApi, ToolSettingError>, Seen) {
+    let seen: Seen = Arc::default();
+    let noted = seen.clone();
+    let take = move |method: Method, uri: Uri, headers: HeaderMap| async move {
+        let mut seen = noted.lock().unwrap();
+        seen.push((format!("{method} {uri}"), headers, String::new()));
+        let status = if seen.len() == 1 { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+        (status, DOCUMENT.replace("${BASE}", "http://pets.example"))
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/openapi.yml", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(any(take))).await });
+    let folder = tempfile::tempdir().unwrap();
+    let spec = folder.path().join("ai-plugin.json");
+    let manifest = json!({
+        "schema_version": "v1", "name_for_model": "pets", "auth": {"type": "none"}, "api": {"type": kind, "url": url},
+    });
+    std::fs::write(&spec, manifest.to_string()).unwrap();
+    let config = ApiConfig { spec: spec.to_str().unwrap().into(), ..ApiConfig::default() };
+    (OpenApi::new("pets", &config, &|_| None, (http, bytes_max)), seen)
+}
+
+#[tokio::test]
+async fn the_document_that_a_manifest_names_is_fetched_when_it_is_needed_and_once() {
+    let (api, seen) = of_manifest("openapi", &allowing("127.0.0.1"), 100_000).await;
+    let api = api.unwrap();
+    assert_eq!(seen.lock().unwrap().len(), 0, "a worker starts without it");
+    let error = api.parameters(&tool("getPet")).await.unwrap_err();
+    assert!(error.retryable && error.message.contains("status 503"), "{error}");
+    let declared = api.parameters(&tool("getPet")).await.unwrap().unwrap();
+    assert_eq!(declared.description, "One pet");
+    assert_eq!(api.operation(&tool("getPet")).await.unwrap().url, "http://pets.example/pets/{id}");
+    assert!(api.list("pets").await.unwrap().len() > 5);
+    let told: Vec<String> = seen.lock().unwrap().iter().map(|(line, ..)| line.clone()).collect();
+    assert_eq!(told, ["GET /openapi.yml", "GET /openapi.yml"]);
+}
+
+#[tokio::test]
+async fn what_a_manifest_names_is_bounded_like_all_that_is_fetched() {
+    let (api, seen) = of_manifest("openapi", &HttpConfig::default(), 100_000).await;
+    let error = api.unwrap().list("pets").await.unwrap_err();
+    assert!(error.message.contains("127.0.0.1") && error.message.contains("manifest"), "{error}");
+    assert_eq!(seen.lock().unwrap().len(), 0, "the guard stands before it");
+    let (api, _) = of_manifest("openapi", &allowing("127.0.0.1"), 100).await;
+    let api = api.unwrap();
+    drop(api.list("pets").await);
+    let error = api.list("pets").await.unwrap_err();
+    assert!(error.message.contains("100 bytes (tools.answer_bytes_max)"), "{error}");
+    let (api, _) = of_manifest("graphql", &HttpConfig::default(), 100).await;
+    let error = api.err().unwrap().to_string();
+    assert!(error.ends_with("Only openapi is supported now."), "{error}");
 }
 
 #[test]

@@ -1,0 +1,97 @@
+"""The servers of tools that `tool_servers.rs` calls: MCP over standard input, or over HTTP beside an API of pets and a
+service of tools. Over HTTP its first line is its port."""
+
+import base64
+import http.server
+import json
+import sys
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def tool(name, description, **properties):
+    schema = {key: {"type": kind} for key, kind in properties.items()}
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": {"type": "object", "properties": schema, "required": list(schema)},
+    }
+
+
+TOOLS = [
+    tool("add", "Adds two numbers", a="number", b="number"),
+    tool("draw", "Draws a dot"),
+]
+
+
+def answer(method, params):
+    """The result of a request."""
+    if method == "initialize":
+        return {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    if method == "tools/list":
+        return {"tools": TOOLS}
+    given = params.get("arguments", {})
+    if params["name"] == "add":
+        text = json.dumps(given["a"] + given["b"])
+        usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_price": "0.5", "currency": "EUR"}
+        return {"content": [{"type": "text", "text": text}], "_meta": {"usage": usage}}
+    picture = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
+    return {"content": [picture]}
+
+
+def message(request):
+    """What a message is answered by; nothing for a notification."""
+    if "id" not in request:
+        return None
+    result = answer(request["method"], request.get("params") or {})
+    return {"jsonrpc": "2.0", "id": request["id"], "result": result}
+
+
+def over_stdio():
+    for line in sys.stdin:
+        said = message(json.loads(line))
+        if said is not None:
+            print(json.dumps(said), flush=True)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def say(self, status, body=None):
+        text = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        if body is not None:
+            self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_GET(self):
+        if self.path.startswith("/pets/"):
+            if self.headers["Authorization"] != "Bearer pets-key":
+                return self.say(401, {"error": "who are you?"})
+            return self.say(200, {"name": self.path.removeprefix("/pets/")})
+        return self.say(404)
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+        if self.path.startswith("/tools/"):
+            messages = [{"type": "text", "text": "served"}]
+            return self.say(200, {"messages": messages, "usage": {"prompt_tokens": 5, "completion_tokens": 6}})
+        if self.headers["X-Team"] != "search":
+            return self.say(401)
+        said = message(body)
+        return self.say(202) if said is None else self.say(200, said)
+
+    def log_message(self, *_):
+        pass
+
+
+if sys.argv[1] == "stdio":
+    over_stdio()
+else:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
