@@ -321,3 +321,47 @@ pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId> {
 pub fn may_cost(inputs: &[Input], run: RunId) -> bool {
     inputs.iter().any(|input| input.run() == Some(run) && input.may_cost())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tidemill_common::ids::ShardId;
+
+    use super::*;
+
+    /// How many letters are left by a failure of a run that is not there.
+    fn letters(error_type: &str, error: &str) -> usize {
+        let run = RunId::new(1, 2, ShardId(0));
+        let body = json!({"node": "llm", "attempt": 1, "error": error, "error_type": error_type}).to_string();
+        let fact = RawFact::read(EntryId::new(1, 0), wire::fact::kind::FAILED, &run.to_string(), body);
+        let reason = format!("RuntimeError: the state of run {run} is not there, and its job was done");
+        let gone = HashMap::from([(run, Gone { reason, rest: None })]);
+        let mut cache = RunCache::new(1024);
+        let batch = decide(&[Input::Fact(fact)], &mut cache, &gone, 1, Timestamp::from_millis(0));
+        batch.expect("nothing panics").commit.dead.len()
+    }
+
+    #[test]
+    fn se_a29_a_job_of_a_run_that_is_gone_leaves_one_letter_whoever_writes_it() {
+        assert_eq!(letters("InvokeServerUnavailableError", "500"), 1);
+        assert_eq!(letters("EngineError", "a template is too long"), 1);
+        // Its worker has given it up, and has left one with that.
+        assert_eq!(letters(EngineErrorType::WorkerLost.name(), "handed out 3 times"), 0);
+        assert_eq!(letters(EngineErrorType::Engine.name(), &format!("{JOB_REFUSED}: it is newer")), 0);
+    }
+
+    #[test]
+    fn facts_that_may_tell_of_a_cost_are_known_by_sight() {
+        use wire::fact::kind::{CHUNK, DONE, STEP};
+        let may = |kind: &'static str, body: serde_json::Value| {
+            let run = RunId::new(1, 2, ShardId(0)).to_string();
+            Input::Fact(RawFact::read(EntryId::new(1, 0), kind, &run, body.to_string())).may_cost()
+        };
+        assert!(may(STEP, json!({"charge": {"key": "llm:1/1"}})));
+        assert!(!may(STEP, json!({"events": []})));
+        assert!(may(DONE, json!({"usage": {"total_tokens": 7}})));
+        assert!(!may(DONE, json!({"outputs": []})));
+        assert!(!may(CHUNK, json!({"text": "total_tokens"})));
+        assert!(!Input::Timer("x deadline".into()).may_cost());
+    }
+}

@@ -98,6 +98,9 @@ pub(super) fn told(asked: &PauseRequest) -> String {
     let is_needed =
         |name: &str| required.is_none_or(|names| names.iter().any(|known| known.as_str() == Some(name)));
     let mut text = String::new();
+    if asked.details.get("round").and_then(Json::as_u64).is_some_and(|round| round > 1) {
+        text.push_str("  (asked again: what was given before does not fit, or was not all)\n");
+    }
     for (name, schema) in properties(asked) {
         let described = described(schema);
         let described = if described.is_empty() { String::new() } else { format!(": {described}") };

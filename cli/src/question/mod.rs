@@ -260,6 +260,9 @@ Parcel asks:
   query.order is A17
 ";
         assert_eq!(shown("Parcel", &asked), expected);
+        let mut again = asked.clone();
+        again.details.insert("round".into(), json!(2));
+        assert!(shown("Parcel", &again).contains("asked again: what was given before does not fit"));
         let (mut console, _, err) = captured_with(&["no", ""]);
         let answer = ask("Parcel", &asked, &mut console).await.expect("asks");
         assert_eq!(answer, Some(json!({"input": {"/query/country": "no"}})));

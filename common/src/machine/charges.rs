@@ -99,7 +99,7 @@ fn whole(cx: &mut Step<'_>, it: &JobDone) {
     }
     ledger::note_attempt(cx, frame, node, &it.record);
     let usage = Spent::of(it.record.usage.as_ref());
-    if usage.tokens > 0 {
+    if usage != Spent::default() {
         cx.update(frame, node, |state| state.spent = state.spent.plus(&usage.without(&state.charged)));
     }
 }

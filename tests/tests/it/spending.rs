@@ -56,9 +56,7 @@ async fn ve_a27_what_was_recorded_before_a_stop_is_counted_when_it_is_heard_of_b
     let system = system(&[("scheduler.shards", "1")], &model).await;
     let client = &system.client;
     let run = client.start(&Flow::new("start -> llm -> end"), &[]).await;
-    let shown = client.node_is(&run, "llm", "running").await;
-    let mut nodes = shown["nodes"].as_array().into_iter().flatten();
-    let node = nodes.find(|node| node["id"] == "llm").expect("it is there").clone();
+    let node = client.node_is(&run, "llm", "running").await;
     let stop = json!({"command": "stop", "reason": "enough"});
     assert_eq!(client.post(&format!("/api/v1/runs/{run}/commands"), &stop).await.status, 202);
     assert_eq!(client.ended(&run).await["total_tokens"], 0);
