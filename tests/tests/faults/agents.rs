@@ -235,7 +235,7 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     // What may have been done twice says so: to whoever follows, in the log and in the record.
     let is_unsure = place != "worker.step_kept";
     let says = |data: &Json| data["possible_duplicate"] == true;
-    let calls = told.of_kind("tool_call_completed").filter(|event| says(&event.data)).count();
+    let told_so = told.of_kind("tool_call_completed").filter(|event| says(&event.data)).count();
     let of_log =
         shown["outputs"]["json"].as_array().into_iter().flatten().filter(|line| says(&line["metadata"]));
     let of_log: Vec<&str> = of_log.filter_map(|line| line["label"].as_str()).collect();
@@ -245,8 +245,8 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     let steps = record.as_ref().and_then(Json::as_array).map_or(0, Vec::len);
     let expected =
         (usize::from(is_unsure && nth.is_multiple_of(2)), usize::from(is_unsure), usize::from(is_unsure));
-    if (calls, of_log.len(), steps) != expected {
-        return Err(format!("{at}: {calls} calls, {of_log:?}, {record:?} may be twice: {shown:#}"));
+    if (told_so, of_log.len(), steps) != expected {
+        return Err(format!("{at}: {told_so} calls, {of_log:?}, {record:?} may be twice: {shown:#}"));
     }
     let completed = told.count("tool_call_completed", "agent");
     let lines = shown["outputs"]["json"]
