@@ -307,6 +307,8 @@ async fn a_program_that_hangs_is_started_anew_for_the_next_call() {
 #[tokio::test]
 async fn what_the_environment_of_a_program_keeps_secret_is_in_no_error_and_no_log() {
     let lines = Arc::new(Mutex::new(Vec::new()));
+    // Of a single one, what another test's thread logs first is taken to interest nobody: that thread has none.
+    let _another = tracing::Dispatch::new(Lines(Arc::default()));
     let _logged = tracing::subscriber::set_default(Lines(lines.clone()));
     let env = [("OWN".to_owned(), Hidden("s3cret-of-ours".into()))].into();
     let command = ["python3", "-c", PROGRAM].map(str::to_owned).to_vec();
