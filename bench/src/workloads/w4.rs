@@ -100,11 +100,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         lab.tell(Row::bare(format!("W4/to {steps}"), seconds * 1e6, unit.name(), &about));
     }
     let by_floor = by_floor(&further, &further_steps(&floors));
-    lab.tell(Row::bare("W4/raw", spread(&further), "%", "how far these are from the first of them at most"));
     lab.tell(Row {
         targets: &[Target::AtMost(20.0)],
-        ..Row::bare("W4", spread(&by_floor), "%", "the same, each by a further step of the bare loop there")
+        ..Row::bare("W4", spread(&further), "%", "how far these are from the first of them at most")
     });
+    let about = "the same, each by a further step of the bare loop there";
+    lab.tell(Row::bare("W4/by floor", spread(&by_floor), "%", about));
     Ok(())
 }
 
@@ -118,7 +119,7 @@ fn further_steps(chains: &[(usize, f64)]) -> Vec<(usize, f64)> {
     chains.windows(2).filter_map(between).collect()
 }
 
-/// The same by what the bare loop needs: the machine may be quicker for one length than a minute before for another.
+/// The same by what the bare loop needs there.
 fn by_floor(further: &[(usize, f64)], floors: &[(usize, f64)]) -> Vec<(usize, f64)> {
     further.iter().zip(floors).map(|((steps, cost), (_, floor))| (*steps, cost / floor)).collect()
 }
