@@ -200,10 +200,8 @@ impl<'a> Rounds<'a> {
                 let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
                 self.say(&tells(&said.text));
                 said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-                let log = log.done(
-                    thought(&said),
-                    doubled(self.means.steps.is_doubled(&step), self.cost(None, &usage)),
-                );
+                let metadata = self.doubled(&step, self.cost(None, &usage));
+                let log = log.done(thought(&said), metadata);
                 self.note(log);
                 self.spend(usage);
                 return Ok(said);
@@ -253,8 +251,8 @@ impl<'a> Rounds<'a> {
         let usage = bill(&self.model, &reply);
         let Placed { text, files, .. } = placed;
         let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
-        let metadata = self.cost(Some((began, clock)), &usage);
-        let log = log.done(thought(&said), doubled(the_try.possible_duplicate, metadata));
+        let metadata = self.doubled(&step, self.cost(Some((began, clock)), &usage));
+        let log = log.done(thought(&said), metadata);
         let event = self.event(&log);
         let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = said.to_json(&usage);
@@ -297,7 +295,7 @@ impl<'a> Rounds<'a> {
         let the_try = match self.means.steps.begin(&step).await {
             Begun::Known(known) => {
                 let answered = Answered::read(&known);
-                let metadata = doubled(self.means.steps.is_doubled(&step), JsonMap::new());
+                let metadata = self.doubled(&step, JsonMap::new());
                 let log = match &answered.error {
                     None => log.done(answered.data(call), metadata),
                     Some(error) => log.with(answered.data(call)).failed(error.clone(), metadata),
@@ -318,7 +316,7 @@ impl<'a> Rounds<'a> {
             self.means.steps.tell(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
-        let metadata = doubled(the_try.possible_duplicate, self.times(began, clock));
+        let metadata = self.doubled(&step, self.times(began, clock));
         let (event, log) = match &answered.error {
             None => {
                 let mut told = self.told_call(call, &arguments);
@@ -435,6 +433,14 @@ impl<'a> Rounds<'a> {
         self.wasted.take().map(|usage| Box::new(Wasted { provider, model, usage }))
     }
 
+    /// The metadata of a call that may have been made twice say so.
+    fn doubled(&self, step: &str, mut metadata: JsonMap) -> JsonMap {
+        if self.means.steps.is_doubled(step) {
+            metadata.insert(DOUBLED.into(), true.into());
+        }
+        metadata
+    }
+
     /// Metadata of a line: when, and what it cost.
     fn cost(&self, began: Option<(Timestamp, Instant)>, usage: &Usage) -> JsonMap {
         let mut metadata = began.map(|(at, clock)| self.times(at, clock)).unwrap_or_default();
@@ -521,14 +527,6 @@ impl Variables for Nothing {
     fn names(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-}
-
-/// The metadata of a call that may have been made twice say so.
-fn doubled(is_doubled: bool, mut metadata: JsonMap) -> JsonMap {
-    if is_doubled {
-        metadata.insert(DOUBLED.into(), true.into());
-    }
-    metadata
 }
 
 fn seconds(since: Instant) -> f64 {

@@ -1,6 +1,5 @@
 //! The node against a server on this machine.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -14,24 +13,10 @@ use tidemill_common::files::{Files, Folder};
 use tidemill_common::graph::build::import;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::nodes::NodeData;
-use tidemill_common::value::{Lookup, Segment};
 use tokio::net::TcpListener;
 
 use super::*;
-
-struct Values(Json);
-
-impl Variables for Values {
-    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
-        match self.0.get(node).and_then(|names| names.get(name)) {
-            Some(value) => Lookup::Found(Cow::Owned(Segment::restore_files(value.clone()))),
-            None => Lookup::Missing,
-        }
-    }
-    fn names(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-}
+use crate::nodes::desk::Values;
 
 /// A server and what it was sent, in order: headers and body.
 struct Server {

@@ -1,6 +1,5 @@
 //! The node against services and models on this machine.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -12,27 +11,13 @@ use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{Generation, KnowledgeBases, Published};
-use tidemill_common::value::Lookup;
 use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord};
 
 use super::*;
 use crate::fake::{FakeJobs, charges, steps};
 use crate::knowledge::tests::{Service, datasets};
+use crate::nodes::desk::Values;
 use crate::providers::Providers;
-
-struct Values(Json);
-
-impl Variables for Values {
-    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
-        match self.0.get(node).and_then(|names| names.get(name)) {
-            Some(value) => Lookup::Found(Cow::Owned(Segment::restore_files(value.clone()))),
-            None => Lookup::Missing,
-        }
-    }
-    fn names(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-}
 
 const A: &str = r#"{"records": [{"content": "apes", "score": 0.2, "title": "A1"}, {"content": "both", "score": 0.3, "title": "A2"}]}"#;
 const B: &str = r#"{"records": [{"content": "bees", "score": 0.9, "title": "B1"}, {"content": "both", "score": 0.7, "title": "B2"}]}"#;

@@ -1,6 +1,5 @@
 //! The node against services on this machine: what is sent, what comes of it, and what is not done twice.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use tidemill_common::limits::STEP_INLINE_BYTES_MAX;
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::tool::config::Hidden;
 use tidemill_common::store::Called;
-use tidemill_common::value::{Lookup, Segment};
+use tidemill_common::value::Segment;
 use tidemill_common::wire::fact::JobName;
 use tokio::net::TcpListener;
 
@@ -27,20 +26,7 @@ use super::*;
 use crate::fake::{FakeJobs, core, execution, run_id};
 use crate::hand::Hand;
 use crate::held::Place;
-
-struct Values(Json);
-
-impl Variables for Values {
-    fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
-        match self.0.get(node).and_then(|names| names.get(name)) {
-            Some(value) => Lookup::Found(Cow::Owned(Segment::restore_files(value.clone()))),
-            None => Lookup::Missing,
-        }
-    }
-    fn names(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-}
+use crate::nodes::desk::Values;
 
 /// A request as the service saw it.
 #[derive(Clone)]

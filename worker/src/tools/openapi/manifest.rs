@@ -17,9 +17,6 @@ use crate::http::{Call, Http};
 use crate::tools::ToolError;
 use crate::tools::door::whole;
 
-/// Longest wait for the document.
-const WAIT: Duration = Duration::from_secs(30);
-
 /// The operations of a document that a manifest names.
 pub(super) struct Named {
     url: Url,
@@ -27,11 +24,12 @@ pub(super) struct Named {
     server: Option<String>,
     http: Http,
     bytes_max: u64,
+    wait: Duration,
     read: OnceCell<Vec<Operation>>,
 }
 
 impl Named {
-    /// What a manifest names; none for what is no manifest.
+    /// What a manifest names; none for what is no manifest. `wait` is the longest for the document (`read_seconds` of the API).
     ///
     /// # Errors
     /// It names something else than a document of OpenAPI at a URL.
@@ -39,10 +37,18 @@ impl Named {
         text: &[u8],
         server: Option<&str>,
         (http, bytes_max): (&HttpConfig, u64),
+        wait: Duration,
     ) -> Result<Option<Self>, String> {
         let Some(url) = document_of(text)? else { return Ok(None) };
         let http = Http::new(http).map_err(|error| error.to_string())?;
-        Ok(Some(Self { url, server: server.map(str::to_owned), http, bytes_max, read: OnceCell::new() }))
+        Ok(Some(Self {
+            url,
+            server: server.map(str::to_owned),
+            http,
+            bytes_max,
+            wait,
+            read: OnceCell::new(),
+        }))
     }
 
     /// The operations. Whoever fails to get them leaves it to the next to try.
@@ -53,8 +59,9 @@ impl Named {
         let named =
             |why: String| format!("the document {}, which the plugin's manifest names: {why}", self.url);
         let reading = async || {
-            let text = tokio::time::timeout(WAIT, self.fetched()).await;
-            let text = text.unwrap_or_else(|_| Err(format!("not there within {} s", WAIT.as_secs())));
+            let text = tokio::time::timeout(self.wait, self.fetched()).await;
+            let late = || format!("not there within {} s (read_seconds of the API)", self.wait.as_secs());
+            let text = text.unwrap_or_else(|_| Err(late()));
             let text = text.map_err(|why| ToolError::unavailable(named(why)).passing())?;
             document::read(&text, self.server.as_deref()).map_err(|why| ToolError::unavailable(named(why)))
         };
@@ -70,7 +77,7 @@ impl Named {
             headers: HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]),
             body: Vec::new(),
             private: Vec::new(),
-            waits: Waits { connect: bounds.connect, write: bounds.write, read: WAIT },
+            waits: Waits { connect: bounds.connect, write: bounds.write, read: self.wait },
             verify: bounds.ssl_verify,
         };
         let mut answer = self.http.send(call).await.map_err(|error| error.to_string())?;

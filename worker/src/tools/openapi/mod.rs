@@ -71,7 +71,8 @@ impl OpenApi {
         }
         let server = Some(config.server.as_str()).filter(|server| !server.is_empty());
         let of_spec = |reason: String| wrong("spec", format!("{:?}: {reason}", config.spec));
-        let operations = match Named::of(&text, server, fetching).map_err(of_spec)? {
+        let wait = Duration::from_secs(config.read_seconds);
+        let operations = match Named::of(&text, server, fetching, wait).map_err(of_spec)? {
             Some(named) => Operations::Named(Box::new(named)),
             None => Operations::Read(document::read(&text, server).map_err(of_spec)?),
         };
