@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::{Confirm, ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
-use crate::nodes::hooks::{HookType, Hooks};
+use crate::nodes::hooks::Hooks;
 use crate::nodes::{ExecutionType, NodeKind, default_value, is_own_form};
 use crate::value::{JsonMap, Segment};
 
@@ -42,16 +42,8 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
 
 /// Hooks; of a node that has no job they would never be told.
 fn hooks(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Hooks {
-    let mut hooks = Hooks::parse(data, problems);
+    let hooks = Hooks::parse(data, problems);
     let name = kind.map_or("", NodeKind::wire);
-    if waits_in_nobodys_hands(kind, data) && hooks.without(HookType::After) {
-        problems.within("hooks", |problems| {
-            let message = format!(
-                "hooks of type after_execute of a node of type {name} are never told: no worker has it when it is answered"
-            );
-            problems.warning("hooks.not_told", message);
-        });
-    }
     let has_no_job = kind.is_some_and(|kind| {
         kind.spec().execution == ExecutionType::Container
             || matches!(kind, NodeKind::IterationStart | NodeKind::LoopStart | NodeKind::LoopEnd)
@@ -63,15 +55,6 @@ fn hooks(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Hoo
         problems.warning("hooks.not_told", format!("hooks of a node of type {name} are never told"));
     });
     Hooks::default()
-}
-
-/// Whether the node ends in the engine, when somebody has answered or what it says is told.
-fn waits_in_nobodys_hands(kind: Option<NodeKind>, data: &JsonMap) -> bool {
-    match kind {
-        Some(NodeKind::HumanInput) => true,
-        Some(NodeKind::UserInteraction) => data.get("execution").and_then(Json::as_str) != Some("llm"),
-        _ => false,
-    }
 }
 
 fn text(data: &JsonMap, key: &str, default: &str, problems: &mut Problems) -> String {

@@ -14,7 +14,7 @@ use crate::value::{JsonMap, Selector, Stored};
 use super::body::Price;
 use super::fact::{NamedValues, ParentAnswered, ParentAsked, Timer};
 use super::pause::Pause;
-use super::run::RunStatus;
+use super::run::{Ended, RunStatus};
 
 /// What a run's execution of one node left for the record.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -391,6 +391,8 @@ pub struct JobOrder {
     pub streams: bool,
     /// Of a container: the part of it that is to be evaluated.
     pub phase: Option<Phase>,
+    /// The end that the node has come to, when only its hooks are to be told.
+    pub ended: Option<Box<Ended>>,
 }
 
 /// A model call that was paid for.

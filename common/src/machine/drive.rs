@@ -62,8 +62,9 @@ pub(super) fn is_at_hand(cx: &Step<'_>, frame: &FramePath, spec: &Node) -> bool 
 
 fn is_evaluated_here(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     let spec = cx.run.graph.node(node);
-    let part = cx.run.node(frame, node).and_then(|state| state.body.as_ref()?.phase);
-    if matches!(part, Some(Phase::Check | Phase::Collect)) {
+    let state = cx.run.node(frame, node);
+    let part = state.and_then(|state| state.body.as_ref()?.phase);
+    if matches!(part, Some(Phase::Check | Phase::Collect)) || state.is_some_and(|it| it.ended.is_some()) {
         return false;
     }
     spec.kind.spec().pure && is_at_hand(cx, frame, spec) && !reads_everything_large(cx, frame, node)
@@ -134,10 +135,9 @@ pub(super) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 /// Makes the job of a node's next attempt. Deliveries are counted on from those that were heard of: an attempt whose
 /// lost job was ordered anew and then taken back by a pause is the same attempt again, and its text may be shown.
 pub(super) fn enqueue(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
-    cx.update(frame, node, |state| match state.parked.take() {
-        // The same attempt goes on.
-        Some(_) => {}
-        None => state.attempt += 1,
+    cx.update(frame, node, |state| {
+        let goes_on = state.parked.take().is_some() || state.ended.is_some();
+        state.attempt += u32::from(!goes_on);
     });
     order_job(cx, frame, node)
 }
@@ -148,7 +148,9 @@ pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
     let spec = graph.node(node);
     let entry = EntryId::new(cx.at.commit, cx.at.jobs);
     cx.at.jobs += 1;
-    let phase = cx.run.node(frame, node).and_then(|state| state.body.as_ref()?.phase);
+    let state = cx.run.node(frame, node);
+    let phase = state.and_then(|state| state.body.as_ref()?.phase);
+    let ended = state.and_then(|state| state.ended.clone());
     let mut inputs = match phase {
         Some(Phase::Collect) => containers::pages(cx.run, frame, node),
         Some(Phase::Open | Phase::Check) | None => job_inputs(&cx.run.pool(frame), spec),
@@ -171,8 +173,9 @@ pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
         attempt,
         delivered,
         inputs,
-        streams: frame.is_root() && response::is_awaited(&graph, spec),
+        streams: ended.is_none() && frame.is_root() && response::is_awaited(&graph, spec),
         phase,
+        ended,
     });
     bytes + 300
 }

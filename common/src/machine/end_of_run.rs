@@ -294,6 +294,7 @@ fn take_back_all(cx: &mut Step<'_>) {
             state.finished_at = Some(now);
             state.job = None;
             state.parked = None;
+            state.ended = None;
         });
         if was == NodeStatus::Retrying {
             let timer = Timer::Retry { frame, node, attempt: due };

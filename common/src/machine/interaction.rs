@@ -7,7 +7,8 @@ use serde_json::{Value as Json, json};
 
 use super::changes::{EventKind, StepEvent};
 use super::pause::{self, Pause};
-use super::{Step, end_of_run, records, settle};
+use super::run::Ended;
+use super::{Step, end_of_run, late_hooks, records};
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
@@ -139,8 +140,7 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut result: NodeResul
         result.handle = SOURCE_HANDLE.into();
     }
     let (record, _) = records::of(cx, frame, node, result);
-    let now = cx.at.now;
-    settle::succeeded(cx, frame, node, now, record);
+    late_hooks::end(cx, frame, node, Ended { failed: false, record });
 }
 
 fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, failure: NodeFailure) {

@@ -70,6 +70,11 @@ pub const INVARIANTS: &[Invariant] = &[
         says: "a node that runs inside another is open only while that one is",
         holds: children_have_parents,
     },
+    Invariant {
+        id: "INV-14",
+        says: "a node whose end is still to be told to its hooks is ready for that, or has a job",
+        holds: ends_are_to_be_told,
+    },
 ];
 
 /// The ids of the invariants that do not hold.
@@ -184,6 +189,13 @@ fn containers_are_known(run: &RunState) -> bool {
                 let body = run.node(frame, *node).and_then(|node| node.body.as_ref());
                 body.is_some_and(|body| container.closed() == body.closed as usize)
             })
+}
+
+fn ends_are_to_be_told(run: &RunState) -> bool {
+    let nodes = run.frames.values().flat_map(|frame| &frame.nodes);
+    nodes
+        .filter(|node| node.ended.is_some())
+        .all(|node| node.status == NodeStatus::Ready || node.status.has_job())
 }
 
 fn children_have_parents(run: &RunState) -> bool {

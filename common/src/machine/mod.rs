@@ -27,6 +27,7 @@ mod drive;
 mod edges;
 mod end_of_run;
 mod interaction;
+mod late_hooks;
 mod ledger;
 mod objects;
 mod on_answer;

@@ -3,7 +3,8 @@
 use super::changes::EventKind;
 use super::fact::{Answer, Said};
 use super::pause::{self, Pause, PauseStatus};
-use super::{Step, drive, end_of_run, interaction, records, settle};
+use super::run::Ended;
+use super::{Step, drive, end_of_run, interaction, late_hooks, records};
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::nodes::human_input::{answered, check_answer, expired};
 use crate::nodes::{NodeResult, PauseKind};
@@ -133,10 +134,5 @@ fn tell_again(cx: &mut Step<'_>, pause: &Pause) {
 fn end(cx: &mut Step<'_>, pause: &Pause, result: NodeResult) {
     let failed = result.failure.is_some();
     let (record, _) = records::of(cx, &pause.frame, pause.node, result);
-    let now = cx.at.now;
-    if failed {
-        settle::failed(cx, &pause.frame, pause.node, now, record);
-    } else {
-        settle::succeeded(cx, &pause.frame, pause.node, now, record);
-    }
+    late_hooks::end(cx, &pause.frame, pause.node, Ended { failed, record });
 }

@@ -8,7 +8,6 @@ use super::run::{NodeState, NodeStatus, RunState, RunStatus};
 use super::{Step, children, drive, end_of_run, on_start, pause};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
-use crate::nodes::Phase;
 
 pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     if cx.run.status != RunStatus::Scheduled || other.status.is_over() {
@@ -130,7 +129,7 @@ fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         state.call = None;
         state.charged = Spent::default();
         state.delivery = 0;
-        if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {
+        if !state.is_between() {
             state.attempt = state.attempt.saturating_sub(1);
             if state.attempt == 0 {
                 // Of this run nobody has been told that it began.

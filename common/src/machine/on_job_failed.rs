@@ -1,7 +1,7 @@
 //! A worker brought a failure: another try, the node's error strategy, or the end of the run.
 
 use super::fact::JobDone;
-use super::{Step, containers, drive, on_job_started, settle};
+use super::{Step, containers, drive, late_hooks, on_job_started, settle};
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     if !on_job_started::is_current(cx, &it.job) {
@@ -11,8 +11,12 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     if containers::is_part(cx, &it.job.frame, it.job.node) {
         containers::part_done(cx, &it.job.frame, it.job.node, it.record);
     } else {
+        let (frame, node) = (&it.job.frame, it.job.node);
         let finished_at = it.finished_at.min(cx.at.now);
-        settle::failed(cx, &it.job.frame, it.job.node, finished_at, it.record);
+        match late_hooks::take(cx, frame, node) {
+            Some(ended) => late_hooks::failed(cx, (frame, node), finished_at, ended, it.record),
+            None => settle::failed(cx, frame, node, finished_at, it.record),
+        }
     }
     drive::drive(cx);
 }

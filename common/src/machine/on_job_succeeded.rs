@@ -2,7 +2,7 @@
 //! container, a node that wants to wait waits.
 
 use super::fact::JobDone;
-use super::{Step, containers, drive, on_job_started, pause, response, settle};
+use super::{Step, containers, drive, late_hooks, on_job_started, pause, response, settle};
 
 pub(super) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     if !on_job_started::is_current(cx, &it.job) {
@@ -12,6 +12,9 @@ pub(super) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     let (frame, node) = (it.job.frame.clone(), it.job.node);
     if containers::is_part(cx, &frame, node) {
         containers::part_done(cx, &frame, node, it.record);
+    } else if let Some(ended) = late_hooks::take(cx, &frame, node) {
+        let finished_at = it.finished_at.min(cx.at.now);
+        late_hooks::told(cx, (&frame, node), finished_at, ended, it.record);
     } else if let Some(request) = pause::requested(&mut it.record) {
         pause::open(cx, &frame, node, request);
     } else {

@@ -5,7 +5,6 @@ use super::run::{NodeStatus, RunStatus};
 use super::{Step, drive, end_of_run, timeouts};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
-use crate::nodes::Phase;
 
 pub(super) fn step(cx: &mut Step<'_>, it: PauseCommand) {
     hold(cx, it);
@@ -44,8 +43,7 @@ fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.job = None;
-        // Between its frames a container's attempt goes on.
-        if state.body.as_ref().is_none_or(|body| body.phase == Some(Phase::Open)) {
+        if !state.is_between() {
             state.attempt = state.attempt.saturating_sub(1);
         }
     });

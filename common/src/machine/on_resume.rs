@@ -1,8 +1,8 @@
 //! Somebody wants the run to go on: pause commands are lifted, and nodes that wait for variables look again.
 
 use super::pause::{self, PauseStatus};
-use super::run::RunStatus;
-use super::{Step, drive, end_of_run, records, settle, step_limits};
+use super::run::{Ended, RunStatus};
+use super::{Step, drive, end_of_run, late_hooks, records, step_limits};
 use crate::nodes::{PauseKind, evaluate};
 
 pub(super) fn step(cx: &mut Step<'_>) {
@@ -37,11 +37,6 @@ fn look_again(cx: &mut Step<'_>) {
         cx.tell(super::changes::EventKind::NodeRunStarted(about));
         let failed = result.failure.is_some();
         let (record, _) = records::of(cx, &frame, node, result);
-        let now = cx.at.now;
-        if failed {
-            settle::failed(cx, &frame, node, now, record);
-        } else {
-            settle::succeeded(cx, &frame, node, now, record);
-        }
+        late_hooks::end(cx, &frame, node, Ended { failed, record });
     }
 }

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::changes::{EventKind, Record, TimerChange};
 use super::fact::{Asked, Timer};
-use super::run::{NodeStatus, RunState, json_size};
-use super::{Step, interaction, settle};
+use super::run::{Ended, NodeStatus, RunState, json_size};
+use super::{Step, interaction, late_hooks};
 use crate::clock::Timestamp;
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::NodeIx;
@@ -182,8 +182,7 @@ fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
 
 pub(super) fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: NodeFailure) {
     let record = Record { error: failure.message, error_type: failure.error_type, ..Record::default() };
-    let now = cx.at.now;
-    settle::failed(cx, frame, node, now, record);
+    late_hooks::end(cx, frame, node, Ended { failed: true, record });
 }
 
 fn set_timers(cx: &mut Step<'_>, pause: &Pause, own: Option<Timestamp>, limit: Option<Timestamp>) {

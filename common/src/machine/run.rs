@@ -16,6 +16,7 @@ use crate::value::Stored;
 use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
 use super::breakpoint::Breakpoint;
 use super::budget::Budget;
+use super::changes::Record;
 use super::choices::Choices;
 use super::compat::{ConversationWrites, NestedAnswers};
 use super::control::Control;
@@ -206,10 +207,21 @@ pub struct NodeState {
     pub parked: Option<Arc<str>>,
     /// The run that its present attempt has called.
     pub call: Option<Box<OpenCall>>,
+    /// The end that it has come to while nobody had it, and that its hooks are still to be told of.
+    pub ended: Option<Box<Ended>>,
     /// Of a container: how far its frames are, while any are open or to come.
     pub body: Option<Box<BodyState>>,
     /// Of a container: what happened in those of its frames that are closed.
     pub inside: Tally,
+}
+
+/// The end of a node, before it counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// It failed.
+    pub failed: bool,
+    /// What it left.
+    pub record: Record,
 }
 
 /// A run that a node has called.
@@ -225,6 +237,11 @@ impl NodeState {
     /// The attempt that the timer of a waiting node brings: the next one, or the present one of a parked job.
     pub const fn attempt_due(&self) -> u32 {
         if self.parked.is_some() { self.attempt } else { self.attempt + 1 }
+    }
+    /// Whether its attempt has begun and goes on, also while it waits for a worker: a container between its frames, a node whose
+    /// end is to be told to its hooks.
+    pub fn is_between(&self) -> bool {
+        self.ended.is_some() || self.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open))
     }
     /// What this node adds to the counters of its run, closed frames included. Attempts that a worker has not been
     /// heard of yet are no starts.
@@ -669,12 +686,11 @@ impl RunState {
 }
 
 pub(super) fn started_attempts(node: &NodeState) -> u64 {
-    // A queued or ready node has not started; the attempt it waits for does not count yet. A container that waits for a
-    // worker between its frames has.
-    let is_between = node.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open));
+    // A queued or ready node has not started; the attempt it waits for does not count yet. One that waits for a worker
+    // within its attempt has.
     match node.status {
         NodeStatus::Unknown | NodeStatus::Skipped => 0,
-        NodeStatus::Ready | NodeStatus::Queued if is_between => u64::from(node.attempt),
+        NodeStatus::Ready | NodeStatus::Queued if node.is_between() => u64::from(node.attempt),
         NodeStatus::Ready | NodeStatus::Queued => u64::from(node.attempt.saturating_sub(1)),
         NodeStatus::Stopped => {
             u64::from(if node.started_at.is_some() { node.attempt } else { node.attempt.saturating_sub(1) })

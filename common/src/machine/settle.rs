@@ -220,6 +220,7 @@ fn close(
         started_at = state.started_at.unwrap_or(finished_at);
         state.status = status;
         state.job = None;
+        state.ended = None;
         state.body = None;
         state.finished_at = Some(finished_at);
         if !is_container {

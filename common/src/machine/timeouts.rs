@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::changes::{CancelledJob, Record, TimerChange};
 use super::fact::Timer;
 use super::run::NodeStatus;
-use super::{Step, containers, drive, settle};
+use super::{Step, containers, drive, late_hooks, settle};
 use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
@@ -84,6 +84,8 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType
     settle::told_started(cx, frame, node);
     if containers::is_part(cx, frame, node) {
         containers::part_done(cx, frame, node, record);
+    } else if let Some(ended) = late_hooks::take(cx, frame, node) {
+        late_hooks::failed(cx, (frame, node), now, ended, record);
     } else {
         settle::failed(cx, frame, node, now, record);
     }

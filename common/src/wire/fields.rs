@@ -98,6 +98,22 @@ impl<'a> Fields<'a> {
     }
 }
 
+impl From<JsonMap> for Fields<'_> {
+    fn from(map: JsonMap) -> Self {
+        Self(map.into_iter().map(|(name, json)| (Cow::Owned(name), Field::from(json))).collect())
+    }
+}
+
+impl From<Json> for Field<'_> {
+    fn from(json: Json) -> Self {
+        match json {
+            Json::Object(map) => Self::Object(map.into()),
+            Json::String(text) => Self::Text(Cow::Owned(text)),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) => Self::Plain(json),
+        }
+    }
+}
+
 impl<'a> IntoIterator for Fields<'a> {
     type Item = (Cow<'a, str>, Field<'a>);
     type IntoIter = std::vec::IntoIter<Self::Item>;

@@ -6,11 +6,12 @@ use serde_json::Value as Json;
 use super::WireError;
 use super::fields::{Field, Fields};
 use super::text::ObjectText;
-use super::value::stored_from_field;
+use super::value::{named_from_field, stored_from_field};
 use crate::graph::{Graph, GraphHash};
 use crate::ids::{ExecutionId, FramePath, NodeId, RunId};
 use crate::machine::changes::JobOrder;
-use crate::machine::run::RunOptions;
+use crate::machine::fact::NamedValues;
+use crate::machine::run::{Ended, RunOptions};
 use crate::nodes::Phase;
 use crate::value::Stored;
 
@@ -39,9 +40,26 @@ pub struct Job {
     pub streams: bool,
     /// Of a container: the part of it that is to be evaluated.
     pub phase: Option<Phase>,
+    /// What came of the node, when only its hooks are to be told.
+    pub ended: Option<EndedBefore>,
     /// The run's options.
     pub options: RunOptions,
 }
+
+/// The end that a node came to while nobody had it, as far as its hooks may say it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EndedBefore {
+    /// It failed.
+    pub failed: bool,
+    /// Why.
+    pub error: String,
+    /// What it made.
+    pub outputs: NamedValues,
+}
+
+/// The word that stands in the place of a phase in a job for hooks alone: an older worker, which would run the node once
+/// more, does not know it.
+const AFTER: &str = "after";
 
 /// The entry's field `job`.
 pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
@@ -65,6 +83,10 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
     if let Some(phase) = order.phase {
         object.text("phase", phase.name());
     }
+    if let Some(ended) = &order.ended {
+        object.text("phase", AFTER);
+        write_ended(&mut object, ended);
+    }
     if !order.inputs.is_empty() {
         object.grouped("inputs", &order.inputs);
     }
@@ -73,6 +95,33 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
         object.value("options", &options);
     }
     object.end()
+}
+
+fn write_ended(object: &mut ObjectText, ended: &Ended) {
+    object.open("ended");
+    if ended.failed {
+        object.value("failed", &true);
+        object.text("error", &ended.record.error);
+    }
+    if !ended.record.outputs.is_empty() {
+        object.named("outputs", &ended.record.outputs);
+    }
+    object.close();
+}
+
+fn read_ended(map: &mut Fields<'_>) -> Result<Option<EndedBefore>, WireError> {
+    if map.text("phase") != Some(AFTER) {
+        return Ok(None);
+    }
+    map.take("phase");
+    let Some(Field::Object(mut ended)) = map.take("ended") else {
+        return Err(WireError::malformed(WHAT, "ended is missing"));
+    };
+    Ok(Some(EndedBefore {
+        failed: ended.get("failed").and_then(Json::as_bool).unwrap_or(false),
+        error: ended.take_text("error").unwrap_or_default(),
+        outputs: named_from_field(ended.take("outputs"))?,
+    }))
 }
 
 /// Reads a job.
@@ -85,6 +134,7 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
     let options =
         map.take_map("options").map(|options| super::state::options_from_json(&options)).unwrap_or_default();
     let inputs = inputs(map.take("inputs"))?;
+    let ended = read_ended(&mut map)?;
     let text = |key: &str| map.text(key).ok_or_else(|| missing(key));
     Ok(Job {
         run,
@@ -96,6 +146,7 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
         delivered: map.number("delivered").unwrap_or(0),
         streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
         phase: phase(map.text("phase"))?,
+        ended,
         inputs,
         options,
     })

@@ -27,7 +27,9 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::breakpoint::{breakpoints_from_json, breakpoints_json};
+use super::fields::Fields;
 use super::objects::{self, ObjectsAtRest};
+use super::record::{read_record, write_record};
 use super::text::{ObjectText, named_text, stored_text};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
 use super::{WireError, check_version, open};
@@ -42,7 +44,8 @@ use crate::machine::choices::Choices;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
 use crate::machine::response::{ResponseState, Stream};
 use crate::machine::run::{
-    Caller, Frame, NodeState, NodeStatus, OpenCall, Responder, RunHead, RunOptions, RunState, RunStatus,
+    Caller, Ended, Frame, NodeState, NodeStatus, OpenCall, Responder, RunHead, RunOptions, RunState,
+    RunStatus,
 };
 use crate::nodes::evaluate::UndefinedNames;
 use crate::objects::{Message, ObjectLimits, given_messages};
@@ -472,6 +475,14 @@ pub fn node_json(node: &NodeState, queue: &str) -> String {
     if let Some(call) = &node.call {
         object.text(if call.ended { "called" } else { "calls" }, &call.run.to_string());
     }
+    if let Some(ended) = &node.ended {
+        object.open("ended");
+        if ended.failed {
+            object.value("failed", &true);
+        }
+        write_record(&mut object, &ended.record);
+        object.close();
+    }
     open::write_spent(&mut object, &node.spent);
     if node.charged != Spent::default() {
         object.open("charged");
@@ -511,9 +522,17 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         charged: map.get("charged").and_then(Json::as_object).map(open::read_spent).unwrap_or_default(),
         parked: words("parked").map(Arc::from),
         call: open_call(&map),
+        ended: map.get("ended").and_then(Json::as_object).map(ended).transpose()?,
         body: open::read_body(map.get("body"))?,
         inside: open::read_tally(map.get("inside")),
     })
+}
+
+/// The end that the node has come to, and that its hooks are still to be told of.
+fn ended(map: &JsonMap) -> Result<Box<Ended>, WireError> {
+    let failed = map.get("failed").and_then(Json::as_bool).unwrap_or(false);
+    let record = read_record(&mut Fields::from(map.clone()))?;
+    Ok(Box::new(Ended { failed, record }))
 }
 
 /// The run that the node has called: under `calls` while it is not over.

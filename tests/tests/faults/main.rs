@@ -12,6 +12,7 @@ mod dead;
 mod demoted;
 mod files;
 mod full;
+mod late_hooks;
 mod lost_job;
 mod messages;
 mod older;

@@ -393,3 +393,57 @@ async fn cx_18_hooks_are_told_behind_an_end_that_came_before_the_nodes_own_call(
     assert_eq!((over.len(), &over[0].data["event_data"]), (1, &json!("failed")));
     assert!(model.requests().is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cx_18_cx_26_hooks_are_told_behind_an_answer_that_nobody_had_in_hand() {
+    let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
+    let system = system(&[("scheduler.secret_key", "open sesame")], &model).await;
+    let client = &system.client;
+    let hook = |payload: &str, condition: &str| json!({"hook_type": "after_execute", "event_name": "over", "event_payload": payload, "condition": condition});
+    let form = json!({"type": "human-input", "tidemill": {}, "form_content": "Hi {{#start.name#}}", "inputs": [],
+        "timeout": 1, "timeout_unit": "hour", "delivery_methods": [], "user_actions": [{"id": "ok", "title": "OK", "button_style": "primary"}],
+        "hooks": [hook("{{ output.__action_id }} by {{#start.name#}}", "status == 'succeeded'"), hook("never", "output.__action_id == 'no'")]});
+    let large = json!({"type": "user-interaction", "tidemill": {}, "interaction_type": "ask_for_input", "show_message": "?",
+        "hooks": [hook("{{ output.input | length }} {{#env.key#}}", "error == ''")]});
+    let flow = Flow::new("start -> q -> form -> end").inputs(&["name"]).with("form", form).with("q", large);
+    let mut document = flow.document();
+    document["workflow"]["environment_variables"] =
+        json!([{"name": "key", "value_type": "secret", "value": "s3cret-of-the-env"}]);
+    let run = client.submit(&json!({"workflow": document.to_string(), "inputs": {"name": "Ann"}})).await;
+    let answers = [json!({"input": "x".repeat(100_000)}), json!({"action": "ok", "inputs": {}})];
+    for (node, body) in ["q", "form"].into_iter().zip(answers) {
+        client.node_is(&run, node, "waiting").await;
+        let pauses = client.get(&format!("/api/v1/runs/{run}/pauses")).await.body;
+        let is_open = |pause: &&Json| pause["status"] == "pending";
+        let id = pauses["data"].as_array().into_iter().flatten().find(is_open).expect("it waits")["pause_id"]
+            .clone();
+        let path = format!("/api/v1/runs/{run}/pauses/{}/answer", id.as_str().unwrap_or_default());
+        let answered = client.post(&path, &body).await;
+        assert!(answered.status < 300, "{}", answered.text);
+    }
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    told.is_whole();
+    let of_node = |node: &str| -> Vec<(String, Json)> {
+        let of = told.events.iter().filter(|event| event.node() == Some(node));
+        of.map(|event| (event.kind.clone(), event.data["event_data"].clone())).collect()
+    };
+    let (form, q) = (of_node("form"), of_node("q"));
+    let last_two = |events: &[(String, Json)]| events[events.len() - 2..].to_vec();
+    let over = |said: &Json| {
+        [("node_custom_event".to_owned(), said.clone()), ("node_run_succeeded".to_owned(), Json::Null)]
+    };
+    assert_eq!(last_two(&form), over(&json!("ok by Ann")));
+    let shown = q
+        .iter()
+        .find(|(kind, _)| kind == "node_custom_event")
+        .map(|(_, said)| said.clone())
+        .unwrap_or_default();
+    assert!(
+        shown.as_str().is_some_and(|said| said.starts_with("100000 ") && !said.contains("of-the-env")),
+        "{shown}"
+    );
+    assert_eq!(last_two(&q), over(&shown));
+    assert_eq!(told.of_kind("node_custom_event").count(), 2);
+}

@@ -10,6 +10,7 @@
 mod by_model;
 mod children;
 pub(crate) mod confirm;
+mod ended;
 mod hooks;
 mod slot;
 
@@ -87,7 +88,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     let limit = limit_of(&hand, node);
     let ends_at = Instant::now() + limit;
     let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
-    let Job { inputs, options, phase, frame, streams, .. } = job;
+    let Job { inputs, options, phase, frame, streams, ended, .. } = job;
     let mut variables = JobVariables::new(inputs, graph.clone());
     let core = hand.core.clone();
     let steps = &Steps::new(&hand, name.execution).hiding(variables.secrets());
@@ -98,6 +99,11 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
         let process_data = JsonMap::new();
         let (hand, graph, frame, options) = (&hand, &graph, &frame, &options);
         let mut cx = WorkContext { hand, graph, ix, frame, options, name, variables, steps, process_data };
+        if let Some(ended) = ended {
+            let mut result = ended::tell(&mut cx, ended).await;
+            show(&mut result, std::mem::take(&mut cx.process_data));
+            return Err(Box::new((result, cx.variables)));
+        }
         for stage in STAGES {
             if let Flow::End(mut result) = stage.before(&mut cx).await {
                 for stage in STAGES.iter().rev() {

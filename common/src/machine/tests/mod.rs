@@ -30,6 +30,7 @@ mod interactions;
 mod invariants;
 mod iterations;
 mod keeping;
+mod late_hooks;
 mod loops;
 mod messages;
 mod nested_answers;

@@ -85,11 +85,9 @@ impl Hooks {
         self.0.is_empty()
     }
 
-    /// The same without those of a type; says whether there were any.
-    pub fn without(&mut self, hook_type: HookType) -> bool {
-        let before = self.0.len();
-        self.0.retain(|hook| hook.hook_type != hook_type);
-        self.0.len() < before
+    /// Whether there are any of a type.
+    pub fn has(&self, hook_type: HookType) -> bool {
+        self.0.iter().any(|hook| hook.hook_type == hook_type)
     }
 
     /// Those of a type, the heaviest first, and of one weight in the order of the file.

@@ -1,0 +1,49 @@
+//! The job of a node that came to its end while nobody had it: somebody has answered what it asked, or nobody has in time.
+//! What came of it is known; only its hooks are to be told.
+
+use tidemill_common::failure::NodeFailure;
+use tidemill_common::nodes::NodeResult;
+use tidemill_common::value::{Lookup, Segment, SegmentType, Stored, Variables};
+use tidemill_common::wire::job::EndedBefore;
+
+use super::{Stage, WorkContext, hooks};
+use crate::variables::JobVariables;
+
+/// Tells the hooks. What comes back says whether they could be told; the rest of the end is kept elsewhere.
+pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore) -> NodeResult {
+    let EndedBefore { failed, error, outputs } = ended;
+    let outputs = match values(cx, outputs).await {
+        Ok(outputs) => outputs,
+        Err(failure) => return NodeResult::failed(failure),
+    };
+    // The class of the failure is no hook's business.
+    let failure = failed.then(|| NodeFailure::new("", error));
+    let mut result = NodeResult { outputs, failure, ..NodeResult::default() };
+    hooks::Hooks.after(cx, &mut result).await;
+    cx.steps.show_doubled(&mut cx.process_data);
+    match result.failure {
+        Some(failure) if !failed => NodeResult::failed(failure),
+        Some(_) | None => NodeResult::default(),
+    }
+}
+
+/// The values of outputs, large ones loaded; a secret as it is shown.
+async fn values(
+    cx: &WorkContext<'_>,
+    outputs: Vec<(String, Stored)>,
+) -> Result<Vec<(String, Segment)>, NodeFailure> {
+    let core = &cx.hand.core;
+    let node = cx.node().id.as_str();
+    let names: Vec<String> = outputs.iter().map(|(name, _)| name.clone()).collect();
+    let inputs = outputs.into_iter().map(|(name, value)| (node.to_owned(), name, value)).collect();
+    let mut made = JobVariables::new(inputs, cx.graph.clone());
+    made.load(&*core.jobs, &core.lists, cx.hand.place.shard).await?;
+    let value = |name: String| match made.variable(node, &name) {
+        Lookup::Found(segment) if segment.ty == SegmentType::Secret => {
+            Some((name, Segment::string(segment.log())))
+        }
+        Lookup::Found(segment) => Some((name, segment.into_owned())),
+        Lookup::Missing | Lookup::Blob(_) => None,
+    };
+    Ok(names.into_iter().filter_map(value).collect())
+}
