@@ -1,6 +1,6 @@
-//! Hooks behind the end of a node that came to it in nobody's hands: an answer was given, or none came in time. What
-//! hooks say is filled in by workers, who have large values and know what is secret; so the node's job is handed out once
-//! more, with what came of it, and the end counts when that is done.
+//! Hooks behind the end of a node that came to it in nobody's hands: an answer was given, or none came in time, or whoever
+//! had the node is gone. What hooks say is filled in by workers, who have large values and know what is secret; so the
+//! node's job is handed out once more, with what came of it, and the end counts when that is done.
 
 use super::changes::Record;
 use super::run::Ended;

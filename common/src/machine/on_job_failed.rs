@@ -1,7 +1,9 @@
 //! A worker brought a failure: another try, the node's error strategy, or the end of the run.
 
 use super::fact::JobDone;
+use super::run::Ended;
 use super::{Step, containers, drive, late_hooks, on_job_started, settle};
+use crate::failure::EngineErrorType;
 
 pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     if !on_job_started::is_current(cx, &it.job) {
@@ -15,6 +17,10 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
         let finished_at = it.finished_at.min(cx.at.now);
         match late_hooks::take(cx, frame, node) {
             Some(ended) => late_hooks::failed(cx, (frame, node), finished_at, ended, it.record),
+            // Whoever had it is gone, and has told nothing.
+            None if it.record.error_type == EngineErrorType::WorkerLost.name() => {
+                late_hooks::end(cx, frame, node, Ended { failed: true, record: it.record });
+            }
             None => settle::failed(cx, frame, node, finished_at, it.record),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::changes::{CancelledJob, Record, TimerChange};
 use super::fact::Timer;
-use super::run::NodeStatus;
+use super::run::{Ended, NodeStatus};
 use super::{Step, containers, drive, late_hooks, settle};
 use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
@@ -86,7 +86,10 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType
         containers::part_done(cx, frame, node, record);
     } else if let Some(ended) = late_hooks::take(cx, frame, node) {
         late_hooks::failed(cx, (frame, node), now, ended, record);
+    } else if kind == EngineErrorType::Timeout {
+        late_hooks::end(cx, frame, node, Ended { failed: true, record });
     } else {
+        // Whom no worker takes up in time, none would tell the hooks of.
         settle::failed(cx, frame, node, now, record);
     }
     drive::drive(cx);

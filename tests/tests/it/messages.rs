@@ -447,3 +447,19 @@ async fn cx_18_cx_26_hooks_are_told_behind_an_answer_that_nobody_had_in_hand() {
     assert_eq!(last_two(&q), over(&shown));
     assert_eq!(told.of_kind("node_custom_event").count(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cx_18_hooks_are_told_that_the_time_of_their_node_is_over() {
+    let model = llm::rules(json!([{"match": {}, "reply": "late", "delay_ms": 30_000}])).await;
+    let system = system(&[], &model).await;
+    let client = &system.client;
+    let hooks = json!([{"hook_type": "after_execute", "event_name": "over", "event_payload": "{{ error }} {{#start.name#}}"}]);
+    let data = json!({"hooks": hooks, "tidemill": {"execution_timeout_ms": 200}});
+    let flow = Flow::new("start -> llm -> end").inputs(&["name"]).with("llm", data);
+    let run = client.start(&flow, &[("name", "Ann")]).await;
+    assert_eq!(client.ended(&run).await["status"], "failed");
+    let told = client.follow(&run, None).await.to_the_end().await;
+    let over: Vec<_> = told.of_kind("node_custom_event").map(|event| &event.data["event_data"]).collect();
+    let expected = "node llm did not end within 200 ms (execution_timeout_ms of the node) Ann";
+    assert_eq!(over, [&json!(expected)]);
+}

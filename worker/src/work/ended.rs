@@ -1,10 +1,13 @@
-//! The job of a node that came to its end while nobody had it: somebody has answered what it asked, or nobody has in time.
-//! What came of it is known; only its hooks are to be told.
+//! The end of a node that has come to it otherwise than through its stages: it was answered or called off while nobody had
+//! it, or its time is over. What came of it is known; only its hooks are to be told.
+
+use std::time::Duration;
 
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::{Lookup, Segment, SegmentType, Stored, Variables};
 use tidemill_common::wire::job::EndedBefore;
+use tokio::time::timeout;
 
 use super::{Stage, WorkContext, hooks};
 use crate::variables::JobVariables;
@@ -24,6 +27,24 @@ pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore) -> NodeRe
     match result.failure {
         Some(failure) if !failed => NodeResult::failed(failure),
         Some(_) | None => NodeResult::default(),
+    }
+}
+
+/// Longest time for the hooks behind an attempt whose own time is over; soon after it the engine would end the attempt.
+const LATE_MAX: Duration = Duration::from_secs(1);
+
+/// Tells the hooks that the time of the attempt is over. What becomes of them changes nothing: the attempt has failed.
+pub(super) async fn out_of_time(mut cx: WorkContext<'_>, result: &NodeResult) {
+    let error = result.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+    let core = &cx.hand.core;
+    let telling = async {
+        cx.variables.load(&*core.jobs, &core.lists, cx.hand.place.shard).await?;
+        let ended = EndedBefore { failed: true, error, outputs: Vec::new() };
+        Ok::<_, NodeFailure>(tell(&mut cx, ended).await)
+    };
+    if !matches!(timeout(LATE_MAX, telling).await, Ok(Ok(_))) {
+        let node = &cx.hand.name.node;
+        tracing::warn!(run = %cx.hand.run, %node, "hooks could not be told that the node's time is over");
     }
 }
 

@@ -20,6 +20,7 @@ use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::ids::FramePath;
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::hooks::HookType;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::job::Job;
 use tokio::time::{Instant, timeout_at};
@@ -89,9 +90,22 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     let ends_at = Instant::now() + limit;
     let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
     let Job { inputs, options, phase, frame, streams, ended, .. } = job;
+    let has_late_hooks = node.work.as_deref().is_some_and(|work| work.hooks.has(HookType::After));
+    let spare = has_late_hooks.then(|| inputs.clone());
     let mut variables = JobVariables::new(inputs, graph.clone());
     let core = hand.core.clone();
     let steps = &Steps::new(&hand, name.execution).hiding(variables.secrets());
+    let in_vain = async || {
+        let result = timed_out(node, limit);
+        if let Some(inputs) = spare {
+            let variables = JobVariables::new(inputs, graph.clone());
+            let (hand, graph, frame, options) = (&hand, &graph, &frame, &options);
+            let process_data = JsonMap::new();
+            let cx = WorkContext { hand, graph, ix, frame, options, name, variables, steps, process_data };
+            ended::out_of_time(cx, &result).await;
+        }
+        (result, None)
+    };
     let before = async {
         if let Err(failure) = variables.load(&*core.jobs, &core.lists, hand.place.shard).await {
             return Err(Box::new((NodeResult::failed(failure), variables)));
@@ -121,7 +135,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
             let (result, variables) = *ended;
             return finish(&hand, node, (result, Some(variables)), &options, None).await;
         }
-        Err(_) => return finish(&hand, node, (timed_out(node, limit), None), &options, None).await,
+        Err(_) => return finish(&hand, node, in_vain().await, &options, None).await,
     };
     // What came before is told; the node itself begins now.
     let own = Hand { started_at: now(), ..hand.clone() };
@@ -142,7 +156,10 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
         show(&mut result, std::mem::take(&mut cx.process_data));
         (result, Some(cx.variables))
     };
-    let ended = timeout_at(ends_at, whole).await.unwrap_or_else(|_| (timed_out(node, limit), None));
+    let ended = match timeout_at(ends_at, whole).await {
+        Ok(ended) => ended,
+        Err(_) => in_vain().await,
+    };
     finish(&own, node, ended, &options, Some(&progress)).await;
 }
 

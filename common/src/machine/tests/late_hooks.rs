@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use super::sheet::sheet;
+use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 use crate::machine::changes::Record;
@@ -174,4 +175,31 @@ fn a_large_answer_lies_apart_in_the_job_of_its_hooks() {
     assert!(play.blobs.contains_key(&blob.expect("it lies apart").id));
     told(&mut play);
     assert_eq!(Segment::infer(play.value("q.input")), Segment::string(large));
+}
+
+#[test]
+fn hooks_are_told_by_another_worker_when_one_is_lost_or_hangs() {
+    let job = "template-transform template: x, variables: [], tidemill: {execution_timeout_ms: 1000}";
+    let lost = Record {
+        error: "gone".into(),
+        error_type: EngineErrorType::WorkerLost.name().into(),
+        ..Record::default()
+    };
+    let mut play = Play::sheet(&flow(job), json!({}));
+    play.restless = true;
+    play.start();
+    let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost.clone(), Vec::new()));
+    play.finish("q", fact);
+    assert_eq!(in_hand(&play).error, "gone");
+    // Whoever tells of it may be lost as well: then that is that.
+    let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost, Vec::new()));
+    play.finish("q", fact);
+    assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Failed, Some("gone")));
+
+    let mut play = Play::sheet(&flow(job), json!({}));
+    play.restless = true;
+    play.start().started("q", 1).after(Duration::from_secs(3)).fire();
+    assert!(in_hand(&play).error.contains("longer than 1000 ms"));
+    told(&mut play);
+    assert_eq!((play.run.status, play.waiting()), (RunStatus::Failed, Vec::new()));
 }
