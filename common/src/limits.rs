@@ -88,6 +88,9 @@ pub const SHARD_LEASE_MS: u64 = 5_000;
 pub const SHARD_RENEW_MS: u64 = 1_500;
 /// How long a job may be held without a sign of life, in milliseconds (`job_lease_ms`).
 pub const JOB_LEASE_MS: u64 = 10_000;
+/// Longest wait for a worker to tell the hooks of a node whose end is known, of nodes without a `queue_timeout_ms` of their
+/// own, in milliseconds. Then the end counts without them.
+pub const LATE_HOOKS_WAIT_MS: u64 = 30_000;
 /// How often a job may be handed out before it is given up (`deliveries_max`).
 pub const DELIVERIES_MAX: u32 = 3;
 /// Most entries in an inbox before new runs are refused (`inbox_max`).

@@ -12,6 +12,7 @@ use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{EntryId, FramePath, NodeId, RunId};
 use tidemill_common::machine::changes::Changes;
 use tidemill_common::machine::fact::JobLost;
+use tidemill_common::machine::run::Hashing;
 use tidemill_common::machine::{Fact, Moment, RunState, step};
 use tidemill_common::store::{Commit, Dead, RawFact};
 use tidemill_common::wire;
@@ -111,8 +112,10 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Batch, Panicked> {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
-    // Those of the runs in `batch.touched`, each in the same place. A batch touches few runs.
-    let mut changes: Vec<Changes> = Vec::with_capacity(inputs.len());
+    // What runs have changed that more is to come of. What comes of all others is written at once, as long as it is near.
+    let mut pending: Vec<(RunId, Changes)> = Vec::new();
+    let mut to_come = to_come(inputs);
+    batch.commit.writes.reserve(to_come.len());
     let mut jobs = 0;
     for input in inputs {
         batch.inputs += 1;
@@ -146,30 +149,57 @@ pub fn decide(
         let stepped = catch_unwind(AssertUnwindSafe(|| step(run, fact, moment)));
         let ordered = stepped.map_err(|panic| {
             let mut touched = batch.touched.clone();
+            touched.extend(pending.iter().map(|(run, _)| *run));
             touched.push(id);
             Panicked { touched, reason: panic_text(&*panic) }
         })?;
         jobs += ordered.jobs.len() as u64;
         keep_timer(&mut batch, input, &ordered);
-        if !ordered.is_empty() {
-            match batch.touched.iter().position(|known| *known == id) {
-                Some(at) => changes[at].append(ordered),
-                None => {
-                    batch.touched.push(id);
-                    changes.push(ordered);
-                }
+        let before = pending.iter().position(|(known, _)| *known == id);
+        let ordered = match before.map(|at| pending.swap_remove(at).1) {
+            Some(mut before) => {
+                before.append(ordered);
+                before
             }
+            None => ordered,
+        };
+        let more = to_come.get_mut(&id).map_or(0, |left| {
+            *left -= 1;
+            *left
+        });
+        if more > 0 {
+            pending.push((id, ordered));
+        } else {
+            write(&mut batch, run, ordered);
         }
     }
-    batch.commit.writes.reserve(changes.len());
-    for (id, ordered) in batch.touched.iter().zip(changes) {
-        let Some(run) = cache.get(id) else { continue };
-        if run.status.is_over() {
-            batch.ended.push(*id);
+    for (id, ordered) in pending {
+        if let Some(run) = cache.get(&id) {
+            write(&mut batch, run, ordered);
         }
-        batch.commit.writes.push(RunWrite::new(run, ordered));
     }
     Ok(batch)
+}
+
+/// How many inputs are about each run.
+fn to_come(inputs: &[Input]) -> HashMap<RunId, usize, Hashing> {
+    let mut count = HashMap::with_capacity_and_hasher(inputs.len(), Hashing::default());
+    for run in inputs.iter().filter_map(Input::run) {
+        *count.entry(run).or_default() += 1;
+    }
+    count
+}
+
+/// Puts what a run has changed into the commit.
+fn write(batch: &mut Batch, run: &RunState, ordered: Changes) {
+    if ordered.is_empty() {
+        return;
+    }
+    batch.touched.push(run.id);
+    if run.status.is_over() {
+        batch.ended.push(run.id);
+    }
+    batch.commit.writes.push(RunWrite::new(run, ordered));
 }
 
 /// A timer that its run did not clear by itself is cleared all the same: its time has come and gone.

@@ -271,7 +271,7 @@ async fn a_job_of_a_newer_version_is_left_to_a_newer_worker() {
     let jobs = FakeJobs::new();
     let core = working(&jobs, 4);
     let mut map: Json = serde_json::from_str(&jobs.job(1, json!("a")).body).unwrap();
-    map["v"] = json!(2);
+    map["v"] = json!(tidemill_common::wire::VERSION + 1);
     jobs.push(delivered(1, map.to_string()));
     until("it is handed back", || jobs.state().handed_back == [(EntryId::new(1, 0), 1)]).await;
     jobs.push(jobs.job(2, json!("a")));

@@ -300,8 +300,8 @@ impl Graph {
     }
     /// Whether any answer shows text that this node streams.
     pub fn is_streamed(&self, node: &Node) -> bool {
-        let prefix = stream_prefix(node.id.as_str());
-        self.streamed.iter().any(|key| key.starts_with(&prefix))
+        let of_node = response::keys_of(node.id.as_str());
+        self.streamed.iter().any(|key| of_node(key))
     }
     /// An environment variable by name.
     pub fn environment_variable(&self, name: &str) -> Option<&DocumentVariable> {

@@ -126,8 +126,18 @@ pub fn stream_prefix(node: &str) -> String {
     format!("{}.", escaped(node))
 }
 
+/// Tells the keys of the texts of a node from others.
+pub(super) fn keys_of(node: &str) -> impl Fn(&str) -> bool {
+    let part = escaped(node);
+    move |key| key.strip_prefix(&*part).is_some_and(|rest| rest.starts_with('.'))
+}
+
 fn escaped(part: &str) -> Cow<'_, str> {
-    if part.contains(['%', '.']) { part.replace('%', "%25").replace('.', "%2E").into() } else { part.into() }
+    if part.bytes().any(|byte| matches!(byte, b'%' | b'.')) {
+        part.replace('%', "%25").replace('.', "%2E").into()
+    } else {
+        part.into()
+    }
 }
 
 fn selectors(template: &[TemplatePart]) -> impl Iterator<Item = &Selector> {

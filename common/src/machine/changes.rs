@@ -15,6 +15,7 @@ use super::body::Price;
 use super::fact::{NamedValues, ParentAnswered, ParentAsked, Timer};
 use super::pause::Pause;
 use super::run::{Ended, RunStatus};
+use super::touched::Touched;
 
 /// What a run's execution of one node left for the record.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -511,21 +512,21 @@ pub struct Changes {
     /// The run's status moved, from what.
     pub status_from: Option<RunStatus>,
     /// Nodes whose state moved.
-    pub nodes: BTreeSet<(FramePath, NodeIx)>,
+    pub nodes: Touched<(FramePath, NodeIx)>,
     /// Variables that were written or removed, as (frame, node, name).
-    pub variables: BTreeSet<(FramePath, String, String)>,
+    pub variables: Touched<(FramePath, String, String)>,
     /// Frames below the root that were opened, changed or closed.
-    pub frames: BTreeSet<FramePath>,
+    pub frames: Touched<FramePath>,
     /// Those of them that were opened: of one that is closed within the same commit nothing was ever written.
-    pub opened: BTreeSet<FramePath>,
+    pub opened: Touched<FramePath>,
     /// Containers that were opened or have ended.
-    pub containers: BTreeSet<(FramePath, NodeIx)>,
+    pub containers: Touched<(FramePath, NodeIx)>,
     /// What closed frames left, or was used up, as (frame, container, number).
-    pub collected: BTreeSet<(FramePath, NodeIx, u32)>,
+    pub collected: Touched<(FramePath, NodeIx, u32)>,
     /// All that closed frames left is used up.
     pub collected_cleared: bool,
     /// Outputs of response nodes below the root that were kept or dropped.
-    pub nested: BTreeSet<Arc<str>>,
+    pub nested: Touched<Arc<str>>,
     /// Pauses that were opened or have ended.
     pub pauses: BTreeMap<Arc<str>, Pause>,
     /// Commands came into effect or were lifted.
@@ -537,7 +538,7 @@ pub struct Changes {
     /// Conversation variables that were written: to be kept beyond the run.
     pub conversation: BTreeMap<String, Stored>,
     /// Streams that moved.
-    pub streams: BTreeSet<String>,
+    pub streams: Touched<String>,
     /// The response cursor or the order of finished responses moved.
     pub response: bool,
     /// Chunks to keep.
@@ -594,23 +595,23 @@ impl Changes {
     /// Adds what a later step of the same run ordered within the same commit.
     pub fn append(&mut self, later: Self) {
         self.status_from = self.status_from.or(later.status_from);
-        self.nodes.extend(later.nodes);
-        self.variables.extend(later.variables);
-        self.frames.extend(later.frames);
-        self.opened.extend(later.opened);
-        self.containers.extend(later.containers);
+        self.nodes.append(later.nodes);
+        self.variables.append(later.variables);
+        self.frames.append(later.frames);
+        self.opened.append(later.opened);
+        self.containers.append(later.containers);
         if later.collected_cleared {
             self.collected.clear();
             self.collected_cleared = true;
         }
-        self.collected.extend(later.collected);
-        self.nested.extend(later.nested);
+        self.collected.append(later.collected);
+        self.nested.append(later.nested);
         self.pauses.extend(later.pauses);
         self.control |= later.control;
         self.ledger.extend(later.ledger);
         self.spent.extend(later.spent);
         self.conversation.extend(later.conversation);
-        self.streams.extend(later.streams);
+        self.streams.append(later.streams);
         self.response |= later.response;
         if later.held_cleared {
             self.held.clear();

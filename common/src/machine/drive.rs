@@ -2,7 +2,9 @@
 
 use super::changes::{EventKind, JobOrder};
 use super::run::{NodeStatus, Pool, RunStatus, json_size};
-use super::{Step, containers, end_of_run, pause, records, response, settle, step_limits, timeouts};
+use super::{
+    Step, containers, end_of_run, late_hooks, pause, records, response, settle, step_limits, timeouts,
+};
 use crate::graph::{Node, NodeIx};
 use crate::ids::{EntryId, FramePath};
 use crate::limits;
@@ -111,11 +113,11 @@ fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeRe
     let (mut record, bytes) = records::of(cx, frame, node, result);
     let now = cx.at.now;
     if failed {
-        settle::failed(cx, frame, node, now, record);
+        settle::failed(cx, frame, node, now, record.into());
     } else if let Some(request) = pause::requested(&mut record) {
         pause::open(cx, frame, node, request);
     } else {
-        settle::succeeded(cx, frame, node, now, record);
+        settle::succeeded(cx, frame, node, now, record.into());
     }
     bytes
 }
@@ -152,10 +154,12 @@ pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
     let phase = state.and_then(|state| state.body.as_ref()?.phase);
     let ended = state.and_then(|state| state.ended.clone());
     let mut inputs = match phase {
+        _ if ended.is_some() => late_hooks::inputs(&cx.run.pool(frame), spec),
         Some(Phase::Collect) => containers::pages(cx.run, frame, node),
         Some(Phase::Open | Phase::Check) | None => job_inputs(&cx.run.pool(frame), spec),
     };
-    let bytes = shrink(cx, frame, node, &mut inputs);
+    let outputs = ended.iter().flat_map(|ended| &ended.record.outputs).map(|(_, value)| size(value));
+    let bytes = outputs.sum::<usize>() + shrink(cx, frame, node, &mut inputs);
     let (mut attempt, mut delivered) = (1, 0);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Queued;
@@ -192,6 +196,14 @@ fn job_inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
         .collect()
 }
 
+/// About how many bytes a value takes in a message.
+fn size(stored: &Stored) -> usize {
+    match stored {
+        Stored::Inline(segment) => json_size(&segment.value),
+        Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 80,
+    }
+}
+
 /// Keeps a job within its bound: the largest inline values become blobs.
 fn shrink(
     cx: &mut Step<'_>,
@@ -199,10 +211,6 @@ fn shrink(
     node: NodeIx,
     inputs: &mut [(String, String, Stored)],
 ) -> usize {
-    let size = |stored: &Stored| match stored {
-        Stored::Inline(segment) => json_size(&segment.value),
-        Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 80,
-    };
     let mut total: usize = inputs.iter().map(|(_, _, stored)| size(stored)).sum();
     let execution = cx.execution(frame, node);
     while total > limits::JOB_BYTES_MAX {

@@ -301,7 +301,7 @@ pub struct JobDone {
     /// When it ended.
     pub finished_at: Timestamp,
     /// What it brought.
-    pub record: Record,
+    pub record: Box<Record>,
     /// How many bytes of which text this holder streamed.
     pub streamed: Vec<(Selector, u64)>,
 }

@@ -140,7 +140,7 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut result: NodeResul
         result.handle = SOURCE_HANDLE.into();
     }
     let (record, _) = records::of(cx, frame, node, result);
-    late_hooks::end(cx, frame, node, Ended { failed: false, record });
+    late_hooks::end(cx, frame, node, Ended { failed: false, record: record.into() });
 }
 
 fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, failure: NodeFailure) {

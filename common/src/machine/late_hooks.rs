@@ -3,13 +3,15 @@
 //! node's job is handed out once more, with what came of it, and the end counts when that is done.
 
 use super::changes::Record;
+use super::pool::Pool;
 use super::run::Ended;
-use super::{Step, drive, settle, timeouts};
+use super::{Step, calls, drive, settle, timeouts};
 use crate::clock::Timestamp;
-use crate::graph::NodeIx;
+use crate::graph::{Node, NodeIx};
 use crate::ids::FramePath;
 use crate::nodes::SOURCE_HANDLE;
-use crate::nodes::hooks::HookType;
+use crate::nodes::hooks::{HOOK_ERROR, HookType};
+use crate::value::{Segment, Stored};
 
 /// The node has come to its end here, well or not.
 pub(super) fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended: Ended) {
@@ -23,6 +25,10 @@ pub(super) fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended:
     }
     let attempt = cx.run.node(frame, node).map_or(1, |state| state.attempt);
     timeouts::over(cx, frame, node, attempt);
+    if ended.failed {
+        // Nobody waits for what it has called any more.
+        calls::over(cx, frame, node);
+    }
     cx.update(frame, node, |state| {
         state.job = None;
         state.parked = None;
@@ -33,6 +39,29 @@ pub(super) fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended:
     drive::make_ready(cx, frame, node);
 }
 
+/// What the record of a node shows whose hooks nobody could tell: why.
+const NOT_TOLD: &str = "hooks_not_told";
+
+/// The values that such a job carries: what its hooks mention, also of nodes inside this one, whose outputs are known by now;
+/// and the secrets that the node was given, so that none of them is told.
+pub(super) fn inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
+    let mut wanted = Vec::new();
+    let hooks = spec.work.iter().flat_map(|work| work.hooks.of(HookType::After));
+    hooks.for_each(|hook| hook.mentions(&mut wanted));
+    let mut inputs: Vec<(String, String, Stored)> = Vec::new();
+    for (node, name) in wanted.iter().chain(&spec.mentions) {
+        if inputs.iter().any(|(of, known, _)| of == node && known == name) {
+            continue;
+        }
+        let Some(stored) = pool.stored(node, name) else { continue };
+        let is_of_hook = wanted.iter().any(|(of, known)| of == node && known == name);
+        if is_of_hook || matches!(&*stored, Stored::Secret(_)) {
+            inputs.push((node.clone(), name.clone(), stored.into_owned()));
+        }
+    }
+    inputs
+}
+
 fn has_hooks(cx: &Step<'_>, node: NodeIx) -> bool {
     let work = cx.run.graph.node(node).work.as_deref();
     work.is_some_and(|work| work.hooks.has(HookType::After))
@@ -40,7 +69,8 @@ fn has_hooks(cx: &Step<'_>, node: NodeIx) -> bool {
 
 /// The end that a node had come to when its job was handed out, if it was handed out for its hooks alone.
 pub(super) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option<Ended> {
-    cx.run.node(frame, node)?.ended.as_ref()?;
+    let attempt = cx.run.node(frame, node).filter(|state| state.ended.is_some())?.attempt;
+    timeouts::over(cx, frame, node, attempt);
     let mut ended = None;
     cx.update(frame, node, |state| ended = state.ended.take());
     ended.map(|ended| *ended)
@@ -52,25 +82,35 @@ pub(super) fn told(
     (frame, node): (&FramePath, NodeIx),
     at: Timestamp,
     mut ended: Ended,
-    told: Record,
+    told: Box<Record>,
 ) {
     ended.record.process_data.extend(told.process_data);
     settled(cx, frame, node, at, ended);
 }
 
-/// A hook failed, or nobody could tell it: that is the node's failure, unless it has one of its own.
+/// A hook failed: that is the node's failure, unless it has one of its own. Where nobody could tell them the end stands, with
+/// a note in its record.
 pub(super) fn failed(
     cx: &mut Step<'_>,
     (frame, node): (&FramePath, NodeIx),
     at: Timestamp,
     ended: Ended,
-    failure: Record,
+    mut failure: Box<Record>,
 ) {
-    let record = match ended {
-        Ended { failed: true, record } => record,
-        Ended { failed: false, record } => Record { inputs: record.inputs, usage: record.usage, ..failure },
-    };
-    settle::failed(cx, frame, node, at, record);
+    let is_of_hook = failure.error_type == HOOK_ERROR;
+    match ended {
+        Ended { failed: false, record } if is_of_hook => {
+            (failure.inputs, failure.usage) = (record.inputs, record.usage);
+            settle::failed(cx, frame, node, at, failure);
+        }
+        mut kept => {
+            if !is_of_hook {
+                let why = Stored::Inline(Segment::string(failure.error));
+                kept.record.process_data.push((NOT_TOLD.into(), why));
+            }
+            settled(cx, frame, node, at, kept);
+        }
+    }
 }
 
 fn settled(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, at: Timestamp, ended: Ended) {

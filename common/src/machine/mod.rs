@@ -17,6 +17,7 @@ pub mod pause;
 pub mod response;
 pub mod rewind;
 pub mod run;
+pub mod touched;
 
 mod breakpoints;
 mod calls;
@@ -181,17 +182,15 @@ impl Step<'_> {
         change(state);
         open.open = open.open + usize::from(state.status.is_open()) - usize::from(was_open);
         self.run.sums = self.run.sums.plus(Sums::of_node(state, counts)).minus(before);
-        let key = (frame.clone(), node);
-        if !self.out.nodes.contains(&key) {
-            self.out.nodes.insert(key);
-        }
+        let order = |known: &(FramePath, NodeIx)| (&known.0, known.1).cmp(&(frame, node));
+        self.out.nodes.insert_with(order, || (frame.clone(), node));
     }
 
     /// Changes what is known of an open frame below the root; it will be written.
     fn frame_mut(&mut self, path: &FramePath) -> Option<&mut run::Frame> {
         let frame = self.run.frames.get_mut(path)?;
-        if !path.is_root() && !self.out.frames.contains(path) {
-            self.out.frames.insert(path.clone());
+        if !path.is_root() {
+            self.out.frames.insert_with(|known| known.cmp(path), || path.clone());
         }
         Some(frame)
     }

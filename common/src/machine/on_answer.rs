@@ -134,5 +134,5 @@ fn tell_again(cx: &mut Step<'_>, pause: &Pause) {
 fn end(cx: &mut Step<'_>, pause: &Pause, result: NodeResult) {
     let failed = result.failure.is_some();
     let (record, _) = records::of(cx, &pause.frame, pause.node, result);
-    late_hooks::end(cx, &pause.frame, pause.node, Ended { failed, record });
+    late_hooks::end(cx, &pause.frame, pause.node, Ended { failed, record: record.into() });
 }

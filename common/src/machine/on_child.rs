@@ -50,12 +50,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
         }
         ChildEvent::Ended { at, end, record, streamed } if is_open(cx, &job) => {
             began(cx, &job, started_at);
-            ended(
-                cx,
-                it.number,
-                end,
-                JobDone { job, started_at, finished_at: at, record: *record, streamed },
-            );
+            ended(cx, it.number, end, JobDone { job, started_at, finished_at: at, record, streamed });
         }
         ChildEvent::Started
         | ChildEvent::Chunk { .. }
@@ -113,7 +108,7 @@ fn tell(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, crate::value::J
 /// A try has failed, and the worker tries again.
 fn failed_once(cx: &mut Step<'_>, job: &JobRef, number: u32, at: Timestamp, record: Record) {
     cost(cx, job, number, &record);
-    let end = node_end(cx, job, at, record);
+    let end = node_end(cx, job, at, record.into());
     cx.tell(EventKind::NodeRunRetry { end, index: number });
     cx.close_entry();
     budget::check(cx);
@@ -182,10 +177,10 @@ pub(super) fn cost(cx: &mut Step<'_>, job: &JobRef, number: u32, record: &Record
     cx.update(&job.frame, job.node, |state| state.spent = state.spent.plus(&spent));
 }
 
-fn node_end(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, record: Record) -> NodeEnd {
+fn node_end(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, record: Box<Record>) -> NodeEnd {
     let about = cx.about(&job.frame, job.node);
     let finished_at = at.min(cx.at.now);
     let started_at = cx.run.node(&job.frame, job.node).and_then(|state| state.started_at);
     let started_at = started_at.unwrap_or(finished_at);
-    NodeEnd { about, started_at, finished_at: finished_at.max(started_at), record: Box::new(record) }
+    NodeEnd { about, started_at, finished_at: finished_at.max(started_at), record }
 }

@@ -11,18 +11,23 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     }
     on_job_started::tell_started(cx, &it.job, it.started_at);
     if containers::is_part(cx, &it.job.frame, it.job.node) {
-        containers::part_done(cx, &it.job.frame, it.job.node, it.record);
+        containers::part_done(cx, &it.job.frame, it.job.node, *it.record);
     } else {
         let (frame, node) = (&it.job.frame, it.job.node);
         let finished_at = it.finished_at.min(cx.at.now);
         match late_hooks::take(cx, frame, node) {
             Some(ended) => late_hooks::failed(cx, (frame, node), finished_at, ended, it.record),
-            // Whoever had it is gone, and has told nothing.
-            None if it.record.error_type == EngineErrorType::WorkerLost.name() => {
+            None if nobody_has_told(&it.record.error_type) => {
                 late_hooks::end(cx, frame, node, Ended { failed: true, record: it.record });
             }
             None => settle::failed(cx, frame, node, finished_at, it.record),
         }
     }
     drive::drive(cx);
+}
+
+/// Whether a failure is one of those that keep whoever had the node from telling its hooks.
+fn nobody_has_told(error_type: &str) -> bool {
+    use EngineErrorType::{BlobMissing, WorkerLost, WorkerPanic};
+    [WorkerLost, WorkerPanic, BlobMissing].iter().any(|class| class.name() == error_type)
 }

@@ -11,7 +11,7 @@ pub(super) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     on_job_started::tell_started(cx, &it.job, it.started_at);
     let (frame, node) = (it.job.frame.clone(), it.job.node);
     if containers::is_part(cx, &frame, node) {
-        containers::part_done(cx, &frame, node, it.record);
+        containers::part_done(cx, &frame, node, *it.record);
     } else if let Some(ended) = late_hooks::take(cx, &frame, node) {
         let finished_at = it.finished_at.min(cx.at.now);
         late_hooks::told(cx, (&frame, node), finished_at, ended, it.record);

@@ -37,6 +37,6 @@ fn look_again(cx: &mut Step<'_>) {
         cx.tell(super::changes::EventKind::NodeRunStarted(about));
         let failed = result.failure.is_some();
         let (record, _) = records::of(cx, &frame, node, result);
-        late_hooks::end(cx, &frame, node, Ended { failed, record });
+        late_hooks::end(cx, &frame, node, Ended { failed, record: record.into() });
     }
 }

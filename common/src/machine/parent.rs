@@ -98,9 +98,9 @@ pub(super) fn answered(cx: &mut Step<'_>, it: ParentAnswered) {
     let record = Record { inputs, ..Record::default() };
     let now = cx.at.now;
     match it.answer {
-        Ok(outputs) => settle::succeeded(cx, &frame, node, now, Record { outputs, ..record }),
+        Ok(outputs) => settle::succeeded(cx, &frame, node, now, Record { outputs, ..record }.into()),
         Err((error_type, error)) => {
-            settle::failed(cx, &frame, node, now, Record { error_type, error, ..record });
+            settle::failed(cx, &frame, node, now, Record { error_type, error, ..record }.into());
         }
     }
     drive::drive(cx);

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::changes::{EventKind, Record, TimerChange};
 use super::fact::{Asked, Timer};
 use super::run::{Ended, NodeStatus, RunState, json_size};
-use super::{Step, interaction, late_hooks};
+use super::{Step, interaction, late_hooks, timeouts};
 use crate::clock::Timestamp;
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::NodeIx;
@@ -105,6 +105,8 @@ pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
     if let Some(failure) = refused(cx, &request) {
         return fail(cx, frame, node, failure);
     }
+    // The limits are of attempts, not of waiting.
+    timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Waiting;
         state.job = None;
@@ -182,7 +184,7 @@ fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
 
 pub(super) fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: NodeFailure) {
     let record = Record { error: failure.message, error_type: failure.error_type, ..Record::default() };
-    late_hooks::end(cx, frame, node, Ended { failed: true, record });
+    late_hooks::end(cx, frame, node, Ended { failed: true, record: record.into() });
 }
 
 fn set_timers(cx: &mut Step<'_>, pause: &Pause, own: Option<Timestamp>, limit: Option<Timestamp>) {

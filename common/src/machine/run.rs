@@ -221,7 +221,7 @@ pub struct Ended {
     /// It failed.
     pub failed: bool,
     /// What it left.
-    pub record: Record,
+    pub record: Box<Record>,
 }
 
 /// A run that a node has called.

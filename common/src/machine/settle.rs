@@ -24,14 +24,14 @@ pub(super) fn succeeded(
     frame: &FramePath,
     node: NodeIx,
     finished_at: Timestamp,
-    mut record: Record,
+    mut record: Box<Record>,
 ) {
     let effects = record.effects.take();
     if let Some(effects) = &effects {
         if parent::is_asked(cx, frame, effects) {
             return match parent::ask(cx, frame, node, effects) {
                 Ok(()) => {}
-                Err(error) => failed(cx, frame, node, finished_at, refused(record, &error)),
+                Err(error) => failed(cx, frame, node, finished_at, Box::new(refused(*record, &error))),
             };
         }
         match objects::apply(cx, frame, node, effects, record.usage.as_ref()) {
@@ -39,7 +39,7 @@ pub(super) fn succeeded(
                 record.outputs = objects::outputs(cx, frame, node, effects, &outcome);
             }
             Ok(_) => {}
-            Err(error) => return failed(cx, frame, node, finished_at, refused(record, &error)),
+            Err(error) => return failed(cx, frame, node, finished_at, Box::new(refused(*record, &error))),
         }
     }
     let updates = std::mem::take(&mut record.updates);
@@ -103,7 +103,7 @@ pub(super) fn failed(
     frame: &FramePath,
     node: NodeIx,
     finished_at: Timestamp,
-    mut record: Record,
+    mut record: Box<Record>,
 ) {
     record.updates.clear();
     if record.error_type == CALLED_OFF {
@@ -181,7 +181,7 @@ fn called_off(
     frame: &FramePath,
     node: NodeIx,
     finished_at: Timestamp,
-    mut record: Record,
+    mut record: Box<Record>,
 ) {
     let graph = cx.run.graph.clone();
     let leaves = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
@@ -206,7 +206,7 @@ fn close(
     frame: &FramePath,
     node: NodeIx,
     finished_at: Timestamp,
-    record: Record,
+    record: Box<Record>,
     status: NodeStatus,
 ) -> NodeEnd {
     let about = cx.about(frame, node);
@@ -233,7 +233,7 @@ fn close(
             .then(|| record.handle.as_str().into());
         state.error = (!record.error.is_empty()).then(|| record.error.as_str().into());
     });
-    NodeEnd { about, started_at, finished_at, record: Box::new(record) }
+    NodeEnd { about, started_at, finished_at, record }
 }
 
 /// What a node that begins a run shows of what it was given, and of other namespaces, is for the record. A webhook makes

@@ -11,13 +11,21 @@ use super::{Step, containers, drive, late_hooks, settle};
 use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
+use crate::limits;
 
 /// How much later than the worker the engine ends an attempt.
 const WORKER_FIRST: Duration = Duration::from_secs(2);
 
+/// How long a job of the node may wait. An end that is known does not wait for ever to be told.
+fn queue_ms(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Option<u64> {
+    let own = cx.run.graph.node(node).settings.queue_timeout_ms;
+    let is_known = || cx.run.node(frame, node).is_some_and(|state| state.ended.is_some());
+    own.or_else(|| is_known().then_some(limits::LATE_HOOKS_WAIT_MS))
+}
+
 /// A job was enqueued.
 pub(super) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
-    if let Some(ms) = cx.run.graph.node(node).settings.queue_timeout_ms {
+    if let Some(ms) = queue_ms(cx, frame, node) {
         let due = cx.at.now.plus(Duration::from_millis(ms));
         let timer = Timer::Queue { frame: frame.clone(), node, attempt };
         cx.out.timers.push(TimerChange::Set(due, timer));
@@ -26,8 +34,8 @@ pub(super) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt
 
 /// A worker was heard of.
 pub(super) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
-    let settings = &cx.run.graph.node(node).settings;
-    let (queue, execution) = (settings.queue_timeout_ms, settings.execution_timeout_ms);
+    let queue = queue_ms(cx, frame, node);
+    let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     if queue.is_some() {
         cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
@@ -41,8 +49,8 @@ pub(super) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 
 /// The attempt is over, or its job was taken back.
 pub(super) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
-    let settings = &cx.run.graph.node(node).settings;
-    let (queue, execution) = (settings.queue_timeout_ms, settings.execution_timeout_ms);
+    let queue = queue_ms(cx, frame, node);
+    let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
     if queue.is_some() {
         cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
     }
@@ -57,18 +65,18 @@ pub(super) fn queue_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, att
     if !cx.run.node(frame, node).is_some_and(waits) {
         return;
     }
-    let settings = cx.run.graph.node(node).settings.clone();
-    let ms = settings.queue_timeout_ms.unwrap_or_default();
+    let ms = queue_ms(cx, frame, node).unwrap_or_default();
+    let queue = &cx.run.graph.node(node).settings.queue;
     let error = format!(
-        "no worker has taken the job from queue {:?} within {ms} ms (tidemill.queue_timeout_ms)",
-        settings.queue
+        "no worker has taken the job from queue {queue:?} within {ms} ms (tidemill.queue_timeout_ms)"
     );
     end(cx, frame, node, EngineErrorType::QueueTimeout, error);
 }
 
 /// The attempt runs for too long, and no worker has ended it.
 pub(super) fn execution_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
-    let runs = |n: &super::run::NodeState| n.status.has_job() && n.attempt == attempt;
+    // One that is queued is not the one whose time it was.
+    let runs = |n: &super::run::NodeState| n.status == NodeStatus::Running && n.attempt == attempt;
     if !cx.run.node(frame, node).is_some_and(runs) {
         return;
     }
@@ -85,12 +93,12 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType
     if containers::is_part(cx, frame, node) {
         containers::part_done(cx, frame, node, record);
     } else if let Some(ended) = late_hooks::take(cx, frame, node) {
-        late_hooks::failed(cx, (frame, node), now, ended, record);
+        late_hooks::failed(cx, (frame, node), now, ended, record.into());
     } else if kind == EngineErrorType::Timeout {
-        late_hooks::end(cx, frame, node, Ended { failed: true, record });
+        late_hooks::end(cx, frame, node, Ended { failed: true, record: record.into() });
     } else {
         // Whom no worker takes up in time, none would tell the hooks of.
-        settle::failed(cx, frame, node, now, record);
+        settle::failed(cx, frame, node, now, record.into());
     }
     drive::drive(cx);
 }

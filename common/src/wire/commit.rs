@@ -3,7 +3,6 @@
 
 use serde_json::Value as Json;
 
-use super::WireError;
 use super::event;
 use super::fact;
 use super::job;
@@ -16,6 +15,7 @@ use super::state::{
 };
 use super::text::{ObjectText, named_text, stored_text};
 use super::value::{OutputsJson, StoredJson};
+use super::{ENDS_ARE_KEPT, WireError};
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
@@ -174,6 +174,11 @@ impl RunWrite {
         write_open(run, &changes, &mut state);
         let (timers_set, timers_cleared) = timers(run, &changes.timers);
         let mut fields = run_fields(run, &changes);
+        let has_end =
+            |(frame, node): &(FramePath, NodeIx)| run.node(frame, *node).is_some_and(|it| it.ended.is_some());
+        if changes.nodes.iter().any(has_end) {
+            fields.push(("v", ENDS_ARE_KEPT.to_string()));
+        }
         let objects = objects::write(run, &changes, &mut state, &mut fields);
         let conversation = conversation(run, &changes);
         let calls = calls(run, &changes);

@@ -376,7 +376,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
                 started_at: time(&map, "started_at")?,
                 finished_at: time(&map, "finished_at")?,
                 streamed: streamed(map.get("streamed"))?,
-                record: read_record(&mut map)?,
+                record: Box::new(read_record(&mut map)?),
             };
             Ok(if kind == kind::FAILED { Fact::JobFailed(done) } else { Fact::JobSucceeded(done) })
         }

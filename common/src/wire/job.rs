@@ -3,10 +3,10 @@
 
 use serde_json::Value as Json;
 
-use super::WireError;
 use super::fields::{Field, Fields};
 use super::text::ObjectText;
 use super::value::{named_from_field, stored_from_field};
+use super::{ENDS_ARE_KEPT, WireError};
 use crate::graph::{Graph, GraphHash};
 use crate::ids::{ExecutionId, FramePath, NodeId, RunId};
 use crate::machine::changes::JobOrder;
@@ -57,14 +57,14 @@ pub struct EndedBefore {
     pub outputs: NamedValues,
 }
 
-/// The word that stands in the place of a phase in a job for hooks alone: an older worker, which would run the node once
-/// more, does not know it.
-const AFTER: &str = "after";
-
 /// The entry's field `job`.
 pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
     // Most jobs carry a value or two.
     let mut object = ObjectText::with_capacity(512);
+    if order.ended.is_some() {
+        // An older worker would run the node once more: it leaves the job to others.
+        object.number("v", ENDS_ARE_KEPT);
+    }
     let node = graph.node(order.node);
     object.text("node", node.id.as_str());
     object.text("type", node.kind.wire());
@@ -84,7 +84,6 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
         object.text("phase", phase.name());
     }
     if let Some(ended) = &order.ended {
-        object.text("phase", AFTER);
         write_ended(&mut object, ended);
     }
     if !order.inputs.is_empty() {
@@ -110,12 +109,12 @@ fn write_ended(object: &mut ObjectText, ended: &Ended) {
 }
 
 fn read_ended(map: &mut Fields<'_>) -> Result<Option<EndedBefore>, WireError> {
-    if map.text("phase") != Some(AFTER) {
-        return Ok(None);
-    }
-    map.take("phase");
-    let Some(Field::Object(mut ended)) = map.take("ended") else {
-        return Err(WireError::malformed(WHAT, "ended is missing"));
+    let mut ended = match map.take("ended") {
+        None => return Ok(None),
+        Some(Field::Object(ended)) => ended,
+        Some(Field::Text(_) | Field::Plain(_)) => {
+            return Err(WireError::malformed(WHAT, "ended is no object"));
+        }
     };
     Ok(Some(EndedBefore {
         failed: ended.get("failed").and_then(Json::as_bool).unwrap_or(false),

@@ -1,7 +1,7 @@
 //! What is written into Redis and read from it by processes of other versions: every form in one place.
 //!
-//! Only this module turns things of the engine into JSON and back. A message begins with its version (`v`, left out
-//! while it is [`VERSION`] 1) and its kind; an unknown kind is told as such and never guessed.
+//! Only this module turns things of the engine into JSON and back. A message begins with the version that its reader has to
+//! know (`v`, left out while that is 1) and its kind; an unknown kind is told as such and never guessed.
 
 pub mod breakpoint;
 mod child;
@@ -24,8 +24,11 @@ pub mod value;
 
 use serde_json::Value as Json;
 
-/// The version that is written.
-pub const VERSION: u32 = 1;
+/// The newest version that is read.
+pub const VERSION: u32 = 2;
+/// Since this version a node's end may be known before it counts. A run and a job of which that holds say so; everything else
+/// is of version 1.
+pub(crate) const ENDS_ARE_KEPT: u32 = 2;
 
 /// Text that is not the message it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -403,7 +403,7 @@ fn time(fields: &HashMap<String, String>, key: &str) -> Option<Timestamp> {
 // ---- names of fields
 
 fn escape(name: &str) -> std::borrow::Cow<'_, str> {
-    if name.contains(['%', '/', '.']) {
+    if name.bytes().any(|byte| matches!(byte, b'%' | b'/' | b'.')) {
         name.replace('%', "%25").replace('/', "%2F").replace('.', "%2E").into()
     } else {
         name.into()
@@ -416,7 +416,21 @@ fn unescape(name: &str) -> String {
 
 /// The field of a node.
 pub fn node_field(frame: &FramePath, node: &str) -> String {
-    ["n:", frame.as_str(), "/", &escape(node)].concat()
+    field("n:", frame, &escape(node), None)
+}
+
+fn field(kind: &str, frame: &FramePath, node: &str, name: Option<&str>) -> String {
+    let bytes = kind.len() + frame.as_str().len() + node.len() + name.map_or(0, str::len) + 2;
+    let mut field = String::with_capacity(bytes);
+    field.push_str(kind);
+    field.push_str(frame.as_str());
+    field.push('/');
+    field.push_str(node);
+    if let Some(name) = name {
+        field.push('.');
+        field.push_str(name);
+    }
+    field
 }
 
 /// The frame and the node of such a field.
@@ -427,7 +441,7 @@ pub fn node_of_field(field: &str) -> Option<(FramePath, NodeId)> {
 
 /// The field of a variable.
 pub fn variable_field(frame: &FramePath, node: &str, name: &str) -> String {
-    ["v:", frame.as_str(), "/", &escape(node), ".", &escape(name)].concat()
+    field("v:", frame, &escape(node), Some(&escape(name)))
 }
 
 /// The field of a stream.
@@ -531,7 +545,7 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
 /// The end that the node has come to, and that its hooks are still to be told of.
 fn ended(map: &JsonMap) -> Result<Box<Ended>, WireError> {
     let failed = map.get("failed").and_then(Json::as_bool).unwrap_or(false);
-    let record = read_record(&mut Fields::from(map.clone()))?;
+    let record = Box::new(read_record(&mut Fields::from(map.clone()))?);
     Ok(Box::new(Ended { failed, record }))
 }
 

@@ -4,16 +4,19 @@
 use std::time::Duration;
 
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::graph::Node;
 use tidemill_common::nodes::NodeResult;
+use tidemill_common::nodes::hooks::HookType;
 use tidemill_common::value::{Lookup, Segment, SegmentType, Stored, Variables};
 use tidemill_common::wire::job::EndedBefore;
 use tokio::time::timeout;
 
-use super::{Stage, WorkContext, hooks};
+use super::WorkContext;
+use super::hooks::{self, Way};
 use crate::variables::JobVariables;
 
 /// Tells the hooks. What comes back says whether they could be told; the rest of the end is kept elsewhere.
-pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore) -> NodeResult {
+pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore, way: Way) -> NodeResult {
     let EndedBefore { failed, error, outputs } = ended;
     let outputs = match values(cx, outputs).await {
         Ok(outputs) => outputs,
@@ -22,7 +25,7 @@ pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore) -> NodeRe
     // The class of the failure is no hook's business.
     let failure = failed.then(|| NodeFailure::new("", error));
     let mut result = NodeResult { outputs, failure, ..NodeResult::default() };
-    hooks::Hooks.after(cx, &mut result).await;
+    hooks::ended(cx, &mut result, way).await;
     cx.steps.show_doubled(&mut cx.process_data);
     match result.failure {
         Some(failure) if !failed => NodeResult::failed(failure),
@@ -40,12 +43,27 @@ pub(super) async fn out_of_time(mut cx: WorkContext<'_>, result: &NodeResult) {
     let telling = async {
         cx.variables.load(&*core.jobs, &core.lists, cx.hand.place.shard).await?;
         let ended = EndedBefore { failed: true, error, outputs: Vec::new() };
-        Ok::<_, NodeFailure>(tell(&mut cx, ended).await)
+        Ok::<_, NodeFailure>(tell(&mut cx, ended, Way::OutOfTime).await)
     };
     if !matches!(timeout(LATE_MAX, telling).await, Ok(Ok(_))) {
         let node = &cx.hand.name.node;
         tracing::warn!(run = %cx.hand.run, %node, "hooks could not be told that the node's time is over");
     }
+}
+
+/// Those of a job's inputs that its hooks mention behind its end, and its secrets: what has to be at hand to tell them. None
+/// when there are no such hooks.
+pub(super) fn needed(
+    node: &Node,
+    inputs: &[(String, String, Stored)],
+) -> Option<Vec<(String, String, Stored)>> {
+    let hooks = node.work.as_deref()?.hooks.of(HookType::After);
+    let mut wanted = Vec::new();
+    hooks.iter().for_each(|hook| hook.mentions(&mut wanted));
+    let is_needed = |(of, name, stored): &&(String, String, Stored)| {
+        matches!(stored, Stored::Secret(_)) || wanted.iter().any(|(node, known)| node == of && known == name)
+    };
+    (!hooks.is_empty()).then(|| inputs.iter().filter(is_needed).cloned().collect())
 }
 
 /// The values of outputs, large ones loaded; a secret as it is shown.

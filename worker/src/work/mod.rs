@@ -20,11 +20,11 @@ use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::ids::FramePath;
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::NodeResult;
-use tidemill_common::nodes::hooks::HookType;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::job::Job;
 use tokio::time::{Instant, timeout_at};
 
+use self::hooks::Way;
 use crate::core::now;
 use crate::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
 use crate::executor::{AttemptName, executor_of};
@@ -90,8 +90,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     let ends_at = Instant::now() + limit;
     let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
     let Job { inputs, options, phase, frame, streams, ended, .. } = job;
-    let has_late_hooks = node.work.as_deref().is_some_and(|work| work.hooks.has(HookType::After));
-    let spare = has_late_hooks.then(|| inputs.clone());
+    let spare = if ended.is_none() { ended::needed(node, &inputs) } else { None };
     let mut variables = JobVariables::new(inputs, graph.clone());
     let core = hand.core.clone();
     let steps = &Steps::new(&hand, name.execution).hiding(variables.secrets());
@@ -114,7 +113,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
         let (hand, graph, frame, options) = (&hand, &graph, &frame, &options);
         let mut cx = WorkContext { hand, graph, ix, frame, options, name, variables, steps, process_data };
         if let Some(ended) = ended {
-            let mut result = ended::tell(&mut cx, ended).await;
+            let mut result = ended::tell(&mut cx, ended, Way::Kept).await;
             show(&mut result, std::mem::take(&mut cx.process_data));
             return Err(Box::new((result, cx.variables)));
         }

@@ -44,7 +44,7 @@ pub(super) fn shortcut(run: &RunState, frame: &FramePath, node: NodeIx) -> Optio
 pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut record: Record) {
     if !record.error.is_empty() || !record.error_type.is_empty() {
         let now = cx.at.now;
-        return settle::failed(cx, frame, node, now, record);
+        return settle::failed(cx, frame, node, now, record.into());
     }
     let items = record
         .outputs
@@ -54,7 +54,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut rec
     if let Some(error) = super::too_many(cx.run, count, "items") {
         let (now, record) =
             (cx.at.now, Record { inputs: record.inputs, ..super::frames::failure(error, "") });
-        return settle::failed(cx, frame, node, now, record);
+        return settle::failed(cx, frame, node, now, record.into());
     }
     let about = cx.about(frame, node);
     cx.tell(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
@@ -67,7 +67,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut rec
         };
         tell_end(cx, frame, node, &record, 0, None);
         let now = cx.at.now;
-        return settle::succeeded(cx, frame, node, now, record);
+        return settle::succeeded(cx, frame, node, now, record.into());
     }
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Body;
@@ -251,9 +251,9 @@ pub(super) fn collected(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut 
     }
     tell_end(cx, frame, node, &record, steps, None);
     if record.error.is_empty() {
-        settle::succeeded(cx, frame, node, now, record);
+        settle::succeeded(cx, frame, node, now, record.into());
     } else {
-        settle::failed(cx, frame, node, now, record);
+        settle::failed(cx, frame, node, now, record.into());
     }
 }
 

@@ -41,12 +41,12 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
             frame,
             node,
             now,
-            Record { inputs: record.inputs, ..frames::failure(error, "") },
+            Box::new(Record { inputs: record.inputs, ..frames::failure(error, "") }),
         );
     }
     let failed = !record.error.is_empty() || !record.error_type.is_empty();
     if failed && record.error_type != TYPE_ERROR {
-        return settle::failed(cx, frame, node, now, record);
+        return settle::failed(cx, frame, node, now, record.into());
     }
     let about = cx.about(frame, node);
     cx.tell(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
@@ -54,7 +54,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
         // A condition that cannot be applied fails the loop here already, without inputs, as on Dify.
         let record = frames::failure(record.error, TYPE_ERROR);
         tell_end(cx, frame, node, &record, 0, Some("error"));
-        return settle::failed(cx, frame, node, now, record);
+        return settle::failed(cx, frame, node, now, record.into());
     }
     let id = cx.run.graph.node(node).id.to_string();
     for (name, value) in &record.outputs {
@@ -63,7 +63,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
     if record.handle == BREAK {
         let record = Record { inputs: record.inputs, ..Record::default() };
         tell_end(cx, frame, node, &record, 0, Some("loop_break"));
-        return settle::succeeded(cx, frame, node, now, record);
+        return settle::succeeded(cx, frame, node, now, record.into());
     }
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Body;
@@ -197,7 +197,7 @@ fn finish(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, reason: &'static s
     record.outputs = outputs(cx.run, frame, node, rounds).unwrap_or_default();
     let (now, steps) = (cx.at.now, rounds_max(cx.run, node));
     tell_end(cx, frame, node, &record, steps, Some(reason));
-    settle::succeeded(cx, frame, node, now, record);
+    settle::succeeded(cx, frame, node, now, record.into());
 }
 
 fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, error: String) {
@@ -205,5 +205,5 @@ fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, error: String) {
     record.error = error;
     let (now, steps) = (cx.at.now, rounds_max(cx.run, node));
     tell_end(cx, frame, node, &record, steps, Some("error"));
-    settle::failed(cx, frame, node, now, record);
+    settle::failed(cx, frame, node, now, record.into());
 }

@@ -10,11 +10,12 @@ use super::sheet::sheet;
 use crate::failure::EngineErrorType;
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
-use crate::machine::changes::Record;
+use crate::machine::changes::{EventKind, Record};
 use crate::machine::choices::Choices;
 use crate::machine::run::{NodeStatus, RunStatus};
 use crate::machine::step_limits;
 use crate::nodes::evaluate;
+use crate::nodes::hooks::HOOK_ERROR;
 use crate::value::{Segment, Stored};
 use crate::wire::job::EndedBefore;
 
@@ -58,6 +59,27 @@ fn output(ended: &EndedBefore, name: &str) -> Json {
         Some((_, Stored::Inline(segment))) => segment.value.clone(),
         other => panic!("{name}: {other:?}"),
     }
+}
+
+/// A hook could not be evaluated, or nobody could tell it.
+fn not_told(play: &mut Play, error_type: &str) {
+    let record = Record { error: "why".into(), error_type: error_type.into(), ..Record::default() };
+    let fact = play.fact(&play.job_of("q"), 1, &play.ended(record, Vec::new()));
+    play.finish("q", fact);
+}
+
+/// What the record of the node shows of hooks that were not told.
+fn note(play: &Play) -> Option<Json> {
+    play.events.iter().find_map(|event| match &event.kind {
+        EventKind::NodeRunSucceeded(end) => {
+            let note = end.record.process_data.iter().find(|(name, _)| name == "hooks_not_told");
+            note.map(|(_, value)| match value {
+                Stored::Inline(segment) => segment.value.clone(),
+                other => panic!("{other:?}"),
+            })
+        }
+        _ => None,
+    })
 }
 
 /// The worker has told the hooks.
@@ -119,9 +141,51 @@ fn hooks_are_told_of_a_failure_too_and_do_not_take_its_place() {
     assert_eq!(play.run.error.as_deref(), Some("User interaction timeout after 200ms"));
 
     let mut play = asked(&input(""));
-    play.say("q", json!(1)).failed("q", "hook after_execute [0] failed");
-    assert_eq!(play.run.error.as_deref(), Some("hook after_execute [0] failed"));
-    assert_eq!((play.run.status, play.value("q.input")), (RunStatus::Failed, Json::Null));
+    play.say("q", json!(1));
+    not_told(&mut play, HOOK_ERROR);
+    assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Failed, Some("why")));
+    assert_eq!(play.value("q.input"), Json::Null);
+}
+
+#[test]
+fn an_answer_counts_also_where_nobody_could_tell_its_hooks() {
+    for class in [EngineErrorType::WorkerLost, EngineErrorType::BlobMissing, EngineErrorType::Engine] {
+        let mut play = asked(&input(""));
+        play.say("q", json!("red"));
+        not_told(&mut play, class.name());
+        assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
+        assert_eq!(note(&play), Some(json!("why")));
+    }
+    let mut play = asked(&input(""));
+    play.say("q", json!("red")).after(Duration::from_secs(29)).fire();
+    assert_eq!(play.waiting(), ["q"]);
+    play.after(Duration::from_secs(1)).fire();
+    assert_eq!((play.waiting(), play.timers.len()), (vec!["a".to_string()], 1), "{:?}", play.timers);
+    let note = note(&play).unwrap_or_default();
+    assert!(note.as_str().is_some_and(|note| note.contains("within 30000 ms")), "{note}");
+    assert!(play.kept_text().contains(r#""v": "2""#), "no older process goes on with it");
+}
+
+#[test]
+fn hooks_behind_an_answer_get_what_they_mention_and_nothing_else() {
+    let hooks = "hooks: [{hook_type: before_execute, event_name: b, event_payload: '{{#s.before#}}'}, \
+                 {hook_type: after_execute, event_name: a, event_payload: '{{#s.after#}}'}]";
+    let text = format!(
+        "environment key, value_type: secret, value: '123456789'\n\
+         q user-interaction interaction_type: ask_for_input, show_message: '{{{{#s.asked#}}}} {{{{#env.key#}}}}', {hooks}\na job\ns > q > a"
+    );
+    let mut play = Play::sheet(&text, json!({"before": 1, "after": 2, "asked": 3}));
+    play.start();
+    let names = |play: &Play| {
+        let names = play.job_of("q").inputs.into_iter().map(|(_, name, _)| name);
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(names(&play), ["after", "asked", "before", "key"]);
+    asks(&mut play);
+    play.say("q", json!("red"));
+    assert_eq!(names(&play), ["after", "key"]);
 }
 
 #[test]
@@ -154,8 +218,7 @@ fn an_end_that_is_to_be_told_outlives_pauses_lost_jobs_and_time_limits() {
     play.lost("q");
     assert_eq!(output(&in_hand(&play), "input"), json!("red"));
     play.after(Duration::from_secs(6)).fire();
-    assert_eq!(play.run.status, RunStatus::Failed);
-    assert!(play.run.error.as_deref().is_some_and(|error| error.contains("queue_timeout_ms")));
+    assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
 
     let mut play = asked(&input(""));
     play.say("q", json!(1)).stop("enough");

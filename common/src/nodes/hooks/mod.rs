@@ -99,14 +99,17 @@ impl Hooks {
 
     /// Adds what they mention, as (node, name).
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
-        for hook in &self.0 {
-            hook.condition.iter().for_each(|condition| condition.mentions(into));
-            hook.payload.mentions(into);
-        }
+        self.0.iter().for_each(|hook| hook.mentions(into));
     }
 }
 
 impl Hook {
+    /// Adds what it mentions, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        self.condition.iter().for_each(|condition| condition.mentions(into));
+        self.payload.mentions(into);
+    }
+
     /// What it tells: nothing when its condition does not hold.
     ///
     /// # Errors
