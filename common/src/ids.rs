@@ -336,7 +336,8 @@ impl FromStr for EntryId {
         let wrong = || IdError::new("stream entry id", text, "two numbers such as 1754339718571-0");
         let (major, minor) = text.split_once('-').unwrap_or((text, "0"));
         let number = |part: &str| {
-            if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+            // A sign would be read as well.
+            if !part.bytes().next().is_some_and(|first| first.is_ascii_digit()) {
                 return Err(wrong());
             }
             part.parse().map_err(|_| wrong())

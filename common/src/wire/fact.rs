@@ -322,6 +322,10 @@ pub fn parse_start(body: &str) -> Result<Fact, WireError> {
 /// # Errors
 /// A newer version, an unknown kind, a node that the graph does not have, or a body that does not fit.
 pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
+    // Nearly every fact is one of these.
+    if kind == kind::DONE || kind == kind::FAILED {
+        return done(kind, body, graph);
+    }
     if !kind::ALL.contains(&kind) {
         return Err(WireError::Unknown { what: WHAT, kind: kind.chars().take(80).collect() });
     }
@@ -370,17 +374,20 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             call: map.take_map("call").map(read_call).transpose()?.map(Box::new),
             pause: map.take_map("pause").map(|map| read_asked(&map)).transpose()?.map(Box::new),
         })),
-        _ => {
-            let done = JobDone {
-                job,
-                started_at: time(&map, "started_at")?,
-                finished_at: time(&map, "finished_at")?,
-                streamed: streamed(map.get("streamed"))?,
-                record: Box::new(read_record(&mut map)?),
-            };
-            Ok(if kind == kind::FAILED { Fact::JobFailed(done) } else { Fact::JobSucceeded(done) })
-        }
+        other => Err(WireError::Unknown { what: WHAT, kind: other.to_string() }),
     }
+}
+
+fn done(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
+    let mut map = Fields::read(WHAT, body)?;
+    let done = JobDone {
+        job: read_job(&map, graph)?,
+        started_at: time(&map, "started_at")?,
+        finished_at: time(&map, "finished_at")?,
+        streamed: streamed(map.get("streamed"))?,
+        record: Box::new(read_record(&mut map)?),
+    };
+    Ok(if kind == kind::FAILED { Fact::JobFailed(done) } else { Fact::JobSucceeded(done) })
 }
 
 /// The body of a `call_ended` fact: what it tells the caller's node of a run that it has called.

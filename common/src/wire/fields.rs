@@ -78,18 +78,20 @@ impl<'a> Fields<'a> {
 
     /// Takes an object out as JSON.
     pub(crate) fn take_map(&mut self, name: &str) -> Option<JsonMap> {
-        match self.take(name)? {
-            Field::Object(fields) => Some(fields.into_map()),
-            Field::Text(_) | Field::Plain(_) => None,
-        }
+        self.take(name)?.into_object()
     }
 
     /// Takes a text out.
     pub(crate) fn take_text(&mut self, name: &str) -> Option<String> {
-        match self.take(name)? {
-            Field::Text(text) => Some(text.into_owned()),
-            Field::Object(_) | Field::Plain(_) => None,
-        }
+        self.take(name)?.into_text()
+    }
+
+    /// Shows each field, in the order of the text; its value may be taken.
+    pub(crate) fn each<E>(
+        &mut self,
+        mut show: impl FnMut(&str, &mut Field<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.0.iter_mut().try_for_each(|(name, field)| show(name, field))
     }
 
     /// As JSON.
@@ -123,7 +125,27 @@ impl<'a> IntoIterator for Fields<'a> {
     }
 }
 
+impl Default for Field<'_> {
+    fn default() -> Self {
+        Self::Plain(Json::Null)
+    }
+}
+
 impl Field<'_> {
+    /// An object, as JSON.
+    pub(crate) fn into_object(self) -> Option<JsonMap> {
+        match self {
+            Self::Object(fields) => Some(fields.into_map()),
+            Self::Text(_) | Self::Plain(_) => None,
+        }
+    }
+    /// A text.
+    pub(crate) fn into_text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.into_owned()),
+            Self::Object(_) | Self::Plain(_) => None,
+        }
+    }
     /// As JSON.
     pub(crate) fn into_json(self) -> Json {
         match self {

@@ -90,36 +90,34 @@ fn write_metadata(object: &mut ObjectText, record: &Record, completed: Option<&s
     object.close();
 }
 
-/// Reads the fields of a record out of an object.
+/// Takes the fields of a record out of an object. What only the engine writes, since it ends containers, is not among them.
 pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
-    Ok(Record {
-        inputs: named_from_field(map.take("inputs"))?,
-        process_data: named_from_field(map.take("process_data"))?,
-        outputs: named_from_field(map.take("outputs"))?,
-        metadata: map.take_map("metadata").unwrap_or_default(),
-        handle: map.take_text("handle").unwrap_or_default(),
-        usage: map.take_map("usage").map(Usage::from_record),
-        wasted: map.take_map("wasted").and_then(wasted).map(Box::new),
-        error: map.take_text("error").unwrap_or_default(),
-        error_type: map.take_text("error_type").unwrap_or_default(),
-        passing: map.get("passing").and_then(Json::as_bool).unwrap_or(false),
-        retry_hint: map.get("retry_after_ms").and_then(Json::as_u64),
-        updates: match map.take_json("updates") {
-            None => Vec::new(),
-            updates => updates_from_json(updates)?,
-        },
-        pause: match map.take_json("pause") {
-            Some(pause) => Some(Box::new(PauseRequest::from_json(&pause)?)),
-            None => None,
-        },
-        effects: match map.take_map("effects") {
-            Some(effects) => Some(Box::new(read_effects(&effects)?)),
-            None => None,
-        },
-        // Only the engine ends a container, and it has them.
-        durations: None,
-        rounds: Vec::new(),
-    })
+    let mut record = Record::default();
+    map.each(|name, field| {
+        let mut take = || std::mem::take(field);
+        match name {
+            "inputs" => record.inputs = named_from_field(Some(take()))?,
+            "process_data" => record.process_data = named_from_field(Some(take()))?,
+            "outputs" => record.outputs = named_from_field(Some(take()))?,
+            "metadata" => record.metadata = take().into_object().unwrap_or_default(),
+            "handle" => record.handle = take().into_text().unwrap_or_default(),
+            "usage" => record.usage = take().into_object().map(Usage::from_record),
+            "wasted" => record.wasted = take().into_object().and_then(wasted).map(Box::new),
+            "error" => record.error = take().into_text().unwrap_or_default(),
+            "error_type" => record.error_type = take().into_text().unwrap_or_default(),
+            "passing" => record.passing = take().into_json().as_bool().unwrap_or(false),
+            "retry_after_ms" => record.retry_hint = take().into_json().as_u64(),
+            "updates" => record.updates = updates_from_json(Some(take().into_json()))?,
+            "pause" => record.pause = Some(Box::new(PauseRequest::from_json(&take().into_json())?)),
+            "effects" => {
+                let effects = take().into_object().map(|effects| read_effects(&effects));
+                record.effects = effects.transpose()?.map(Box::new);
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(record)
 }
 
 fn wasted(mut map: JsonMap) -> Option<Wasted> {

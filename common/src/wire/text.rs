@@ -40,8 +40,11 @@ impl ObjectText {
     /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise.
     fn name(&mut self, name: &'static str) {
         debug_assert!(needs_no_escape(name), "{name}");
-        self.comma();
-        self.text.push('"');
+        if self.text.ends_with('{') {
+            self.text.push('"');
+        } else {
+            self.text.push_str(",\"");
+        }
         self.text.push_str(name);
         self.text.push_str("\":");
     }
