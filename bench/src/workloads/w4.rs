@@ -35,7 +35,7 @@ static CHAINS: [Chain; 4] = [
     Chain { steps: 10_000, times: [1, 1] },
 ];
 /// Rounds over all lengths, and in short.
-const ROUNDS: [usize; 2] = [4, 1];
+const ROUNDS: [usize; 2] = [8, 1];
 
 /// The figures of all rounds for one length, of one of the two sides.
 #[derive(Default)]

@@ -138,10 +138,14 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     let graph = cx.run.graph.clone();
     let root = FramePath::root();
     let source = selector.first().and_then(|id| graph.find(id));
-    if let Some(source) = source
-        && cx.run.node(&root, source).is_some_and(|n| n.status == NodeStatus::Skipped)
-    {
-        return true;
+    if let Some(source) = source {
+        if cx.run.node(&root, source).is_some_and(|n| n.status == NodeStatus::Skipped) {
+            return true;
+        }
+        // A cursor that waits is looked at in every step: mostly its node has not made anything.
+        if source != cx.run.root() && cx.run.response.streams.is_empty() && has_nothing(cx, &root, source) {
+            return false;
+        }
     }
     let node = source.unwrap_or(graph.responses[active].node);
     if let Some(closed) = streams::tell_held(cx, node, selector) {
@@ -150,10 +154,15 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     // An answer's text is its author's; an output that is a secret is shown as outputs are.
     let is_output = graph.node(graph.responses[active].node).kind == NodeKind::End;
     let Some(chunk) = value_chunk(cx, &root, selector, is_output) else { return false };
-    // Only here, since a cursor that waits is looked at in every step.
     let about = cx.about(&root, node);
     tell(cx, about, selector.clone(), chunk, last);
     true
+}
+
+/// Whether a node has no variables at all.
+fn has_nothing(cx: &Step<'_>, root: &FramePath, node: NodeIx) -> bool {
+    let id = cx.run.graph.node(node).id.as_str();
+    cx.run.frames.get(root).is_some_and(|frame| !frame.variables.contains_key(id))
 }
 
 /// The value of a selector as one chunk, when the pool has it.

@@ -124,7 +124,7 @@ fn thoughts_key(cx: &Step<'_>, node: NodeIx) -> String {
 
 /// The job has ended well: its texts are complete. What is missing comes from the outputs.
 pub(in crate::machine) fn finish(cx: &mut Step<'_>, it: &JobDone) {
-    if !it.job.frame.is_root() {
+    if !it.job.frame.is_root() || it.streamed.is_empty() {
         return;
     }
     for (selector, total) in &it.streamed {
