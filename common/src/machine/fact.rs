@@ -112,7 +112,7 @@ pub struct JobStepped {
     /// What it tells, in order.
     pub events: Vec<(StepEvent, JsonMap)>,
     /// What it cost.
-    pub charge: Option<Charge>,
+    pub charge: Option<Box<Charge>>,
 }
 
 /// See [`Fact::Child`].

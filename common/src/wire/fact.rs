@@ -362,7 +362,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
             job,
             started_at: time(&map, "started_at")?,
             events: told(map.take_json("events"))?,
-            charge: map.take_map("charge").map(charge).transpose()?,
+            charge: map.take_map("charge").map(charge).transpose()?.map(Box::new),
         })),
         of_child if child::KINDS.contains(&of_child) => child::read(of_child, job, &mut map, graph),
         kind::PARKED => Ok(Fact::JobParked(JobParked {
