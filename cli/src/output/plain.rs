@@ -10,6 +10,8 @@ use crate::workflow_file::count;
 
 /// Longest piece of streamed text in the line of an event, in characters.
 const CHUNK_CHARS_MAX: usize = 100;
+/// The kind of event that a hook of a node tells.
+const CUSTOM_EVENT: &str = "node_custom_event";
 
 /// The line of a node that began or ended; none for other events.
 pub(crate) fn node_line(event: &Event) -> Option<String> {
@@ -40,10 +42,18 @@ pub(super) fn pause_line(event: &Event) -> Option<String> {
         }
         "user_interaction_responded" => ("answered", node_name(event)),
         "user_interaction_failed" => ("unheard", format!("{}  {}", node_name(event), event.text("reason"))),
+        CUSTOM_EVENT => ("tells", format!("{}  {}", node_name(event), told(event))),
         kind::GRAPH_RUN_PAUSED => ("paused", reasons(event)),
         _ => return None,
     };
     Some(one_line(&format!("{word:<9}  {what}")).trim_end().to_string())
+}
+
+/// What a hook tells: its name, and what goes with it.
+fn told(event: &Event) -> String {
+    let data = event.data.get("event_data").filter(|data| !data.is_null());
+    let data = data.map(|data| shortened(&data.to_string(), CHUNK_CHARS_MAX)).unwrap_or_default();
+    format!("{}  {data}", event.text("event_name"))
 }
 
 /// Why a run waits: the titles of nodes, and what was said with a command.
@@ -108,6 +118,7 @@ pub(crate) fn event_line(event: &Event) -> String {
             format!("{} -> {}", event.text("source_node_id"), event.text("target_node_id"))
         }
         kind::GRAPH_RUN_PAUSED => reasons(event),
+        CUSTOM_EVENT => format!("{}  {}", node_name(event), told(event)),
         "node_run_pause_requested" => PauseView::read(&event.data["pause"]).name(),
         "node_run_iteration_next" | "node_run_loop_next" => {
             format!("{}  {}", node_name(event), event.data["index"])
@@ -284,6 +295,19 @@ mod tests {
                 event("user_interaction_requested", with(json!({"interaction_type": "ask_for_input"}))),
                 None,
                 "   7  user_interaction_requested   Ask (llm)",
+            ),
+            (
+                event(
+                    "node_custom_event",
+                    with(json!({"event_name": "decided", "event_data": {"ok": true}})),
+                ),
+                Some("tells      Ask (llm)  decided  {\"ok\":true}"),
+                "   7  node_custom_event            Ask (llm)  decided  {\"ok\":true}",
+            ),
+            (
+                event("node_custom_event", with(json!({"event_name": "begins", "event_data": null}))),
+                Some("tells      Ask (llm)  begins"),
+                "   7  node_custom_event            Ask (llm)  begins",
             ),
             (
                 event("node_run_iteration_next", json!({"node_id": "it", "index": 2})),
