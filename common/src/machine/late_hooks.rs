@@ -45,17 +45,14 @@ const NOT_TOLD: &str = "hooks_not_told";
 /// The values that such a job carries: what its hooks mention, also of nodes inside this one, whose outputs are known by now;
 /// and the secrets that the node was given, so that none of them is told.
 pub(super) fn inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
-    let mut wanted = Vec::new();
-    let hooks = spec.work.iter().flat_map(|work| work.hooks.of(HookType::After));
-    hooks.for_each(|hook| hook.mentions(&mut wanted));
+    let wanted = spec.work.as_deref().map(|work| work.hooks.late_mentions()).unwrap_or_default();
     let mut inputs: Vec<(String, String, Stored)> = Vec::new();
     for (node, name) in wanted.iter().chain(&spec.mentions) {
         if inputs.iter().any(|(of, known, _)| of == node && known == name) {
             continue;
         }
         let Some(stored) = pool.stored(node, name) else { continue };
-        let is_of_hook = wanted.iter().any(|(of, known)| of == node && known == name);
-        if is_of_hook || matches!(&*stored, Stored::Secret(_)) {
+        if wanted.contains(&(node.clone(), name.clone())) || matches!(&*stored, Stored::Secret(_)) {
             inputs.push((node.clone(), name.clone(), stored.into_owned()));
         }
     }

@@ -1,5 +1,5 @@
-//! What a commit has touched, each once and in order. A step touches one thing or two, and a tree with room for eleven of
-//! each kind was a tenth of what it cost to write a commit.
+//! What a commit has touched, each once and in order. A step touches one thing or two of a kind: a tree costs more to make and
+//! to drop than what it holds.
 
 use std::cmp::Ordering;
 

@@ -57,13 +57,12 @@ pub(super) fn needed(
     node: &Node,
     inputs: &[(String, String, Stored)],
 ) -> Option<Vec<(String, String, Stored)>> {
-    let hooks = node.work.as_deref()?.hooks.of(HookType::After);
-    let mut wanted = Vec::new();
-    hooks.iter().for_each(|hook| hook.mentions(&mut wanted));
+    let hooks = &node.work.as_deref()?.hooks;
+    let wanted = hooks.late_mentions();
     let is_needed = |(of, name, stored): &&(String, String, Stored)| {
         matches!(stored, Stored::Secret(_)) || wanted.iter().any(|(node, known)| node == of && known == name)
     };
-    (!hooks.is_empty()).then(|| inputs.iter().filter(is_needed).cloned().collect())
+    hooks.has(HookType::After).then(|| inputs.iter().filter(is_needed).cloned().collect())
 }
 
 /// The values of outputs, large ones loaded; a secret as it is shown.

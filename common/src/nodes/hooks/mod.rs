@@ -101,11 +101,18 @@ impl Hooks {
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         self.0.iter().for_each(|hook| hook.mentions(into));
     }
+
+    /// What those behind the end mention, as (node, name): what has to be at hand to tell them alone.
+    pub fn late_mentions(&self) -> Vec<(String, String)> {
+        let mut mentions = Vec::new();
+        let late = self.0.iter().filter(|hook| hook.hook_type == HookType::After);
+        late.for_each(|hook| hook.mentions(&mut mentions));
+        mentions
+    }
 }
 
 impl Hook {
-    /// Adds what it mentions, as (node, name).
-    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+    fn mentions(&self, into: &mut Vec<(String, String)>) {
         self.condition.iter().for_each(|condition| condition.mentions(into));
         self.payload.mentions(into);
     }
