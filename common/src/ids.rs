@@ -73,7 +73,7 @@ impl RunId {
     /// same however often the step is begun.
     #[must_use]
     pub fn called_by(&self, execution: &ExecutionId, step: &str, number: u32) -> Self {
-        let name = name_based(&execution.0, format!("call/{step}/{number}").as_bytes());
+        let name = name_based(&execution.0, ["call/", step, "/", itoa::Buffer::new().format(number)]);
         // It is as old as the caller for whoever reads the time in it: no clock may be asked here.
         let millis = self.0.as_bytes()[..6].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
         // The last bits of a name-based id would be overwritten by the shard; the bits before them suffice.
@@ -173,9 +173,10 @@ impl fmt::Debug for NodeId {
 }
 
 /// Which execution of a graph body: empty for the root, else for example `iter1#3/loop1#0`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
-#[serde(transparent)]
-pub struct FramePath(Arc<str>);
+///
+/// Nearly every node is in the root's: a path that is nothing is copied and compared for nothing.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FramePath(Option<Arc<str>>);
 
 impl FramePath {
     /// The frame every run starts in.
@@ -184,33 +185,33 @@ impl FramePath {
     }
     /// True for the root frame.
     pub fn is_root(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
     /// The path as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_deref().unwrap_or_default()
     }
     /// The frame of one item or round of a container that lies in this frame, from 0.
     #[must_use]
     pub fn child(&self, container: &NodeId, index: u32) -> Self {
-        let mut path = String::with_capacity(self.0.len() + container.as_str().len() + 8);
-        if !self.is_root() {
-            path.push_str(&self.0);
+        let mut path = String::with_capacity(self.as_str().len() + container.as_str().len() + 8);
+        if let Some(outer) = &self.0 {
+            path.push_str(outer);
             path.push('/');
         }
         path.push_str(&escaped(container.as_str()));
         path.push('#');
         path.push_str(&index.to_string());
-        Self(path.into())
+        Self(Some(path.into()))
     }
     /// The frame that its container lies in; the root's is the root.
     #[must_use]
     pub fn parent(&self) -> Self {
-        self.0.rsplit_once('/').map_or_else(Self::root, |(parent, _)| Self(parent.into()))
+        self.as_str().rsplit_once('/').map_or_else(Self::root, |(parent, _)| parent.into())
     }
     /// The container's id and the number of the item or round; none for the root.
     pub fn last(&self) -> Option<(Cow<'_, str>, u32)> {
-        let last = self.0.rsplit_once('/').map_or(&*self.0, |(_, last)| last);
+        let last = self.as_str().rsplit_once('/').map_or(self.as_str(), |(_, last)| last);
         let (container, index) = last.rsplit_once('#')?;
         Some((unescaped(container), index.parse().ok()?))
     }
@@ -224,7 +225,7 @@ impl FramePath {
         if self.is_root() {
             return !other.is_root();
         }
-        other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.starts_with('/'))
+        other.as_str().strip_prefix(self.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
@@ -246,13 +247,22 @@ fn unescaped(id: &str) -> Cow<'_, str> {
 }
 impl From<&str> for FramePath {
     fn from(text: &str) -> Self {
-        // The root's is shared by all.
-        if text.is_empty() { Self::root() } else { Self(text.into()) }
+        Self((!text.is_empty()).then(|| text.into()))
+    }
+}
+impl Serialize for FramePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+impl<'de> Deserialize<'de> for FramePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Cow::<str>::deserialize(deserializer)?.as_ref().into())
     }
 }
 impl fmt::Display for FramePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 impl fmt::Debug for FramePath {
@@ -268,8 +278,9 @@ pub struct ExecutionId(Uuid);
 
 /// A UUID of version 5, as `Uuid::new_v5` makes it; by the processor's own instructions where it has them, since each
 /// step of a run makes some.
-fn name_based(namespace: &Uuid, name: &[u8]) -> Uuid {
-    let hash = Sha1::new().chain_update(namespace.as_bytes()).chain_update(name).finalize();
+fn name_based<const PARTS: usize>(namespace: &Uuid, name: [&str; PARTS]) -> Uuid {
+    let hash = Sha1::new().chain_update(namespace.as_bytes());
+    let hash = name.iter().fold(hash, |hash, part| hash.chain_update(part)).finalize();
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash[..16]);
     Builder::from_sha1_bytes(bytes).into_uuid()
@@ -279,11 +290,7 @@ impl ExecutionId {
     /// The one id this node execution can have.
     pub fn derive(run: &RunId, frame: &FramePath, node: &NodeId) -> Self {
         // The run id is itself the namespace, so the name needs no run in it.
-        let mut name = String::with_capacity(frame.as_str().len() + node.as_str().len() + 1);
-        name.push_str(frame.as_str());
-        name.push('/');
-        name.push_str(node.as_str());
-        Self(name_based(&run.0, name.as_bytes()))
+        Self(name_based(&run.0, [frame.as_str(), "/", node.as_str()]))
     }
 
     /// Room for [`Self::encode`].
@@ -466,6 +473,15 @@ mod tests {
         assert_eq!(around, ["it%2F%231#3/lp#0", "it%2F%231#3"]);
         assert!(path.parent().encloses(&path) && FramePath::root().encloses(&path));
         assert!(!FramePath::from("it#1").encloses(&"it#10".into()) && !path.encloses(&path));
+        assert!(
+            FramePath::root() < path.parent()
+                && path.parent() < path
+                && FramePath::from("") == FramePath::root()
+        );
+        for (path, text) in [(path, r#""it%2F%231#3/lp#0""#), (FramePath::root(), r#""""#)] {
+            assert_eq!(serde_json::to_string(&path).unwrap(), text);
+            assert_eq!(serde_json::from_str::<FramePath>(text).unwrap(), path);
+        }
     }
 
     #[test]

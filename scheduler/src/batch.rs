@@ -4,6 +4,7 @@
 //! fact that panics fails its own run.
 
 use std::collections::{HashMap, HashSet};
+use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value as Json;
@@ -13,7 +14,7 @@ use tidemill_common::ids::{EntryId, FramePath, NodeId, RunId};
 use tidemill_common::machine::changes::Changes;
 use tidemill_common::machine::fact::JobLost;
 use tidemill_common::machine::run::Hashing;
-use tidemill_common::machine::{Fact, Moment, RunState, step};
+use tidemill_common::machine::{Fact, Moment, RunState, step, step_into};
 use tidemill_common::store::{Commit, Dead, RawFact};
 use tidemill_common::wire;
 use tidemill_common::wire::commit::{RunWrite, TimerRead, timer_from_member, timer_run};
@@ -84,6 +85,8 @@ pub struct Batch {
     pub commit: Commit,
     /// Runs that it touches.
     pub touched: Vec<RunId>,
+    /// How many bytes it writes for each of them, about.
+    pub written: Vec<(RunId, usize)>,
     /// Runs that end with it.
     pub ended: Vec<RunId>,
     /// How many inputs it applies.
@@ -112,10 +115,14 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Batch, Panicked> {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
+    // Of one run after the other, in the same room.
+    let mut ordered = Changes::default();
     // What runs have changed that more is to come of. What comes of all others is written at once, as long as it is near.
     let mut pending: Vec<(RunId, Changes)> = Vec::new();
     let mut to_come = to_come(inputs);
     batch.commit.writes.reserve(to_come.len());
+    batch.touched.reserve(to_come.len());
+    batch.written.reserve(to_come.len());
     let mut jobs = 0;
     for input in inputs {
         batch.inputs += 1;
@@ -146,8 +153,8 @@ pub fn decide(
             }
         };
         let moment = Moment { now, commit: number, jobs };
-        let stepped = catch_unwind(AssertUnwindSafe(|| step(run, fact, moment)));
-        let ordered = stepped.map_err(|panic| {
+        let stepped = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, &mut ordered)));
+        stepped.map_err(|panic| {
             let mut touched = batch.touched.clone();
             touched.extend(pending.iter().map(|(run, _)| *run));
             touched.push(id);
@@ -156,26 +163,24 @@ pub fn decide(
         jobs += ordered.jobs.len() as u64;
         keep_timer(&mut batch, input, &ordered);
         let before = pending.iter().position(|(known, _)| *known == id);
-        let ordered = match before.map(|at| pending.swap_remove(at).1) {
-            Some(mut before) => {
-                before.append(ordered);
-                before
-            }
-            None => ordered,
-        };
+        if let Some(at) = before {
+            let (_, mut all) = pending.swap_remove(at);
+            all.append(take(&mut ordered));
+            ordered = all;
+        }
         let more = to_come.get_mut(&id).map_or(0, |left| {
             *left -= 1;
             *left
         });
         if more > 0 {
-            pending.push((id, ordered));
+            pending.push((id, take(&mut ordered)));
         } else {
-            write(&mut batch, run, ordered);
+            write(&mut batch, run, &mut ordered);
         }
     }
-    for (id, ordered) in pending {
+    for (id, mut ordered) in pending {
         if let Some(run) = cache.get(&id) {
-            write(&mut batch, run, ordered);
+            write(&mut batch, run, &mut ordered);
         }
     }
     Ok(batch)
@@ -191,15 +196,18 @@ fn to_come(inputs: &[Input]) -> HashMap<RunId, usize, Hashing> {
 }
 
 /// Puts what a run has changed into the commit.
-fn write(batch: &mut Batch, run: &RunState, ordered: Changes) {
+fn write(batch: &mut Batch, run: &RunState, ordered: &mut Changes) {
     if ordered.is_empty() {
-        return;
+        return ordered.clear();
     }
     batch.touched.push(run.id);
     if run.status.is_over() {
         batch.ended.push(run.id);
     }
-    batch.commit.writes.push(RunWrite::new(run, ordered));
+    let write = RunWrite::new(run, ordered);
+    // Now, as long as it is near.
+    batch.written.push((run.id, write.size()));
+    batch.commit.writes.push(write);
 }
 
 /// A timer that its run did not clear by itself is cleared all the same: its time has come and gone.
@@ -319,12 +327,8 @@ pub fn end_by_defect(
     let moment = Moment { now, commit: number, jobs: 0 };
     let stepped = catch_unwind(AssertUnwindSafe(|| step(run, Fact::Defect(reason.into()), moment)));
     match stepped {
-        Ok(ordered) => {
-            batch.touched.push(id);
-            if run.status.is_over() {
-                batch.ended.push(id);
-            }
-            batch.commit.writes.push(RunWrite::new(run, ordered));
+        Ok(mut ordered) => {
+            write(&mut batch, run, &mut ordered);
         }
         Err(_) => cache.remove(&id),
     }
@@ -338,7 +342,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// The runs that inputs are about and the cache lacks, each once. One that has ended is wanted only where something may have
 /// been paid for it.
-pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId> {
+pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId, Hashing> {
     inputs
         .iter()
         .filter_map(|input| Some((input, input.run()?)))

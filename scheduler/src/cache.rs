@@ -7,8 +7,8 @@ use tidemill_common::dsl::{Document, SealingKey};
 use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::RunState;
+use tidemill_common::machine::run::Hashing;
 use tidemill_common::store::{Shards, StoreError};
-use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::{WireError, state};
 
 /// Ended runs that are remembered, so that late facts of theirs cost no reload.
@@ -118,11 +118,11 @@ impl Cached {
 
 /// The runs of one shard, bounded in bytes.
 pub struct RunCache {
-    runs: HashMap<RunId, Cached>,
+    runs: HashMap<RunId, Cached, Hashing>,
     bytes: usize,
     bytes_max: usize,
     clock: u64,
-    ended: HashSet<RunId>,
+    ended: HashSet<RunId, Hashing>,
     ended_order: VecDeque<RunId>,
 }
 
@@ -130,11 +130,11 @@ impl RunCache {
     /// An empty cache.
     pub fn new(bytes_max: usize) -> Self {
         Self {
-            runs: HashMap::new(),
+            runs: HashMap::default(),
             bytes: 0,
             bytes_max,
             clock: 0,
-            ended: HashSet::new(),
+            ended: HashSet::default(),
             ended_order: VecDeque::new(),
         }
     }
@@ -193,19 +193,20 @@ impl RunCache {
         self.ended.contains(run)
     }
 
-    /// Counts what a commit wrote, and lets go of the runs that were not used for longest until the bound is kept. `busy`
-    /// are runs with changes that are not committed: they stay.
-    pub fn settle(&mut self, writes: &[RunWrite], busy: &HashSet<RunId>) {
-        for write in writes {
-            if let Some(cached) = self.runs.get_mut(&write.run) {
+    /// Counts what a commit wrote (run, and bytes, about), and lets go of the runs that were not used for longest until the
+    /// bound is kept. `busy` are runs with changes that are not committed: they stay.
+    pub fn settle(&mut self, written: &[(RunId, usize)], busy: &[RunId]) {
+        for (run, bytes) in written {
+            if let Some(cached) = self.runs.get_mut(run) {
                 let before = cached.bytes;
-                cached.grow(write.size());
+                cached.grow(*bytes);
                 self.bytes = self.bytes + cached.bytes - before;
             }
         }
         if self.bytes <= self.bytes_max {
             return;
         }
+        let busy: HashSet<&RunId> = busy.iter().collect();
         let mut by_use: Vec<(u64, RunId)> =
             self.runs.iter().filter(|(id, _)| !busy.contains(id)).map(|(id, c)| (c.used, *id)).collect();
         by_use.sort_unstable();

@@ -453,7 +453,8 @@ impl<'a> Wheel<'a> {
                 metrics::counter!(names::RUNS_ENDED.name, "status" => to.name()).increment(1);
             }
         }
-        let busy: HashSet<RunId> = self.next.iter().flat_map(|b| b.touched.iter().copied()).collect();
+        // A commit has at most `COMMIT_FACTS_MAX` runs: to look through them costs less than a table of them.
+        let busy = self.next.as_ref().map_or(&[][..], |next| &next.touched);
         // One that the next commit writes once more ends with that.
         for run in batch.ended.drain(..).filter(|run| !busy.contains(run)) {
             self.cache.end(run);
@@ -461,7 +462,7 @@ impl<'a> Wheel<'a> {
         // Nobody knows when a run that waits for somebody will go on: until then it costs its keys and no memory.
         let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
         waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));
-        self.cache.settle(&commit.writes, &busy);
+        self.cache.settle(&batch.written, busy);
         self.since_trim += batch.inputs;
         Ok(())
     }
@@ -531,7 +532,9 @@ impl<'a> Wheel<'a> {
             let files = self.drive.files.clone();
             self.housekeeping =
                 Some(Box::pin(async move { retention.look(&*store, &*files, shard, epoch, now).await }));
-        } else if let Some(look) = self.repair.due(&self.cache, &self.uncommitted()) {
+        } else if let Some(look) =
+            self.repair.due(&self.cache, || uncommitted(self.committing.as_ref(), self.next.as_ref()))
+        {
             let graphs = self.drive.graphs.clone();
             let found = self.repair.found();
             self.housekeeping = Some(Box::pin(async move {
@@ -539,13 +542,6 @@ impl<'a> Wheel<'a> {
                 Ok(Swept::default())
             }));
         }
-    }
-
-    /// Runs with changes that are not written, or not known to be.
-    fn uncommitted(&self) -> HashSet<RunId> {
-        let under_way = self.committing.as_ref().map(|(_, batch, _)| batch);
-        let batches = under_way.into_iter().chain(&self.next);
-        batches.flat_map(|batch| batch.touched.iter().copied()).collect()
     }
 
     fn house_kept(&mut self, done: Result<Swept, StoreError>) {
@@ -564,6 +560,12 @@ impl<'a> Wheel<'a> {
             self.lost.1.extend(lost);
         }
     }
+}
+
+/// Runs with changes that are not written, or not known to be.
+fn uncommitted(committing: Option<&(Instant, Batch, Committing)>, next: Option<&Batch>) -> HashSet<RunId> {
+    let batches = committing.map(|(_, batch, _)| batch).into_iter().chain(next);
+    batches.flat_map(|batch| batch.touched.iter().copied()).collect()
 }
 
 /// The head in a run's start fact, when it is among the inputs.

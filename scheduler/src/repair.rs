@@ -100,8 +100,8 @@ impl Repair {
     }
 
     /// A look, when it is time for one.
-    /// `uncommitted` runs are left out: their jobs may not be there yet.
-    pub fn due(&mut self, cache: &RunCache, uncommitted: &HashSet<RunId>) -> Option<Look> {
+    /// `uncommitted` runs are left out: their jobs may not be there yet. They are asked for when it is time only.
+    pub fn due(&mut self, cache: &RunCache, uncommitted: impl FnOnce() -> HashSet<RunId>) -> Option<Look> {
         let under_way = {
             let mut found = lock(&self.found);
             let pause = match found.from {
@@ -115,6 +115,7 @@ impl Repair {
             found.looked_at = Some(Instant::now());
             found.from
         };
+        let uncommitted = uncommitted();
         Some(Look {
             from: under_way.unwrap_or(0),
             remember: self.every.saturating_mul(2) + REMEMBER,
@@ -242,7 +243,7 @@ mod tests {
             let mut repair = Repair::new(EVERY, findings.of(shard));
             let taken = Instant::now();
             while taken.elapsed() < turn {
-                if let Some(look) = repair.due(&cache, &HashSet::new()) {
+                if let Some(look) = repair.due(&cache, HashSet::new) {
                     at.push(began.elapsed().as_secs());
                     look.run(&store, &graphs, shard, repair.found()).await.unwrap();
                 }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use tidemill_common::ids::EntryId;
 use tidemill_common::machine::changes::{Changes, EventKind};
-use tidemill_common::machine::{Fact, step};
+use tidemill_common::machine::{Fact, step, step_into};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::{event, fact, job, state};
 
@@ -122,9 +122,12 @@ fn mid_answer() -> Result<Scene, Error> {
 }
 
 fn of_step(scene: &Scene, repeats: u64) -> Result<(), Error> {
+    let mut changes = Changes::default();
     for turn in 0..=repeats {
         let (mut run, fact, at) = (scene.story.run.clone(), scene.fact()?, scene.story.moment());
-        let changes = counted(turn, || step(&mut run, black_box(fact), at));
+        // As within a batch of many runs: into the room of the step before.
+        changes.clear();
+        counted(turn, || step_into(&mut run, black_box(fact), at, &mut changes));
         if changes.entries.is_empty() {
             return Err(Error::Wrong("a counted step has done nothing".into()));
         }
@@ -143,8 +146,8 @@ fn of_parse(scene: Scene, repeats: u64) -> Result<(), Error> {
 
 fn of_job(repeats: u64) -> Result<(), Error> {
     let scene = mid_chain()?;
-    let (run, changes) = scene.changes()?;
-    let write = RunWrite::new(&run, changes);
+    let (run, mut changes) = scene.changes()?;
+    let write = RunWrite::new(&run, &mut changes);
     let entry = write.jobs.first().ok_or_else(|| Error::Wrong("a counted step has made no job".into()))?;
     for turn in 0..=repeats {
         let read = counted(turn, || job::parse(entry.run, black_box(&entry.body)));
@@ -156,7 +159,7 @@ fn of_job(repeats: u64) -> Result<(), Error> {
 fn of_event(repeats: u64) -> Result<(), Error> {
     let scene = mid_chain()?;
     let (run, changes) = scene.changes()?;
-    let told = changes.entries.iter().flatten().map(|told| event::encode(told, &run.graph));
+    let told = changes.entries.events().iter().map(|told| event::encode(told, &run.graph));
     let fields: Vec<(String, String)> = told.map(|(kind, text)| (kind.to_string(), text)).collect();
     for turn in 0..=repeats {
         let fields = fields.clone();
@@ -178,8 +181,8 @@ fn of_load(repeats: u64) -> Result<(), Error> {
 
 fn of_commit(scene: &Scene, repeats: u64) -> Result<(), Error> {
     for turn in 0..=repeats {
-        let (run, changes) = scene.changes()?;
-        drop(counted(turn, || RunWrite::new(black_box(&run), changes)));
+        let (run, mut changes) = scene.changes()?;
+        drop(counted(turn, || RunWrite::new(black_box(&run), &mut changes)));
     }
     Ok(())
 }
@@ -187,7 +190,7 @@ fn of_commit(scene: &Scene, repeats: u64) -> Result<(), Error> {
 fn of_encoded_event(repeats: u64) -> Result<(), Error> {
     let (run, changes) = mid_chain()?.changes()?;
     let is_end = |kind: &EventKind| event::type_name(kind, &run.graph) == event::kind::NODE_RUN_SUCCEEDED;
-    let ended = changes.entries.iter().flatten().find(|told| is_end(&told.kind));
+    let ended = changes.entries.events().iter().find(|told| is_end(&told.kind));
     let ended = ended.ok_or_else(|| Error::Wrong("a counted step has ended no node".into()))?;
     for turn in 0..=repeats {
         drop(counted(turn, || event::encode(black_box(ended), &run.graph)));

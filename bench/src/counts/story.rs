@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::{self, Graph};
 use tidemill_common::ids::{Delivery, RunId, ShardId};
-use tidemill_common::machine::changes::{Changes, Record};
+use tidemill_common::machine::changes::Record;
 use tidemill_common::machine::run::{RunHead, RunOptions};
 use tidemill_common::machine::{Fact, Moment, RunState, step};
 use tidemill_common::value::{Segment, Stored};
@@ -89,17 +89,13 @@ impl Story {
     pub(super) fn apply(&mut self, fact: Fact) {
         let at = self.moment();
         self.commit = at.commit;
-        let changes = step(&mut self.run, fact, at);
-        self.write(changes);
-    }
-
-    fn write(&mut self, changes: Changes) {
-        let write = RunWrite::new(&self.run, changes);
+        let mut changes = step(&mut self.run, fact, at);
+        let write = RunWrite::new(&self.run, &mut changes);
         self.fields.extend(write.fields.into_iter().map(|(name, text)| (name.to_string(), text)));
-        for (field, text) in write.state {
+        for (field, text) in write.state.iter() {
             match text {
-                Some(text) => self.state.insert(field, text),
-                None => self.state.remove(&field),
+                Some(text) => self.state.insert(field.to_string(), text.to_string()),
+                None => self.state.remove(field),
             };
         }
         self.jobs.extend(write.jobs);

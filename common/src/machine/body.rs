@@ -146,8 +146,8 @@ impl Collected {
 pub struct Spent {
     /// Tokens.
     pub tokens: u64,
-    /// Their price, when one is known.
-    pub price: Option<Price>,
+    /// Their price, when one is known. Apart, since each node of a run has room for some of these, and few nodes cost anything.
+    pub price: Option<Box<Price>>,
 }
 
 /// An amount of money.
@@ -165,6 +165,7 @@ impl Spent {
         let Some(usage) = usage.filter(|usage| usage.total_tokens > 0) else { return Self::default() };
         let amount = usage.total_price.parse().ok();
         let price = amount.map(|amount| Price { amount, currency: usage.currency.as_str().into() });
+        let price = price.map(Box::new);
         Self { tokens: usage.total_tokens, price }
     }
     /// What is left of a sum when a part of it was counted before. The price of what is left is not told where there is
@@ -177,7 +178,7 @@ impl Spent {
         let tokens = self.tokens.saturating_sub(counted.tokens);
         let price = self.price.clone().filter(|_| tokens > 0);
         let price = price.map(|price| match &counted.price {
-            Some(of) => Price { amount: price.amount.minus(of.amount), ..price },
+            Some(of) => Box::new(Price { amount: price.amount.minus(of.amount), ..*price }),
             None => price,
         });
         Self { tokens, price }
@@ -187,7 +188,8 @@ impl Spent {
     pub fn plus(&self, newer: &Self) -> Self {
         let price = match (&self.price, &newer.price) {
             (Some(old), Some(new)) => {
-                Some(Price { amount: old.amount.plus(new.amount), currency: new.currency.clone() })
+                let currency = new.currency.clone();
+                Some(Box::new(Price { amount: old.amount.plus(new.amount), currency }))
             }
             (old, new) => new.clone().or_else(|| old.clone()),
         };

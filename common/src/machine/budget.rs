@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn spent(tokens: u64, text: &str) -> Spent {
-        Spent { tokens, price: price(text) }
+        Spent { tokens, price: price(text).map(Box::new) }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::objects::Effects;
 use crate::value::{JsonMap, Selector, Stored};
 
 use super::body::Price;
+use super::entries::Entries;
 use super::fact::{NamedValues, ParentAnswered, ParentAsked, Timer};
 use super::pause::Pause;
 use super::run::{Ended, RunStatus};
@@ -546,7 +547,7 @@ pub struct Changes {
     /// All kept chunks are told or void.
     pub held_cleared: bool,
     /// Entries of the event stream, each of one event or more.
-    pub entries: Vec<Vec<Event>>,
+    pub entries: Entries,
     /// Jobs to enqueue.
     pub jobs: Vec<JobOrder>,
     /// Jobs to take back.
@@ -592,6 +593,66 @@ impl Changes {
             && !self.go_on
     }
 
+    /// True when nothing is left of what was there before: also of what means nothing by itself.
+    pub(super) fn is_cleared(&self) -> bool {
+        self.is_empty() && self.opened.is_empty() && self.spent.is_empty() && self.entries.events().is_empty()
+    }
+
+    /// Forgets everything; the room is kept for the next step.
+    pub fn clear(&mut self) {
+        // Each by its name, so that none can be forgotten.
+        let Self {
+            status_from,
+            nodes,
+            variables,
+            frames,
+            opened,
+            containers,
+            collected,
+            collected_cleared,
+            nested,
+            pauses,
+            control,
+            ledger,
+            spent,
+            conversation,
+            streams,
+            response,
+            held,
+            held_cleared,
+            entries,
+            jobs,
+            cancelled,
+            timers,
+            calls,
+            objects,
+            blobs,
+            go_on,
+        } = self;
+        (*status_from, *calls, *objects) = (None, None, None);
+        for flag in [collected_cleared, control, response, held_cleared, go_on] {
+            *flag = false;
+        }
+        nodes.clear();
+        variables.clear();
+        frames.clear();
+        opened.clear();
+        containers.clear();
+        collected.clear();
+        nested.clear();
+        pauses.clear();
+        ledger.clear();
+        spent.clear();
+        conversation.clear();
+        streams.clear();
+        held.clear();
+        entries.clear();
+        jobs.clear();
+        cancelled.clear();
+        timers.clear();
+        blobs.clear();
+    }
+
     /// Adds what a later step of the same run ordered within the same commit.
     pub fn append(&mut self, later: Self) {
         self.status_from = self.status_from.or(later.status_from);
@@ -618,7 +679,7 @@ impl Changes {
             self.held_cleared = true;
         }
         self.held.extend(later.held);
-        self.entries.extend(later.entries);
+        self.entries.append(later.entries);
         self.jobs.extend(later.jobs);
         self.cancelled.extend(later.cancelled);
         self.timers.extend(later.timers);

@@ -186,14 +186,15 @@ pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
 
 /// The values a job carries: what its node's configuration mentions, each once.
 fn job_inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
-    let names = if begins_runs(spec) { pool.names() } else { spec.mentions.clone() };
-    names
-        .into_iter()
-        .filter_map(|(node, name)| {
-            let stored = pool.stored(&node, &name)?.into_owned();
-            Some((node, name, stored))
-        })
-        .collect()
+    let carried = |(node, name): &(String, String)| {
+        let stored = pool.stored(node, name)?.into_owned();
+        Some((node.clone(), name.clone(), stored))
+    };
+    if begins_runs(spec) {
+        pool.names().iter().filter_map(carried).collect()
+    } else {
+        spec.mentions.iter().filter_map(carried).collect()
+    }
 }
 
 /// About how many bytes a value takes in a message.

@@ -78,7 +78,7 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
                 prompt_tokens: usage.prompt_tokens,
                 completion_tokens: usage.completion_tokens,
                 total_tokens: usage.total_tokens,
-                price: Spent::of(Some(usage)).price,
+                price: Spent::of(Some(usage)).price.map(|price| *price),
             });
         }
         By::Run(run) => entry["run"] = json!(run),

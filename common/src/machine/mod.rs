@@ -11,6 +11,7 @@ pub mod changes;
 pub mod choices;
 pub mod compat;
 pub mod control;
+pub mod entries;
 pub mod fact;
 pub mod invariants;
 pub mod pause;
@@ -85,10 +86,18 @@ pub struct Moment {
 ///
 /// The state moves in place: if the changes cannot be committed it must be thrown away.
 pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
-    let mut cx = Step { run, at, out: Changes::default(), entry: Vec::new(), last_execution: None };
+    let mut changes = Changes::default();
+    step_into(run, fact, at, &mut changes);
+    changes
+}
+
+/// The same for whoever makes many steps: the changes go where there is room from those of the step before, which must have been
+/// [cleared](Changes::clear).
+pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Changes) {
+    debug_assert!(changes.is_cleared(), "the changes of the step before are still there");
+    let mut cx = Step { run, at, out: changes, last_execution: None };
     if cx.run.status.is_over() {
-        charges::behind_the_end(&mut cx, fact);
-        return cx.out;
+        return charges::behind_the_end(&mut cx, fact);
     }
     match fact {
         Fact::Start(head) => on_start::step(&mut cx, *head),
@@ -119,7 +128,6 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
     // happens next does not depend on who owns the run.
     cx.run.ready.make_contiguous().sort_unstable();
     debug_assert_eq!(invariants::broken(cx.run), Vec::<&str>::new());
-    cx.out
 }
 
 /// What a pure node may do within a step; above it, it goes to a worker.
@@ -136,9 +144,7 @@ const fn step_limits(options: &run::RunOptions) -> EvaluationLimits {
 struct Step<'a> {
     run: &'a mut RunState,
     at: Moment,
-    out: Changes,
-    /// Events of the entry that is being put together.
-    entry: Vec<Event>,
+    out: &'a mut Changes,
     /// The execution that was asked for last: it is a hash, and asked for several times in a row.
     last_execution: Option<(FramePath, NodeIx, ExecutionId)>,
 }
@@ -147,14 +153,12 @@ impl Step<'_> {
     /// Tells something.
     fn tell(&mut self, kind: EventKind) {
         self.run.seq += 1;
-        self.entry.push(Event { seq: self.run.seq, at: self.at.now, kind });
+        self.out.entries.tell(Event { seq: self.run.seq, at: self.at.now, kind });
     }
 
     /// What was told since the last call becomes one entry.
     fn close_entry(&mut self) {
-        if !self.entry.is_empty() {
-            self.out.entries.push(std::mem::take(&mut self.entry));
-        }
+        self.out.entries.close();
     }
 
     fn about(&mut self, frame: &FramePath, node: NodeIx) -> About {

@@ -66,7 +66,7 @@ fn take(cx: &mut Step<'_>, other: RunState) {
 
 /// All of it is to be written: nothing of it ever was, under this run's name.
 fn write_all(cx: &mut Step<'_>) {
-    let (run, out) = (&*cx.run, &mut cx.out);
+    let (run, out) = (&*cx.run, &mut *cx.out);
     for (path, frame) in &run.frames {
         if !path.is_root() {
             out.frames.insert(path.clone());

@@ -1,6 +1,9 @@
 //! What a commit writes for one run: the touched parts of its state, encoded once, whatever number of facts touched
 //! them.
 
+use std::mem::take;
+use std::sync::Arc;
+
 use serde_json::Value as Json;
 
 use super::event;
@@ -8,10 +11,11 @@ use super::fact;
 use super::job;
 use super::objects::{self, ObjectsWrite};
 use super::open;
+use super::pairs::{EventTexts, Pairs};
 use super::state::AtRest;
 use super::state::{
-    RESPONSE_FIELD, container_field, held_json, node_field, node_json, read_caller, response_json,
-    stream_field, stream_json, variable_field, variable_json, write_budget,
+    RESPONSE_FIELD, container_field, held_json, put_node_field, put_variable_field, read_caller,
+    response_json, stream_field, stream_json, variable_text, write_budget, write_node,
 };
 use super::text::{ObjectText, named_text, stored_text};
 use super::value::{OutputsJson, StoredJson};
@@ -20,6 +24,7 @@ use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange, Told};
+use crate::machine::entries::Entries;
 use crate::machine::fact::Timer;
 use crate::machine::run::{Caller, RunState, RunStatus};
 use crate::objects::{MAIN, MessageList};
@@ -29,7 +34,7 @@ use crate::value::{BlobRef, Segment, Stored, blob_text};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobEntry {
     /// The queue.
-    pub queue: String,
+    pub queue: Arc<str>,
     /// The entry's id.
     pub entry: EntryId,
     /// The run.
@@ -88,6 +93,9 @@ pub struct SpentWrite {
     pub calls: Vec<Spending>,
 }
 
+/// About how many bytes a field of the state takes with its name.
+const STATE_BYTES: usize = 128;
+
 /// All that a commit writes for one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunWrite {
@@ -100,11 +108,11 @@ pub struct RunWrite {
     /// Fields of the run hash.
     pub fields: Vec<(&'static str, String)>,
     /// Fields of the state hash; none for one to delete.
-    pub state: Vec<(String, Option<String>)>,
+    pub state: Pairs,
     /// Delete all that closed frames left first.
     pub collected_cleared: bool,
     /// Fields of the hash of what closed frames left; none for one to delete.
-    pub collected: Vec<(String, Option<String>)>,
+    pub collected: Pairs,
     /// Fields of the pauses hash: pause id and its JSON.
     pub pauses: Vec<(String, String)>,
     /// Fields of the ledger: what model calls cost, one by one.
@@ -122,7 +130,7 @@ pub struct RunWrite {
     /// Then append these to it.
     pub held: Vec<String>,
     /// Entries of the event stream.
-    pub entries: Vec<Vec<(&'static str, String)>>,
+    pub entries: EventTexts,
     /// The number of the run's last event, with those: its stream has no more entries than that.
     pub seq: u64,
     /// The status moved: from, to.
@@ -148,40 +156,55 @@ pub struct RunWrite {
 }
 
 impl RunWrite {
-    /// Encodes what a run's steps of one commit have ordered.
-    pub fn new(run: &RunState, changes: Changes) -> Self {
+    /// Encodes what a run's steps of one commit have ordered. The changes are empty afterwards, with room for others.
+    pub fn new(run: &RunState, changes: &mut Changes) -> Self {
+        let write = Self::encode(run, changes);
+        changes.clear();
+        write
+    }
+
+    fn encode(run: &RunState, changes: &mut Changes) -> Self {
         let graph = &run.graph;
-        let mut state = Vec::with_capacity(changes.nodes.len() + changes.variables.len() + 2);
+        let names = changes.nodes.len() + changes.variables.len() + 2;
+        let mut state = Pairs::with_capacity(names, names * STATE_BYTES);
         // Of a frame that was opened and closed within this commit nothing was ever written.
         let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
         for (frame, node) in changes.nodes.iter().filter(|(frame, _)| !never_was(frame)) {
             let spec = graph.node(*node);
-            let field = node_field(frame, spec.id.as_str());
-            state.push((field, run.node(frame, *node).map(|state| node_json(state, &spec.settings.queue))));
+            let node = run.node(frame, *node).map(|state| {
+                |text: &mut String| {
+                    ObjectText::behind(text, |object| write_node(object, state, &spec.settings.queue));
+                }
+            });
+            state.write(|name| put_node_field(name, frame, spec.id.as_str()), node);
         }
         for (frame, node, name) in changes.variables.iter().filter(|(frame, _, _)| !never_was(frame)) {
-            state.push((variable_field(frame, node, name), variable_json(run, frame, node, name)));
+            let value =
+                variable_text(run, frame, node, name).map(|value| |text: &mut String| value.put(text));
+            state.write(|field| put_variable_field(field, frame, node, name), value);
         }
         for frame in changes.frames.iter().filter(|frame| !never_was(frame)) {
-            state.push((open::frame_field(frame), run.frames.get(frame).map(open::frame_json)));
+            let open = run.frames.get(frame).map(open::frame_json);
+            state.add(&open::frame_field(frame), open.as_deref());
         }
         for key in &changes.streams {
-            state.push((stream_field(key), run.response.streams.get(key).map(stream_json)));
+            let stream = run.response.streams.get(key).map(stream_json);
+            state.add(&stream_field(key), stream.as_deref());
         }
         if changes.response {
-            state.push((RESPONSE_FIELD.to_string(), Some(response_json(run))));
+            state.add(RESPONSE_FIELD, Some(&response_json(run)));
         }
-        write_open(run, &changes, &mut state);
+        write_open(run, changes, &mut state);
         let (timers_set, timers_cleared) = timers(run, &changes.timers);
-        let mut fields = run_fields(run, &changes);
+        let mut fields = run_fields(run, changes);
         let has_end =
             |(frame, node): &(FramePath, NodeIx)| run.node(frame, *node).is_some_and(|it| it.ended.is_some());
         if changes.nodes.iter().any(has_end) {
             fields.push(("v", ENDS_ARE_KEPT.to_string()));
         }
-        let objects = objects::write(run, &changes, &mut state, &mut fields);
-        let conversation = conversation(run, &changes);
-        let calls = calls(run, &changes);
+        let objects = objects::write(run, changes, &mut state, &mut fields);
+        let conversation = conversation(run, changes);
+        let calls = calls(run, changes);
         Self {
             run: run.id,
             graph: graph.hash.clone(),
@@ -189,24 +212,20 @@ impl RunWrite {
             fields,
             state,
             collected_cleared: changes.collected_cleared,
-            collected: collected(run, &changes),
+            collected: collected(run, changes),
             pauses: changes
                 .pauses
                 .values()
                 .map(|pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string()))
                 .collect(),
-            ledger: changes.ledger,
-            spent: spent(run, changes.spent),
+            ledger: take(&mut changes.ledger),
+            spent: spent(run, take(&mut changes.spent)),
             has_ledger: run.tokens() > 0 || run.control.wasted.is_some(),
             leaves_turn: run.head.leaves_turn && run.status.is_over() && changes.status_from.is_some(),
             conversation,
             held_cleared: changes.held_cleared,
             held: changes.held.iter().map(held_json).collect(),
-            entries: changes
-                .entries
-                .iter()
-                .map(|entry| entry.iter().map(|e| event::encode(e, graph)).collect())
-                .collect(),
+            entries: event_texts(&changes.entries, graph),
             seq: run.seq,
             status: changes.status_from.map(|from| (from, run.status)),
             ended_at: run.status.is_over().then_some(run.finished_at).flatten(),
@@ -218,7 +237,7 @@ impl RunWrite {
                 // A job ordered and taken back within one commit never was.
                 .filter(|order| !changes.cancelled.iter().any(|c| c.entry == order.entry))
                 .map(|order| JobEntry {
-                    queue: order.queue.to_string(),
+                    queue: order.queue.clone(),
                     entry: order.entry,
                     run: run.id,
                     body: job::body(order, graph, &run.head.options),
@@ -236,7 +255,7 @@ impl RunWrite {
                 .collect(),
             timers_set,
             timers_cleared,
-            blobs: changes.blobs,
+            blobs: take(&mut changes.blobs),
             go_on: changes.go_on && !run.status.is_over(),
         }
     }
@@ -260,9 +279,9 @@ impl RunWrite {
                 ("finished_at", now.micros().to_string()),
                 ("error", error.clone()),
             ],
-            state: Vec::new(),
+            state: Pairs::default(),
             collected_cleared: false,
-            collected: Vec::new(),
+            collected: Pairs::default(),
             pauses: Vec::new(),
             ledger: Vec::new(),
             spent: None,
@@ -271,7 +290,7 @@ impl RunWrite {
             conversation: None,
             held_cleared: false,
             held: Vec::new(),
-            entries: vec![vec![(event::kind::GRAPH_RUN_FAILED, told.to_string())]],
+            entries: [[(event::kind::GRAPH_RUN_FAILED, told.to_string())]].into_iter().collect(),
             seq: rest.seq + 1,
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
@@ -288,12 +307,8 @@ impl RunWrite {
 
     /// About how many bytes it sends.
     pub fn size(&self) -> usize {
-        let state: usize = self.state.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len)).sum();
-        let events: usize = self.entries.iter().flatten().map(|(k, v)| k.len() + v.len()).sum();
         let jobs: usize = self.jobs.iter().map(|j| j.body.len() + 80).sum();
         let blobs: usize = self.blobs.iter().map(|(_, text)| text.len()).sum();
-        let collected: usize =
-            self.collected.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len)).sum();
         let kept = self.conversation.iter().flat_map(|write| &write.fields);
         let pauses: usize =
             self.pauses.iter().chain(&self.ledger).chain(kept).map(|(k, v)| k.len() + v.len()).sum();
@@ -301,7 +316,8 @@ impl RunWrite {
         let told = self.calls.iter().flat_map(|calls| &calls.told).map(|(_, _, body)| body.len() + 128);
         let orders = orders.map(|(_, order)| order.len() + 128).sum::<usize>() + told.sum::<usize>();
         let objects = self.objects.as_ref().map_or(0, |objects| objects.size());
-        objects + state + collected + pauses + events + jobs + blobs + orders + 128
+        let pairs = self.state.bytes() + self.collected.bytes() + self.entries.bytes();
+        objects + pairs + pauses + jobs + blobs + orders + 128
     }
 }
 
@@ -408,29 +424,38 @@ fn timers(run: &RunState, changes: &[TimerChange]) -> (Vec<(Timestamp, String)>,
 }
 
 /// What is open beside nodes and variables.
-fn write_open(run: &RunState, changes: &Changes, state: &mut Vec<(String, Option<String>)>) {
+fn write_open(run: &RunState, changes: &Changes, state: &mut Pairs) {
     let graph = &run.graph;
     for key in &changes.containers {
         let field = container_field(&key.0, graph.node(key.1).id.as_str());
-        state.push((field, run.containers.get(key).map(open::container_json)));
+        state.add(&field, run.containers.get(key).map(open::container_json).as_deref());
     }
     for key in &changes.nested {
-        let values = run.nested.get(key);
-        let json = values.map(named_text);
-        state.push((format!("r:{key}"), json));
+        state.add(&format!("r:{key}"), run.nested.get(key).map(named_text).as_deref());
     }
     if changes.control {
-        state.push((open::CONTROL_FIELD.to_string(), Some(open::control_json(&run.control))));
+        state.add(open::CONTROL_FIELD, Some(&open::control_json(&run.control)));
     }
 }
 
-fn collected(run: &RunState, changes: &Changes) -> Vec<(String, Option<String>)> {
-    let one = |(frame, node, index): &(FramePath, NodeIx, u32)| {
+fn event_texts(entries: &Entries, graph: &Graph) -> EventTexts {
+    let events = entries.events().len();
+    let mut texts = EventTexts::with_capacity(entries.iter().len(), events, events * event::BYTES);
+    for entry in entries.iter() {
+        entry.iter().for_each(|event| texts.add(|text| event::put(text, event, graph)));
+        texts.close();
+    }
+    texts
+}
+
+fn collected(run: &RunState, changes: &Changes) -> Pairs {
+    let mut pairs = Pairs::default();
+    for (frame, node, index) in &changes.collected {
         let container = run.containers.get(&(frame.clone(), *node));
-        let left = container.and_then(|container| container.collected.get(index));
-        (open::collected_field(frame, &run.graph.node(*node).id, *index), left.map(open::collected_json))
-    };
-    changes.collected.iter().map(one).collect()
+        let left = container.and_then(|container| container.collected.get(index)).map(open::collected_json);
+        pairs.add(&open::collected_field(frame, &run.graph.node(*node).id, *index), left.as_deref());
+    }
+    pairs
 }
 
 fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> {
@@ -562,7 +587,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     spent_fields(run, &mut fields);
     fields.push(("exceptions", run.exceptions().to_string()));
     // The outputs stand in the last event; they are taken from there, so that both say the same.
-    let outputs = changes.entries.iter().flatten().rev().find_map(|e| match &e.kind {
+    let outputs = changes.entries.events().iter().rev().find_map(|e| match &e.kind {
         EventKind::GraphRunSucceeded { outputs }
         | EventKind::GraphRunPartialSucceeded { outputs, .. }
         | EventKind::GraphRunPaused { outputs, .. }

@@ -79,11 +79,21 @@ pub mod kind {
 
 /// The field name and the field value of an event.
 pub fn encode(event: &Event, graph: &Graph) -> (&'static str, String) {
-    let mut object = ObjectText::with_capacity(384);
-    object.number("seq", event.seq);
-    object.number("ts", event.at.millis());
-    write_kind(&mut object, &event.kind, graph);
-    (type_name(&event.kind, graph), object.end())
+    let mut text = String::with_capacity(BYTES);
+    (put(&mut text, event, graph), text)
+}
+
+/// About how many bytes an event takes.
+pub(super) const BYTES: usize = 384;
+
+/// Puts the field value of an event behind what is there of a text, and gives its field name.
+pub(super) fn put(text: &mut String, event: &Event, graph: &Graph) -> &'static str {
+    ObjectText::behind(text, |object| {
+        object.number("seq", event.seq);
+        object.number("ts", event.at.millis());
+        write_kind(object, &event.kind, graph);
+    });
+    type_name(&event.kind, graph)
 }
 
 /// The type of an event.

@@ -28,19 +28,19 @@ use serde_json::{Value as Json, json};
 use super::breakpoint::updates_from_json;
 use super::fields::Fields;
 use super::objects::{change_json, read_change};
-use super::record::{read_record, write_record};
+use super::record::write_record;
 use super::state::{head_from_json, head_to_json};
 use super::text::ObjectText;
 use super::value::{StoredJson, named_from_field, stored_from_json};
-use super::{WireError, child, read};
+use super::{WireError, child, done, read};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, NodeIx};
 use crate::ids::{Delivery, EntryId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
 use crate::machine::changes::{Record, StepEvent};
 use crate::machine::fact::{
-    Answer, Asked, Call, CallEnded, Charge, ChildEvent, JobChunk, JobDone, JobParked, JobRef, JobStarted,
-    JobStepped, ParentAnswered, ParentAsked, PauseCommand, Said, Stop, UpdateVariables,
+    Answer, Asked, Call, CallEnded, Charge, ChildEvent, JobChunk, JobParked, JobRef, JobStarted, JobStepped,
+    ParentAnswered, ParentAsked, PauseCommand, Said, Stop, UpdateVariables,
 };
 use crate::machine::run::{Caller, RunHead};
 use crate::nodes::{PauseRequest, Usage};
@@ -323,8 +323,11 @@ pub fn parse_start(body: &str) -> Result<Fact, WireError> {
 /// A newer version, an unknown kind, a node that the graph does not have, or a body that does not fit.
 pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     // Nearly every fact is one of these.
-    if kind == kind::DONE || kind == kind::FAILED {
-        return done(kind, body, graph);
+    if kind == kind::DONE {
+        return done::read(body, graph).map(Fact::JobSucceeded);
+    }
+    if kind == kind::FAILED {
+        return done::read(body, graph).map(Fact::JobFailed);
     }
     if !kind::ALL.contains(&kind) {
         return Err(WireError::Unknown { what: WHAT, kind: kind.chars().take(80).collect() });
@@ -376,18 +379,6 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
         })),
         other => Err(WireError::Unknown { what: WHAT, kind: other.to_string() }),
     }
-}
-
-fn done(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
-    let mut map = Fields::read(WHAT, body)?;
-    let done = JobDone {
-        job: read_job(&map, graph)?,
-        started_at: time(&map, "started_at")?,
-        finished_at: time(&map, "finished_at")?,
-        streamed: streamed(map.get("streamed"))?,
-        record: Box::new(read_record(&mut map)?),
-    };
-    Ok(if kind == kind::FAILED { Fact::JobFailed(done) } else { Fact::JobSucceeded(done) })
 }
 
 /// The body of a `call_ended` fact: what it tells the caller's node of a run that it has called.
@@ -539,7 +530,7 @@ fn read_node(map: &Fields<'_>, graph: &Graph) -> Result<NodeIx, WireError> {
     graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })
 }
 
-fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireError> {
+pub(super) fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireError> {
     let (text, number) = (|key| map.text(key), |key| map.number(key));
     Ok(JobRef {
         frame: text("frame").map(FramePath::from).unwrap_or_default(),

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
+use serde_json::error::Category;
 
 use super::{WireError, check_version};
 use crate::value::JsonMap;
@@ -86,12 +87,9 @@ impl<'a> Fields<'a> {
         self.take(name)?.into_text()
     }
 
-    /// Shows each field, in the order of the text; its value may be taken.
-    pub(crate) fn each<E>(
-        &mut self,
-        mut show: impl FnMut(&str, &mut Field<'a>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.0.iter_mut().try_for_each(|(name, field)| show(name, field))
+    /// Each field, in the order of the text; its value may be taken.
+    pub(crate) fn each_mut(&mut self) -> impl Iterator<Item = (&str, &mut Field<'a>)> {
+        self.0.iter_mut().map(|(name, field)| (&**name, field))
     }
 
     /// As JSON.
@@ -132,6 +130,13 @@ impl Default for Field<'_> {
 }
 
 impl Field<'_> {
+    /// What is neither an object nor a text.
+    pub(crate) fn as_plain(&self) -> Option<&Json> {
+        match self {
+            Self::Plain(json) => Some(json),
+            Self::Object(_) | Self::Text(_) => None,
+        }
+    }
     /// An object, as JSON.
     pub(crate) fn into_object(self) -> Option<JsonMap> {
         match self {
@@ -210,8 +215,51 @@ impl<'de> Visitor<'de> for FieldVisitor {
     }
 }
 
+/// Takes the fields of a message as they are read.
+pub(crate) trait Sink<'a> {
+    /// Takes a field; its value is the next that `fields` gives.
+    fn field<M: MapAccess<'a>>(&mut self, name: &str, fields: &mut M) -> Result<(), M::Error>;
+}
+
+/// Reads a message field by field, and checks its version, which the sink is not shown.
+pub(crate) fn read_each<'a>(
+    what: &'static str,
+    text: &'a str,
+    sink: &mut impl Sink<'a>,
+) -> Result<(), WireError> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = reader.deserialize_map(Each(sink)).and_then(|version| reader.end().map(|()| version));
+    let wrong = |error: serde_json::Error| match error.classify() {
+        // It would show all of what stands there instead.
+        Category::Data => WireError::malformed(what, "its body is no object"),
+        Category::Syntax | Category::Eof | Category::Io => WireError::malformed(what, error),
+    };
+    check_version(what, read.map_err(wrong)?.as_ref())
+}
+
+struct Each<'s, S>(&'s mut S);
+
+impl<'de, S: Sink<'de>> Visitor<'de> for Each<'_, S> {
+    /// The version.
+    type Value = Option<Json>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Json>, A::Error> {
+        let mut version = None;
+        while let Some(Name(name)) = map.next_key()? {
+            match &*name {
+                "v" => version = Some(map.next_value()?),
+                name => self.0.field(name, &mut map)?,
+            }
+        }
+        Ok(version)
+    }
+}
+
 /// The name of a field. A `Cow` alone would be read into a text of its own.
-struct Name<'a>(Cow<'a, str>);
+pub(super) struct Name<'a>(pub(super) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -275,6 +323,35 @@ mod tests {
         assert_eq!(fields.get("b"), None, "an object is taken, not looked at");
         assert_eq!(fields.take_map("b").map(Json::Object), Some(serde_json::json!({"c": null})));
         assert_eq!((fields.take_text("a"), fields.take("nothing")), (Some("2".into()), None));
+    }
+
+    #[derive(Default)]
+    struct Names(Vec<(String, Json)>);
+
+    impl<'a> Sink<'a> for Names {
+        fn field<M: MapAccess<'a>>(&mut self, name: &str, fields: &mut M) -> Result<(), M::Error> {
+            self.0.push((name.to_string(), fields.next_value::<Field>()?.into_json()));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn fields_are_shown_one_by_one_and_the_version_is_checked() {
+        let mut seen = Names::default();
+        read_each("a test", r#"{"a": 1, "v": 2, "b\n": {"c": null}, "a": "2"} "#, &mut seen).unwrap();
+        let json = serde_json::json!([["a", 1], ["b\n", {"c": null}], ["a", "2"]]);
+        assert_eq!(serde_json::to_value(seen.0).unwrap(), json);
+        for (text, reason) in [
+            ("", "a test cannot be read: EOF while parsing a value at line 1 column 0"),
+            ("[]", "a test cannot be read: its body is no object"),
+            (r#""text""#, "a test cannot be read: its body is no object"),
+            (r#"{"a": 1} {}"#, "a test cannot be read: trailing characters at line 1 column 10"),
+            (r#"{"a": tru}"#, "a test cannot be read: expected ident at line 1 column 10"),
+            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 2; upgrade it"),
+        ] {
+            let refused = read_each("a test", text, &mut Names::default());
+            assert_eq!(refused.unwrap_err().to_string(), reason);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod breakpoint;
 mod child;
 pub mod commit;
+mod done;
 pub mod entry;
 pub mod event;
 pub mod expand;
@@ -15,6 +16,7 @@ pub mod job;
 pub mod knowledge;
 pub mod objects;
 pub mod open;
+pub mod pairs;
 pub mod pause;
 pub mod record;
 pub mod snapshot;

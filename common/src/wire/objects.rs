@@ -13,6 +13,7 @@
 use serde_json::{Value as Json, json};
 
 use super::WireError;
+use super::pairs::Pairs;
 use crate::ids::ExecutionId;
 use crate::machine::changes::Changes;
 use crate::machine::run::RunState;
@@ -92,7 +93,7 @@ pub fn index_field(list: &str) -> String {
 pub(super) fn write(
     run: &RunState,
     changes: &Changes,
-    state: &mut Vec<(String, Option<String>)>,
+    state: &mut Pairs,
     fields: &mut Vec<(&'static str, String)>,
 ) -> Option<Box<ObjectsWrite>> {
     let objects = run.objects.as_ref()?;
@@ -104,7 +105,7 @@ pub(super) fn write(
     let Some(changed) = &changes.objects else { return is_over.then(|| Box::new(write)) };
     for (name, first) in &changed.lists {
         let Some(list) = objects.lists.get(name) else { continue };
-        state.push((index_field(name), Some(index_json(list).to_string())));
+        state.add(&index_field(name), Some(&index_json(list).to_string()));
         let new = list.messages.get(*first as usize..).unwrap_or_default();
         if !new.is_empty() {
             write.messages.push((name.clone(), new.iter().map(message_text).collect()));

@@ -147,7 +147,7 @@ pub(super) fn read_spent(map: &JsonMap) -> Spent {
     let currency = map.get("currency").and_then(Json::as_str).unwrap_or("USD");
     Spent {
         tokens: map.get("tokens").and_then(Json::as_u64).unwrap_or(0),
-        price: amount.map(|amount| Price { amount, currency: currency.into() }),
+        price: amount.map(|amount| Box::new(Price { amount, currency: currency.into() })),
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::WireError;
 use super::breakpoint::{updates_from_json, updates_json};
-use super::fields::Fields;
+use super::fields::{Field, Fields};
 use super::objects::{effects_json, read_effects};
 use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
@@ -90,34 +90,37 @@ fn write_metadata(object: &mut ObjectText, record: &Record, completed: Option<&s
     object.close();
 }
 
-/// Takes the fields of a record out of an object. What only the engine writes, since it ends containers, is not among them.
+/// Takes the fields of a record out of an object.
 pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
     let mut record = Record::default();
-    map.each(|name, field| {
-        let mut take = || std::mem::take(field);
-        match name {
-            "inputs" => record.inputs = named_from_field(Some(take()))?,
-            "process_data" => record.process_data = named_from_field(Some(take()))?,
-            "outputs" => record.outputs = named_from_field(Some(take()))?,
-            "metadata" => record.metadata = take().into_object().unwrap_or_default(),
-            "handle" => record.handle = take().into_text().unwrap_or_default(),
-            "usage" => record.usage = take().into_object().map(Usage::from_record),
-            "wasted" => record.wasted = take().into_object().and_then(wasted).map(Box::new),
-            "error" => record.error = take().into_text().unwrap_or_default(),
-            "error_type" => record.error_type = take().into_text().unwrap_or_default(),
-            "passing" => record.passing = take().into_json().as_bool().unwrap_or(false),
-            "retry_after_ms" => record.retry_hint = take().into_json().as_u64(),
-            "updates" => record.updates = updates_from_json(Some(take().into_json()))?,
-            "pause" => record.pause = Some(Box::new(PauseRequest::from_json(&take().into_json())?)),
-            "effects" => {
-                let effects = take().into_object().map(|effects| read_effects(&effects));
-                record.effects = effects.transpose()?.map(Box::new);
-            }
-            _ => {}
-        }
-        Ok(())
-    })?;
+    map.each_mut().try_for_each(|(name, field)| read_field(&mut record, name, std::mem::take(field)))?;
     Ok(record)
+}
+
+/// Reads a field of a record; of another name it means nothing here. What only the engine writes, since it ends containers,
+/// is not among them.
+pub(super) fn read_field(record: &mut Record, name: &str, field: Field<'_>) -> Result<(), WireError> {
+    match name {
+        "inputs" => record.inputs = named_from_field(Some(field))?,
+        "process_data" => record.process_data = named_from_field(Some(field))?,
+        "outputs" => record.outputs = named_from_field(Some(field))?,
+        "metadata" => record.metadata = field.into_object().unwrap_or_default(),
+        "handle" => record.handle = field.into_text().unwrap_or_default(),
+        "usage" => record.usage = field.into_object().map(Usage::from_record),
+        "wasted" => record.wasted = field.into_object().and_then(wasted).map(Box::new),
+        "error" => record.error = field.into_text().unwrap_or_default(),
+        "error_type" => record.error_type = field.into_text().unwrap_or_default(),
+        "passing" => record.passing = field.into_json().as_bool().unwrap_or(false),
+        "retry_after_ms" => record.retry_hint = field.into_json().as_u64(),
+        "updates" => record.updates = updates_from_json(Some(field.into_json()))?,
+        "pause" => record.pause = Some(Box::new(PauseRequest::from_json(&field.into_json())?)),
+        "effects" => {
+            let effects = field.into_object().map(|effects| read_effects(&effects));
+            record.effects = effects.transpose()?.map(Box::new);
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn wasted(mut map: JsonMap) -> Option<Wasted> {

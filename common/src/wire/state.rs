@@ -30,7 +30,7 @@ use super::breakpoint::{breakpoints_from_json, breakpoints_json};
 use super::fields::Fields;
 use super::objects::{self, ObjectsAtRest};
 use super::record::{read_record, write_record};
-use super::text::{ObjectText, named_text, stored_text};
+use super::text::{ObjectText, named_text, put_stored, stored_text};
 use super::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
 use super::{WireError, check_version, open};
 use crate::clock::Timestamp;
@@ -49,7 +49,7 @@ use crate::machine::run::{
 };
 use crate::nodes::evaluate::UndefinedNames;
 use crate::objects::{Message, ObjectLimits, given_messages};
-use crate::value::JsonMap;
+use crate::value::{JsonMap, Stored};
 
 const WHAT: &str = "the state of a run";
 
@@ -414,23 +414,16 @@ fn unescape(name: &str) -> String {
     name.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
 }
 
-/// The field of a node.
-pub fn node_field(frame: &FramePath, node: &str) -> String {
-    field("n:", frame, &escape(node), None)
+/// Puts the field of a node behind what is there of a text.
+pub(super) fn put_node_field(text: &mut String, frame: &FramePath, node: &str) {
+    put_field(text, "n:", frame, node);
 }
 
-fn field(kind: &str, frame: &FramePath, node: &str, name: Option<&str>) -> String {
-    let bytes = kind.len() + frame.as_str().len() + node.len() + name.map_or(0, str::len) + 2;
-    let mut field = String::with_capacity(bytes);
-    field.push_str(kind);
-    field.push_str(frame.as_str());
-    field.push('/');
-    field.push_str(node);
-    if let Some(name) = name {
-        field.push('.');
-        field.push_str(name);
-    }
-    field
+fn put_field(text: &mut String, kind: &str, frame: &FramePath, node: &str) {
+    text.push_str(kind);
+    text.push_str(frame.as_str());
+    text.push('/');
+    text.push_str(&escape(node));
 }
 
 /// The frame and the node of such a field.
@@ -441,7 +434,16 @@ pub fn node_of_field(field: &str) -> Option<(FramePath, NodeId)> {
 
 /// The field of a variable.
 pub fn variable_field(frame: &FramePath, node: &str, name: &str) -> String {
-    field("v:", frame, &escape(node), Some(&escape(name)))
+    let mut field = String::new();
+    put_variable_field(&mut field, frame, node, name);
+    field
+}
+
+/// Puts the field of a variable behind what is there of a text.
+pub(super) fn put_variable_field(text: &mut String, frame: &FramePath, node: &str, name: &str) {
+    put_field(text, "v:", frame, node);
+    text.push('.');
+    text.push_str(&escape(name));
 }
 
 /// The field of a stream.
@@ -451,9 +453,8 @@ pub fn stream_field(key: &str) -> String {
 
 // ---- contents of fields
 
-/// A node's state; its job, if it has one, lies in this queue.
-pub fn node_json(node: &NodeState, queue: &str) -> String {
-    let mut object = ObjectText::with_capacity(128);
+/// Writes a node's state; its job, if it has one, lies in this queue.
+pub(super) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str) {
     object.text("status", node.status.name());
     if node.attempt != 1 {
         object.number("attempt", node.attempt);
@@ -494,20 +495,19 @@ pub fn node_json(node: &NodeState, queue: &str) -> String {
         if ended.failed {
             object.value("failed", &true);
         }
-        write_record(&mut object, &ended.record);
+        write_record(object, &ended.record);
         object.close();
     }
-    open::write_spent(&mut object, &node.spent);
+    open::write_spent(object, &node.spent);
     if node.charged != Spent::default() {
         object.open("charged");
-        open::write_spent(&mut object, &node.charged);
+        open::write_spent(object, &node.charged);
         object.close();
     }
     if let Some(body) = &node.body {
-        open::write_body(&mut object, body);
+        open::write_body(object, body);
     }
-    open::write_tally(&mut object, &node.inside);
-    object.end()
+    open::write_tally(object, &node.inside);
 }
 
 /// Reads a node's state.
@@ -619,12 +619,35 @@ pub fn container_field(frame: &FramePath, node: &str) -> String {
     format!("c:{frame}/{}", escape(node))
 }
 
-/// The JSON of a variable as it stands in the state; that of one that an item must not see says so.
-pub fn variable_json(run: &RunState, frame: &FramePath, node: &str, name: &str) -> Option<String> {
+/// What stands in the state for a variable.
+pub(super) enum VariableText<'a> {
+    /// Its value.
+    Stored(&'a Stored),
+    /// An item must not see it.
+    Hidden,
+}
+
+impl VariableText<'_> {
+    /// Puts its JSON behind what is there of a text.
+    pub(super) fn put(self, text: &mut String) {
+        match self {
+            Self::Stored(stored) => put_stored(text, stored),
+            Self::Hidden => text.push_str(HIDDEN),
+        }
+    }
+}
+
+/// A variable as it stands in the state.
+pub(super) fn variable_text<'a>(
+    run: &'a RunState,
+    frame: &FramePath,
+    node: &str,
+    name: &str,
+) -> Option<VariableText<'a>> {
     let open = run.frames.get(frame)?;
     match open.get(node, name) {
-        Some(stored) => Some(stored_text(stored)),
-        None if open.hidden.contains(&(node.to_string(), name.to_string())) => Some(HIDDEN.to_string()),
+        Some(stored) => Some(VariableText::Stored(stored)),
+        None if open.hidden.contains(&(node.to_string(), name.to_string())) => Some(VariableText::Hidden),
         None => None,
     }
 }

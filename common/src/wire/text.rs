@@ -2,6 +2,7 @@
 //! escapes, and nearly no value does; to look at every character for itself was a third of what writing a commit cost.
 
 use std::io;
+use std::mem::take;
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -35,6 +36,14 @@ impl ObjectText {
     pub(crate) fn end(mut self) -> String {
         self.text.push('}');
         self.text
+    }
+
+    /// Puts an object behind what is there of a text: with the fields that `write` writes.
+    pub(crate) fn behind(text: &mut String, write: impl FnOnce(&mut Self)) {
+        text.push('{');
+        let mut object = Self { text: take(text) };
+        write(&mut object);
+        *text = object.end();
     }
 
     /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise.
@@ -224,13 +233,17 @@ impl io::Write for Pieces<'_> {
 
 /// The text of a stored value.
 pub(crate) fn stored_text(value: &Stored) -> String {
-    match value {
-        Stored::Inline(segment) if is_plain(segment) => match &segment.value {
-            Json::String(text) if needs_no_escape(text) => ["\"", text, "\""].concat(),
-            other => other.to_string(),
-        },
-        other => serde_json::to_string(&StoredJson(other)).unwrap_or_default(),
-    }
+    let mut text = String::new();
+    put_stored(&mut text, value);
+    text
+}
+
+/// Puts the text of a stored value behind what is there.
+pub(crate) fn put_stored(text: &mut String, value: &Stored) {
+    // No field is written: the text of a value needs nothing of an object around it.
+    let mut object = ObjectText { text: take(text) };
+    object.put_stored(value);
+    *text = object.text;
 }
 
 /// The text of named values.
@@ -285,6 +298,9 @@ mod tests {
             let mut object = ObjectText::with_capacity(0);
             object.text("a", &text);
             prop_assert_eq!(object.end(), json!({"a": text}).to_string());
+            let mut behind = "{".to_string();
+            ObjectText::behind(&mut behind, |object| object.text("a", &text));
+            prop_assert_eq!(&behind[1..], json!({"a": text}).to_string());
             prop_assert_eq!(stored_text(&stored(text.as_str().into())), json!(text).to_string());
         }
     }

@@ -10,12 +10,14 @@
 //! | joined text | `{"$tm":"joined","parts":[…]}` |
 
 use std::borrow::Cow;
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value as Json;
 
 use super::WireError;
-use super::fields::Field;
+use super::fields::{Field, Name};
 use crate::ids::BlobId;
 use crate::machine::changes::Output;
 use crate::machine::fact::NamedValues;
@@ -191,6 +193,66 @@ pub(crate) fn named_from_field(field: Option<Field<'_>>) -> Result<NamedValues, 
     }
 }
 
+/// Named values as they are read: the reason when they are none.
+pub(super) struct Named(pub(super) Result<NamedValues, WireError>);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NamedVisitor).map(Self)
+    }
+}
+
+struct NamedVisitor;
+
+impl NamedVisitor {
+    fn no_object<E>() -> Result<Result<NamedValues, WireError>, E> {
+        Ok(Err(WireError::malformed("named values", "not an object")))
+    }
+}
+
+impl<'de> Visitor<'de> for NamedVisitor {
+    type Value = Result<NamedValues, WireError>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("named values")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        // Most have one or two.
+        let mut values = Ok(Vec::with_capacity(2));
+        while let Some((Name(name), field)) = map.next_entry()? {
+            if let Ok(known) = &mut values {
+                match stored_from_field(field) {
+                    Ok(value) => known.push((name.into_owned(), value)),
+                    Err(wrong) => values = Err(wrong),
+                }
+            }
+        }
+        Ok(values)
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Ok(Vec::new()))
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Self::no_object()
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Self::no_object()
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Self::no_object()
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Self::no_object()
+    }
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Self::no_object()
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Self::no_object()
+    }
+}
+
 /// Reads named values from an object; absent is empty.
 ///
 /// # Errors
@@ -237,5 +299,26 @@ mod tests {
         }
         let plain = Stored::Inline(Segment::string("x"));
         assert_eq!(serde_json::to_string(&StoredJson(&plain)).unwrap(), "\"x\"");
+    }
+    #[test]
+    fn named_values_are_read_alike_with_and_without_a_list_of_fields() {
+        for text in [
+            "null",
+            "{}",
+            r#"{"a": "x", "b\t": {"c": [1, {"d": null}]}, "a": 2}"#,
+            r#"{"a": {"$tm": "blob", "id": "b", "type": "string", "size": 9}, "b": {"$tm": "secret", "name": "K"}}"#,
+            r#"{"a": {"$tm": "what"}, "b": 1}"#,
+            r#"{"a": {"$tm": "blob"}}"#,
+            "true",
+            "-1",
+            "1",
+            "1.5",
+            r#""text""#,
+            r#"[{"a": [1]}, 2]"#,
+        ] {
+            let streamed = serde_json::from_str::<Named>(text).unwrap().0;
+            assert_eq!(streamed, named_from_field(Some(serde_json::from_str(text).unwrap())), "{text}");
+        }
+        assert!(serde_json::from_str::<Named>(r#"{"a": [}"#).is_err());
     }
 }

@@ -119,7 +119,7 @@ impl Ground {
         let fresh = at_once(self.store.events(run, last, 10_000)).unwrap_or_default();
         for (field, _) in write.state.iter().filter(|(field, text)| field.starts_with("v:") && text.is_some())
         {
-            *seen.written.entry(field.clone()).or_default() += 1;
+            *seen.written.entry(field.to_string()).or_default() += 1;
         }
         let found = after_commit(&Touched {
             rest: &rest,

@@ -209,7 +209,7 @@ impl Wheel {
 
     /// The commit is written: memory and store are held against each other where nothing newer is computed.
     fn after(&mut self, batch: &Batch, ground: &mut Ground) {
-        let busy: HashSet<RunId> =
+        let busy: Vec<RunId> =
             self.computed.iter().flat_map(|(batch, _)| batch.touched.iter().copied()).collect();
         for id in batch.touched.iter().filter(|id| !busy.contains(id)) {
             if let Some(memory) = self.cache.get(id) {
@@ -219,7 +219,7 @@ impl Wheel {
         for id in &batch.ended {
             self.cache.end(*id);
         }
-        self.cache.settle(&batch.commit.writes, &busy);
+        self.cache.settle(&batch.written, &busy);
     }
 
     /// Looks for jobs that nobody has, or trims what is applied.

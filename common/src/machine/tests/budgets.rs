@@ -120,11 +120,11 @@ fn replies_of_no_use_are_in_the_ledger_and_in_no_total() {
     play.after(Duration::from_secs(60)).fire();
     ends(&mut play, "m", 4);
     assert_eq!((play.run.status, play.run.tokens()), (RunStatus::PartialSucceeded, 4));
-    assert_eq!(play.run.spent().price, price("0.1 EUR"));
-    assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR")));
+    assert_eq!(play.run.spent().price, price("0.1 EUR").map(Box::new));
+    assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR").map(Box::new)));
     play.reload();
-    assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR")));
-    assert_eq!(play.run.paid().price, price("0.5 EUR"));
+    assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR").map(Box::new)));
+    assert_eq!(play.run.paid().price, price("0.5 EUR").map(Box::new));
     let entries =
         play.kept.ledger.values().map(|entry| serde_json::from_str::<serde_json::Value>(entry).unwrap());
     let mut told: Vec<_> = entries

@@ -42,18 +42,18 @@ impl Kept {
     /// As a commit changes it.
     pub(super) fn write(&mut self, write: &RunWrite) {
         self.run.extend(write.fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())));
-        for (field, text) in &write.state {
+        for (field, text) in write.state.iter() {
             match text {
-                Some(text) => self.state.insert(field.clone(), text.clone()),
+                Some(text) => self.state.insert(field.to_string(), text.to_string()),
                 None => self.state.remove(field),
             };
         }
         if write.collected_cleared {
             self.collected.clear();
         }
-        for (field, text) in &write.collected {
+        for (field, text) in write.collected.iter() {
             match text {
-                Some(text) => self.collected.insert(field.clone(), text.clone()),
+                Some(text) => self.collected.insert(field.to_string(), text.to_string()),
                 None => self.collected.remove(field),
             };
         }
@@ -78,9 +78,9 @@ impl Kept {
             self.held.clear();
         }
         self.held.extend_from_slice(&write.held);
-        if let Some(fields) = write.entries.last() {
+        if let Some(fields) = write.entries.iter().last() {
             let fields: Vec<(String, String)> =
-                fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())).collect();
+                fields.map(|(name, text)| (name.to_string(), text.to_string())).collect();
             self.seq = event::last_seq(&fields).expect("every event has a number");
         }
     }

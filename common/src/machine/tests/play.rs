@@ -15,7 +15,7 @@ use crate::ids::{BlobId, Delivery, EntryId, FramePath, RunId, ShardId};
 use crate::machine::changes::{Changes, Event, JobOrder, Record};
 use crate::machine::fact::{JobLost, NamedValues, Timer};
 use crate::machine::run::{NodeState, RunHead, RunOptions};
-use crate::machine::{Fact, Moment, RunState, invariants, step};
+use crate::machine::{Fact, Moment, RunState, invariants, step, step_into};
 use crate::value::{Segment, Stored};
 use crate::wire::commit::{CallsWrite, RunWrite, TimerRead, timer_from_member};
 use crate::wire::event::{EventRecord, decode};
@@ -24,6 +24,8 @@ use crate::wire::fact::{JobName, Report, parse, start_body, stop_body};
 use crate::wire::job::{self, Job};
 
 pub(super) struct Play {
+    /// What is left of the commit before: the room of its changes, and nothing else.
+    room: Changes,
     pub(super) run: RunState,
     pub(super) kept: Kept,
     /// Jobs in the queues or with workers, by entry.
@@ -117,6 +119,7 @@ impl Play {
         let fact = parse("start", &start_body(&head), &graph).unwrap();
         let run = RunState::new(RunId::new(1, 2, ShardId(3)), graph, head);
         Self {
+            room: Changes::default(),
             kept: Kept::submitted(&run.head, &run),
             run,
             jobs: BTreeMap::new(),
@@ -141,15 +144,20 @@ impl Play {
     /// Feeds facts as one commit, writes it, and holds the store's copy against the state.
     pub(super) fn feed(&mut self, facts: Vec<Fact>) -> &mut Self {
         self.commit += 1;
-        let mut all = Changes::default();
-        for fact in facts {
+        let mut all = std::mem::take(&mut self.room);
+        for (n, fact) in facts.into_iter().enumerate() {
             let at = Moment { now: self.now, commit: self.commit, jobs: all.jobs.len() as u64 };
-            all.append(step(&mut self.run, fact, at));
+            if n == 0 {
+                step_into(&mut self.run, fact, at, &mut all);
+            } else {
+                all.append(step(&mut self.run, fact, at));
+            }
         }
         assert_eq!(invariants::broken(&self.run), Vec::<&str>::new());
-        self.events.extend(all.entries.iter().flatten().cloned());
+        self.events.extend_from_slice(all.entries.events());
         let orders = all.jobs.clone();
-        let write = RunWrite::new(&self.run, all);
+        let write = RunWrite::new(&self.run, &mut all);
+        self.room = all;
         self.publish(&write);
         self.follow(&write, orders);
         self.kept.write(&write);
@@ -163,8 +171,8 @@ impl Play {
 
     /// Readers get what was told: every event can be read again and told in full.
     fn publish(&mut self, write: &RunWrite) {
-        for fields in &write.entries {
-            let fields = fields.iter().map(|(kind, text)| ((*kind).to_string(), text.clone()));
+        for fields in write.entries.iter() {
+            let fields = fields.map(|(kind, text)| (kind.to_string(), text.to_string()));
             let entry = EntryId::new(self.commit, self.records.len() as u64);
             for record in decode(entry, fields).expect("what was told can be read") {
                 let told = envelope(&record, &self.run.id, &self.run.graph);

@@ -7,9 +7,10 @@ use crate::machine::run::RunStatus;
 use crate::store::{Commit, CommitError, Dead};
 use crate::wire::commit::RunWrite;
 use crate::wire::fact::kind;
+use crate::wire::pairs::Pairs;
 
-fn fields(pairs: &[(&str, Option<&str>)]) -> Vec<(String, Option<String>)> {
-    pairs.iter().map(|(name, text)| ((*name).to_string(), text.map(str::to_string))).collect()
+fn fields(pairs: &[(&str, Option<&str>)]) -> Pairs {
+    pairs.iter().copied().collect()
 }
 
 async fn state_of(s: &Subject, n: u8) -> Result<Vec<(String, String)>, Broken> {
@@ -25,7 +26,9 @@ pub(super) async fn a_commit_writes_all_of_a_run(s: Subject) -> Outcome {
     let begun = RunWrite {
         state: fields(&[("n:/start", Some("{\"status\":\"succeeded\"}")), ("v:/start.x", Some("\"ä\""))]),
         held: vec!["one".to_string(), "two".to_string()],
-        entries: vec![vec![event("graph_run_started", 1)], vec![event("node_run_started", 2), event("x", 3)]],
+        entries: vec![vec![event("graph_run_started", 1)], vec![event("node_run_started", 2), event("x", 3)]]
+            .into_iter()
+            .collect(),
         jobs: vec![job(1, entry)],
         timers_set: vec![(created_at(9), "a timer".to_string())],
         ..moved(1, RunStatus::Scheduled, RunStatus::Running)
@@ -74,7 +77,7 @@ pub(super) async fn a_lost_owner_writes_nothing(s: Subject) -> Outcome {
     let all = RunWrite {
         state: fields(&[("a", Some("1"))]),
         held: vec!["held".to_string()],
-        entries: vec![vec![event("graph_run_started", 1)]],
+        entries: [[event("graph_run_started", 1)]].into_iter().collect(),
         jobs: vec![job(1, entry)],
         timers_set: vec![(created_at(9), "a timer".to_string())],
         blobs: vec![(blob.clone(), "\"text\"".to_string())],
@@ -98,7 +101,7 @@ pub(super) async fn a_lost_owner_writes_nothing(s: Subject) -> Outcome {
 pub(super) async fn events_of_one_commit_are_numbered_per_run(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     let number = owning.next();
-    let entries = |first: u64| vec![vec![event("x", first)], vec![event("x", first + 1)]];
+    let entries = |first: u64| [[event("x", first)], [event("x", first + 1)]].into_iter().collect();
     let writes = [1, 2].map(|n| RunWrite { entries: entries(1), ..write(n) });
     owning.write(writes.to_vec()).await?;
     for n in [1, 2] {

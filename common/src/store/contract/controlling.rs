@@ -195,10 +195,10 @@ pub(super) async fn a_commit_writes_what_containers_and_conversations_keep(s: Su
         let fields = fields.iter().map(|(field, value)| (text(field), text(value))).collect();
         Some(conversation_write(id, fields))
     };
-    let collected = vec![(text("it/0"), Some(text("1"))), (text("it/1"), Some(text("2")))];
+    let collected = [("it/0", Some("1")), ("it/1", Some("2"))].into_iter().collect();
     let conversation = kept(&[("v:a", "1"), ("v:b", "2")]);
     owning.write(vec![RunWrite { collected, conversation, ..write(1) }]).await?;
-    let collected = vec![(text("it/0"), None), (text("it/2"), Some(text("3")))];
+    let collected = [("it/0", None), ("it/2", Some("3"))].into_iter().collect();
     owning.write(vec![RunWrite { collected, conversation: kept(&[("v:b", "3")]), ..write(1) }]).await?;
     let mut rest = store.load_run(run_id(1)).await?.unwrap_or_default();
     rest.collected.sort();

@@ -11,6 +11,7 @@ use crate::machine::run::RunStatus;
 use crate::store::{Commit, CommitError, Created, Delivered, NewRun, Owner, RawFact, Store};
 use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite, TakeBack};
 use crate::wire::fact::kind;
+use crate::wire::pairs::{EventTexts, Pairs};
 
 pub(super) const SHARD: ShardId = ShardId(0);
 pub(super) const QUEUE: &str = "default";
@@ -75,9 +76,9 @@ pub(super) fn write(n: u8) -> RunWrite {
         graph: GraphHash(GRAPH.into()),
         created_at: created_at(n),
         fields: Vec::new(),
-        state: Vec::new(),
+        state: Pairs::default(),
         collected_cleared: false,
-        collected: Vec::new(),
+        collected: Pairs::default(),
         pauses: Vec::new(),
         ledger: Vec::new(),
         spent: None,
@@ -86,7 +87,7 @@ pub(super) fn write(n: u8) -> RunWrite {
         conversation: None,
         held_cleared: false,
         held: Vec::new(),
-        entries: Vec::new(),
+        entries: EventTexts::default(),
         seq: 0,
         status: None,
         ended_at: None,
@@ -118,7 +119,7 @@ pub(super) fn event(kind: &'static str, seq: u64) -> (&'static str, String) {
 
 /// A job that a commit adds.
 pub(super) fn job(n: u8, entry: EntryId) -> JobEntry {
-    JobEntry { queue: QUEUE.to_string(), entry, run: run_id(n), body: format!("{{\"node\":\"n{n}\"}}") }
+    JobEntry { queue: QUEUE.into(), entry, run: run_id(n), body: format!("{{\"node\":\"n{n}\"}}") }
 }
 
 /// The taking back of a job.

@@ -16,7 +16,7 @@ fn messages(n: u8, of: std::ops::Range<u32>, parts: &str) -> RunWrite {
     let index = format!("{{\"count\":{}}}", of.end);
     RunWrite {
         fields: vec![(OBJECTS_FIELD, parts.to_string())],
-        state: vec![("m:main".to_string(), Some(index))],
+        state: [("m:main", Some(index))].into_iter().collect(),
         objects: Some(Box::new(ObjectsWrite {
             messages: vec![("main".into(), texts(of))],
             ..ObjectsWrite::default()

@@ -168,8 +168,10 @@ pub(super) async fn events_are_read_in_pages(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let first = owning.next();
     let entry = |events: &[u64]| events.iter().map(|seq| event("node_run_started", *seq)).collect::<Vec<_>>();
-    owning.write(vec![RunWrite { entries: vec![entry(&[1]), entry(&[2, 3])], ..write(1) }]).await?;
-    owning.write(vec![RunWrite { entries: vec![entry(&[4])], ..write(1) }]).await?;
+    owning
+        .write(vec![RunWrite { entries: [entry(&[1]), entry(&[2, 3])].into_iter().collect(), ..write(1) }])
+        .await?;
+    owning.write(vec![RunWrite { entries: [entry(&[4])].into_iter().collect(), ..write(1) }]).await?;
     let page = s.store().events(run_id(1), EntryId::ZERO, 2).await?;
     let told: Vec<_> = page.iter().map(|e| (e.entry, e.seq, e.last_of_entry)).collect();
     let (one, two) = (EntryId::new(first, 0), EntryId::new(first, 1));
@@ -189,7 +191,9 @@ pub(super) async fn followers_are_woken(s: Subject) -> Outcome {
     // The subscription may still be on its way when the first commit is told; a later one must arrive.
     for seq in 1..20_u64 {
         let entry = EntryId::new(owning.next(), 0);
-        owning.write(vec![RunWrite { entries: vec![vec![event("tick", seq)]], seq, ..write(1) }]).await?;
+        owning
+            .write(vec![RunWrite { entries: [[event("tick", seq)]].into_iter().collect(), seq, ..write(1) }])
+            .await?;
         let told = tokio::time::timeout(Duration::from_millis(200), following.changed()).await.is_ok();
         let Some(tick) = following.take() else {
             holds("a hint that came can be taken", !told)?;

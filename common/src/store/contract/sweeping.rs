@@ -11,8 +11,8 @@ pub(super) async fn runs_that_ended_long_ago_are_removed(s: Subject) -> Outcome 
     let blob = BlobId::generate();
     let rich = RunWrite {
         blobs: vec![(blob.clone(), "\"x\"".to_string())],
-        entries: vec![vec![event("graph_run_succeeded", 1)]],
-        state: vec![("a".to_string(), Some("1".to_string()))],
+        entries: [[event("graph_run_succeeded", 1)]].into_iter().collect(),
+        state: [("a", Some("1"))].into_iter().collect(),
         ..ended(1, created_at(10))
     };
     owning.write(vec![rich, ended(2, created_at(11)), ended(3, created_at(20))]).await?;

@@ -20,7 +20,7 @@ pub(super) fn check(shard: &Shard, commit: &Commit) -> Result<(), CommitError> {
     }
     let jobs = || commit.writes.iter().flat_map(|write| &write.jobs);
     for job in jobs() {
-        let last = shard.queues.get(job.queue.as_str()).map_or(EntryId::ZERO, |queue| queue.last());
+        let last = shard.queues.get(&*job.queue).map_or(EntryId::ZERO, |queue| queue.last());
         if job.entry <= last || jobs().any(|other| is_shadowed(job, other)) {
             return Err(refused(format!("job {} of queue {} is not above the last", job.entry, job.queue)));
         }
@@ -75,18 +75,18 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
     for (field, text) in &write.fields {
         run.fields.insert((*field).to_string(), text.clone());
     }
-    for (field, text) in &write.state {
+    for (field, text) in write.state.iter() {
         match text {
-            Some(text) => run.state.insert(field.clone(), text.clone()),
+            Some(text) => run.state.insert(field.to_string(), text.to_string()),
             None => run.state.remove(field),
         };
     }
     if write.collected_cleared {
         run.collected.clear();
     }
-    for (field, text) in &write.collected {
+    for (field, text) in write.collected.iter() {
         match text {
-            Some(text) => run.collected.insert(field.clone(), text.clone()),
+            Some(text) => run.collected.insert(field.to_string(), text.to_string()),
             None => run.collected.remove(field),
         };
     }
@@ -99,8 +99,8 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
         run.held.clear();
     }
     run.held.extend_from_slice(&write.held);
-    for entry in &write.entries {
-        let fields = entry.iter().map(|(name, text)| ((*name).to_string(), text.clone())).collect();
+    for entry in write.entries.iter() {
+        let fields = entry.map(|(name, text)| (name.to_string(), text.to_string())).collect();
         run.events.append_of(commit, fields);
     }
     run.events.trim_to(limits::RUN_EVENTS_MAX);
@@ -137,12 +137,12 @@ fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
         shard.unsettled.insert(write.run);
     }
     for job in &write.taken_back {
-        if let Some(queue) = shard.queues.get_mut(job.queue.as_str()) {
+        if let Some(queue) = shard.queues.get_mut(&*job.queue) {
             queue.remove(job.entry);
         }
     }
     for job in &write.jobs {
-        let queue = shard.queues.entry(job.queue.as_str().into()).or_default();
+        let queue = shard.queues.entry(job.queue.clone()).or_default();
         queue.add(job.entry, Job { run: job.run.to_string(), body: job.body.clone() });
     }
     for member in &write.timers_cleared {

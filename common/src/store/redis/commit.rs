@@ -160,18 +160,18 @@ impl RedisOwner {
             }
             request.word(EntryId::new(number, index as u64));
             for (kind, data) in entry {
-                request.word(*kind).word(data);
+                request.word(kind).word(data);
             }
         }
     }
 
     fn write_state(&self, request: &mut Request, write: &RunWrite) {
         let keys = &self.keys;
-        write_fields(request, || keys.state(write.run), &write.state);
+        write_fields(request, || keys.state(write.run), write.state.iter());
         if write.collected_cleared {
             request.command("UNLINK", 1).word(keys.collected(write.run));
         }
-        write_fields(request, || keys.collected(write.run), &write.collected);
+        write_fields(request, || keys.collected(write.run), write.collected.iter());
         set_fields(request, || keys.pauses(write.run), &write.pauses);
         set_fields(request, || keys.ledger(write.run), &write.ledger);
         if let Some(spent) = &write.spent {
@@ -281,24 +281,21 @@ impl RedisOwner {
 const FIELDS_MAX: usize = 500;
 
 /// Writes fields of a hash and deletes those without a value.
-pub(super) fn write_fields(
+pub(super) fn write_fields<'a>(
     request: &mut Request,
     key: impl Fn() -> String,
-    fields: &[(String, Option<String>)],
+    fields: impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone,
 ) {
-    let set = || fields.iter().filter_map(|(field, value)| Some((field, value.as_ref()?)));
-    let kept = set().count();
+    let kept = fields.clone().filter(|(_, value)| value.is_some()).count();
     if kept > 0 {
         request.command("HSET", 1 + kept * 2).word(key());
-        for (field, value) in set() {
-            request.word(field).word(value);
+        for (field, value) in fields.clone() {
+            if let Some(value) = value {
+                request.word(field).word(value);
+            }
         }
     }
-    if kept == fields.len() {
-        return;
-    }
-    let gone: Vec<&str> =
-        fields.iter().filter(|(_, value)| value.is_none()).map(|(field, _)| field.as_str()).collect();
+    let gone: Vec<&str> = fields.filter(|(_, value)| value.is_none()).map(|(field, _)| field).collect();
     for slice in gone.chunks(FIELDS_MAX) {
         request.command("HDEL", 1 + slice.len()).word(key());
         slice.iter().for_each(|field| {

@@ -29,7 +29,8 @@ pub(super) fn write(request: &mut Request, keys: &Keys, run: RunId, write: &Obje
     }
     append(HISTORY_PART, &write.history);
     if !write.runtime.is_empty() {
-        write_fields(request, || keys.object(run, RUNTIME_PART), &write.runtime);
+        let runtime = write.runtime.iter().map(|(field, value)| (field.as_str(), value.as_deref()));
+        write_fields(request, || keys.object(run, RUNTIME_PART), runtime);
     }
 }
 

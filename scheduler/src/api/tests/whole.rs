@@ -30,8 +30,9 @@ pub(super) async fn drive(server: &Server, store: &MemoryStore, run: RunId) {
             let fact = fact::parse(&raw.kind, &raw.body, &known.graph).unwrap();
             number += 1;
             cursor = raw.entry;
-            let changes = step(&mut state, fact, Moment { now: SystemClock.now(), commit: number, jobs: 0 });
-            let writes = vec![RunWrite::new(&state, changes)];
+            let mut changes =
+                step(&mut state, fact, Moment { now: SystemClock.now(), commit: number, jobs: 0 });
+            let writes = vec![RunWrite::new(&state, &mut changes)];
             owner
                 .commit(&Commit { number, cursor: Some(cursor), writes, ..Commit::default() })
                 .await

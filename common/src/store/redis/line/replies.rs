@@ -50,9 +50,16 @@ impl Scan {
     }
 }
 
+/// That a command waits for the end of its transaction.
+const QUEUED: &[u8] = b"+QUEUED\r\n";
+
 /// The line that begins at `at`: its first byte, what follows that, and where the next one begins.
 fn line_at(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let rest = bytes.get(at..)?;
+    // Within a transaction nearly all of them say this.
+    if rest.starts_with(QUEUED) {
+        return Some((b'+', &rest[1..QUEUED.len() - 2], at + QUEUED.len()));
+    }
     // Lines are a few bytes long, but for errors.
     let end = rest.iter().position(|byte| *byte == b'\n')?;
     let line = rest[..end].strip_suffix(b"\r")?;
@@ -194,23 +201,24 @@ mod tests {
     use super::*;
 
     const WHOLE: &str =
-        "+OK\r\n$5\r\na\r\nbc\r\n*2\r\n:-7\r\n*3\r\n$-1\r\n$0\r\n\r\n*0\r\n*-1\r\n-ERR what\r\n";
+        "+OK\r\n+QUEUED\r\n$5\r\na\r\nbc\r\n*2\r\n:-7\r\n*3\r\n$-1\r\n$0\r\n\r\n*0\r\n*-1\r\n-ERR what\r\n";
 
     #[test]
     fn replies_are_whole_only_with_their_last_byte() {
         for cut in 0..WHOLE.len() {
-            let mut scan = Scan::new(5);
+            let mut scan = Scan::new(6);
             assert_eq!(scan.is_whole(&WHOLE.as_bytes()[..cut]), Ok(false), "{cut}");
             assert_eq!(scan.is_whole(WHOLE.as_bytes()), Ok(true), "{cut}");
         }
         // More than was asked for belongs to nobody.
-        assert_eq!(Scan::new(4).is_whole(WHOLE.as_bytes()), Err(Malformed));
+        assert_eq!(Scan::new(5).is_whole(WHOLE.as_bytes()), Err(Malformed));
     }
 
     #[test]
     fn replies_are_read_from_the_front() {
         let mut replies = Replies::new(WHOLE.as_bytes());
         assert_eq!(replies.text().as_deref(), Some("OK"));
+        assert_eq!(replies.next(), Some(Reply::Status(b"QUEUED")));
         assert_eq!(replies.text().as_deref(), Some("a\r\nbc"));
         assert_eq!((replies.list(), replies.next()), (Some(2), Some(Reply::Number(-7))));
         assert_eq!((replies.list(), replies.next()), (Some(3), Some(Reply::Nil)));
@@ -218,8 +226,8 @@ mod tests {
         assert_eq!(replies.list(), Some(0));
         assert_eq!(replies.next(), Some(Reply::Error(b"ERR what")));
         assert_eq!(replies.next(), None);
-        assert_eq!(Replies::new(WHOLE.as_bytes()).pass(5), Some(b"ERR what".as_slice()));
-        assert_eq!(Replies::new(WHOLE.as_bytes()).pass(4), None);
+        assert_eq!(Replies::new(WHOLE.as_bytes()).pass(6), Some(b"ERR what".as_slice()));
+        assert_eq!(Replies::new(WHOLE.as_bytes()).pass(5), None);
     }
 
     #[test]

@@ -54,9 +54,19 @@ impl Request {
     }
 
     fn head(&mut self, kind: u8, number: usize) {
-        self.bytes.push(kind);
-        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-        self.bytes.extend_from_slice(b"\r\n");
+        // A commit has some dozens of words a step, nearly all of them shorter than this: of a length that is known they are put
+        // down at once.
+        let digit = |place: usize| b'0' + (number / place % 10) as u8;
+        match number {
+            0..10 => self.bytes.extend_from_slice(&[kind, digit(1), b'\r', b'\n']),
+            10..100 => self.bytes.extend_from_slice(&[kind, digit(10), digit(1), b'\r', b'\n']),
+            100..1000 => self.bytes.extend_from_slice(&[kind, digit(100), digit(10), digit(1), b'\r', b'\n']),
+            _ => {
+                self.bytes.push(kind);
+                self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+        }
     }
 
     fn bulk(&mut self, parts: &[&[u8]]) {
@@ -122,6 +132,16 @@ mod tests {
         let (bytes, replies) = request.finished().unwrap();
         let text = "*4\r\n$4\r\nHSET\r\n$4\r\nkéy\r\n$4\r\n7-12\r\n$1\r\n0\r\n*1\r\n$4\r\nPING\r\n";
         assert_eq!((std::str::from_utf8(bytes).unwrap(), replies), (text, 2));
+    }
+
+    #[test]
+    fn lengths_are_written_with_all_their_digits() {
+        for length in [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 1001, 12_345] {
+            let (mut request, word) = (Request::default(), "x".repeat(length));
+            request.command("ECHO", 1).word(word.as_str());
+            let text = format!("*2\r\n$4\r\nECHO\r\n${length}\r\n{word}\r\n");
+            assert_eq!(request.finished().unwrap().0, text.as_bytes(), "{length}");
+        }
     }
 
     #[test]

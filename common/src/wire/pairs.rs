@@ -1,0 +1,154 @@
+//! Names with their texts, and entries of events, each kind one behind the other in a text: what a commit writes of a run is many
+//! small texts, and memory of its own for each cost nearly as much as writing it.
+
+/// Names, each with a text or none, in the order in which they were added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pairs {
+    text: String,
+    /// Where a name ends, and its text, if it has one.
+    ends: Vec<(usize, Option<usize>)>,
+}
+
+impl Pairs {
+    /// No names, with room for so many, and for so many bytes of them and their texts.
+    pub(super) fn with_capacity(names: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(names) }
+    }
+    /// Adds a name and its text: what is written behind what is there, by `name` and then by `text`.
+    pub(super) fn write(&mut self, name: impl FnOnce(&mut String), text: Option<impl FnOnce(&mut String)>) {
+        name(&mut self.text);
+        let end = self.text.len();
+        let end_of_text = text.map(|text| {
+            text(&mut self.text);
+            self.text.len()
+        });
+        self.ends.push((end, end_of_text));
+    }
+    /// Adds a name and its text.
+    pub(super) fn add(&mut self, name: &str, text: Option<&str>) {
+        self.write(|all| all.push_str(name), text.map(|text| |all: &mut String| all.push_str(text)));
+    }
+    /// Each name and its text.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> + Clone {
+        let mut at = 0;
+        self.ends.iter().map(move |(end, end_of_text)| {
+            let name = &self.text[at..*end];
+            at = end_of_text.unwrap_or(*end);
+            (name, end_of_text.map(|end_of_text| &self.text[*end..end_of_text]))
+        })
+    }
+    /// How many names.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+    /// Bytes of the names and their texts.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
+impl<N: AsRef<str>, T: AsRef<str>> FromIterator<(N, Option<T>)> for Pairs {
+    fn from_iter<I: IntoIterator<Item = (N, Option<T>)>>(given: I) -> Self {
+        let mut pairs = Self::default();
+        given.into_iter().for_each(|(name, text)| pairs.add(name.as_ref(), text.as_ref().map(T::as_ref)));
+        pairs
+    }
+}
+
+/// Entries of an event stream; each is events, which are types with their texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventTexts {
+    text: String,
+    /// The type of each event, and where its text ends.
+    events: Vec<(&'static str, usize)>,
+    /// Behind which event each entry ends.
+    entries: Vec<usize>,
+}
+
+impl EventTexts {
+    /// Nothing, with room for so many entries, events, and bytes of the events' texts.
+    pub(super) fn with_capacity(entries: usize, events: usize, bytes: usize) -> Self {
+        Self {
+            text: String::with_capacity(bytes),
+            events: Vec::with_capacity(events),
+            entries: Vec::with_capacity(entries),
+        }
+    }
+    /// Adds an event to the entry that is being put together: `write` writes its text behind what is there, and says its type.
+    pub(super) fn add(&mut self, write: impl FnOnce(&mut String) -> &'static str) {
+        let kind = write(&mut self.text);
+        self.events.push((kind, self.text.len()));
+    }
+    /// What was added since the last call becomes an entry.
+    pub(super) fn close(&mut self) {
+        self.entries.push(self.events.len());
+    }
+    /// Each entry: types of events and their texts.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = impl ExactSizeIterator<Item = (&'static str, &str)>> {
+        let before = |at: usize, ends: &[usize]| at.checked_sub(1).map_or(0, |before| ends[before]);
+        self.entries.iter().enumerate().map(move |(at, end)| {
+            (before(at, &self.entries)..*end).map(|event| {
+                let begin = event.checked_sub(1).map_or(0, |before| self.events[before].1);
+                let (kind, end) = self.events[event];
+                (kind, &self.text[begin..end])
+            })
+        })
+    }
+    /// True when there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    /// Bytes of the types and the texts.
+    pub fn bytes(&self) -> usize {
+        self.text.len() + self.events.iter().map(|(kind, _)| kind.len()).sum::<usize>()
+    }
+}
+
+impl<T: AsRef<str>, E: IntoIterator<Item = (&'static str, T)>> FromIterator<E> for EventTexts {
+    fn from_iter<I: IntoIterator<Item = E>>(given: I) -> Self {
+        let mut texts = Self::default();
+        for entry in given {
+            for (kind, event) in entry {
+                texts.add(|text| {
+                    text.push_str(event.as_ref());
+                    kind
+                });
+            }
+            texts.close();
+        }
+        texts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn names_come_out_as_they_were_added(given in prop::collection::vec(("[a-zé]{0,4}", prop::option::of("[a-zé]{0,4}")), 0..9)) {
+            let given: Vec<_> = given.iter().map(|(name, text)| (name.as_str(), text.as_deref())).collect();
+            let pairs: Pairs = given.iter().copied().collect();
+            prop_assert_eq!(pairs.iter().collect::<Vec<_>>(), given.clone());
+            prop_assert_eq!((pairs.len(), pairs.is_empty()), (given.len(), given.is_empty()));
+            prop_assert_eq!(pairs.bytes(), given.iter().map(|(name, text)| name.len() + text.map_or(0, str::len)).sum::<usize>());
+        }
+
+        #[test]
+        fn entries_come_out_as_they_were_added(given in prop::collection::vec(prop::collection::vec("[a-zé]{0,4}", 1..4), 0..5)) {
+            let kind = |event: &str| if event.is_empty() { "none" } else { "some" };
+            let given: Vec<Vec<_>> =
+                given.iter().map(|entry| entry.iter().map(|event| (kind(event), event.as_str())).collect()).collect();
+            let texts: EventTexts = given.iter().cloned().collect();
+            prop_assert_eq!(texts.iter().map(Iterator::collect).collect::<Vec<Vec<_>>>(), given.clone());
+            prop_assert_eq!(texts.is_empty(), given.is_empty());
+            let bytes: usize = given.iter().flatten().map(|(kind, text)| kind.len() + text.len()).sum();
+            prop_assert_eq!(texts.bytes(), bytes);
+        }
+    }
+}
