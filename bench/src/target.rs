@@ -18,6 +18,9 @@ pub(crate) enum Target {
     FloorAtLeast(f64),
     /// Each process takes at most so many microseconds a step.
     CpuAtMost(Cpu),
+    /// The same where the floor has so many steps a second, and more where it has fewer: a processor that takes longer for
+    /// the floor takes longer for Tidemill. Of a row of steps a second.
+    CpuByFloorAtMost(Cpu, f64),
 }
 
 impl Target {
@@ -30,9 +33,13 @@ impl Target {
             Self::Below(bound) => row.value < bound,
             Self::FloorAtMost(bound) => ratio.is_some_and(|ratio| ratio <= bound),
             Self::FloorAtLeast(bound) => ratio.is_some_and(|ratio| ratio >= bound),
-            Self::CpuAtMost(bound) => row.cpu_us_per_step.is_some_and(|cpu| {
-                cpu.redis <= bound.redis && cpu.scheduler <= bound.scheduler && cpu.worker <= bound.worker
-            }),
+            Self::CpuAtMost(bound) => row.cpu_us_per_step.is_some_and(|cpu| is_within(cpu, bound, 1.0)),
+            Self::CpuByFloorAtMost(bound, floor) => {
+                row.cpu_us_per_step.zip(ratio).is_some_and(|(cpu, ratio)| {
+                    let of_this_minute = row.value / ratio;
+                    is_within(cpu, bound, (of_this_minute / floor).min(1.0))
+                })
+            }
         }
     }
 
@@ -45,8 +52,18 @@ impl Target {
             Self::FloorAtMost(bound) => format!("<= {} x floor", rounded(bound)),
             Self::FloorAtLeast(bound) => format!(">= {} x floor", rounded(bound)),
             Self::CpuAtMost(bound) => format!("cpu <= {}/{}/{}", bound.redis, bound.scheduler, bound.worker),
+            Self::CpuByFloorAtMost(bound, floor) => {
+                format!("{} at a floor of {floor}", Self::CpuAtMost(bound).words())
+            }
         }
     }
+}
+
+/// Whether each process is within its bound, when all take so many times as long.
+fn is_within(cpu: Cpu, bound: Cpu, times: f64) -> bool {
+    cpu.redis * times <= bound.redis
+        && cpu.scheduler * times <= bound.scheduler
+        && cpu.worker * times <= bound.worker
 }
 
 /// To two places.
@@ -80,10 +97,17 @@ mod tests {
             (Target::FloorAtLeast(0.6), false),
             (Target::CpuAtMost(cpu), true),
             (Target::CpuAtMost(Cpu { worker: 8.0, ..cpu }), false),
+            // The floor of this row is 4.
+            (Target::CpuByFloorAtMost(Cpu { redis: 10.0, scheduler: 4.0, worker: 4.5 }, 8.0), true),
+            (Target::CpuByFloorAtMost(Cpu { redis: 10.0, scheduler: 3.9, worker: 4.5 }, 8.0), false),
+            // A quick floor asks for no more.
+            (Target::CpuByFloorAtMost(cpu, 2.0), true),
         ] {
             assert_eq!(target.is_met(&row), expected, "{target:?}");
         }
         let bare = Row { ratio_to_floor: None, cpu_us_per_step: None, ..row };
-        assert!(!Target::FloorAtMost(9.0).is_met(&bare) && !Target::CpuAtMost(cpu).is_met(&bare));
+        let about_floor =
+            [Target::FloorAtMost(9.0), Target::CpuAtMost(cpu), Target::CpuByFloorAtMost(cpu, 1.0)];
+        assert!(about_floor.iter().all(|target| !target.is_met(&bare)));
     }
 }
