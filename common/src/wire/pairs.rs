@@ -1,5 +1,5 @@
 //! Names with their texts, and entries of events, each kind one behind the other in a text: what a commit writes of a run is many
-//! small texts, and memory of its own for each cost nearly as much as writing it.
+//! small texts, and memory of its own for each was a tenth of what writing a commit costs.
 
 /// Names, each with a text or none, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

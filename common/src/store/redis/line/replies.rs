@@ -56,7 +56,7 @@ const QUEUED: &[u8] = b"+QUEUED\r\n";
 /// The line that begins at `at`: its first byte, what follows that, and where the next one begins.
 fn line_at(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let rest = bytes.get(at..)?;
-    // Within a transaction nearly all of them say this.
+    // Of the replies to a transaction half say this, one for each command.
     if rest.starts_with(QUEUED) {
         return Some((b'+', &rest[1..QUEUED.len() - 2], at + QUEUED.len()));
     }
