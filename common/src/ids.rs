@@ -180,8 +180,8 @@ pub struct FramePath(Option<Arc<str>>);
 
 impl FramePath {
     /// The frame every run starts in.
-    pub fn root() -> Self {
-        Self::default()
+    pub const fn root() -> Self {
+        Self(None)
     }
     /// True for the root frame.
     pub fn is_root(&self) -> bool {

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 use crate::batch::{self, Batch, Gone, Input};
 use crate::budgets::Meter;
 use crate::cache::{self, Graphs, LoadError, RunCache};
-use crate::metrics as names;
+use crate::metrics::{self as names, Counts};
 use crate::pulse::Pulse;
 use crate::repair::{Found, Repair};
 use crate::retention::{Retention, Swept};
@@ -138,6 +138,7 @@ struct Wheel<'a> {
     housekeeping: Option<BoxFuture<'static, Result<Swept, StoreError>>>,
     /// When to look for runs to remove.
     sweep_at: Instant,
+    counts: Counts,
 }
 
 impl<'a> Wheel<'a> {
@@ -185,6 +186,7 @@ impl<'a> Wheel<'a> {
             repair: Repair::new(drive.repair_every, drive.found.clone()),
             housekeeping: None,
             sweep_at: Instant::now(),
+            counts: Counts::default(),
             drive,
         })
     }
@@ -435,10 +437,7 @@ impl<'a> Wheel<'a> {
             Err(CommitError::Lost(_)) => return Err(End::Lost),
             Err(CommitError::Unknown(error) | CommitError::NotDone(error)) => return Err(End::Retake(error)),
         }
-        metrics::counter!(names::FACTS.name).increment(batch.inputs as u64);
-        metrics::counter!(names::COMMITS.name).increment(1);
-        metrics::histogram!(names::COMMIT_SECONDS.name).record(began.elapsed().as_secs_f64());
-        metrics::histogram!(names::BATCH_FACTS.name).record(batch.inputs as f64);
+        self.counts.committed(batch.inputs, began.elapsed());
         for write in &commit.writes {
             for (due, _) in &write.timers_set {
                 self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
@@ -450,7 +449,7 @@ impl<'a> Wheel<'a> {
                 self.drive.ordered.notify_one();
             }
             if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
-                metrics::counter!(names::RUNS_ENDED.name, "status" => to.name()).increment(1);
+                self.counts.ended(to);
             }
         }
         // A commit has at most `COMMIT_FACTS_MAX` runs: to look through them costs less than a table of them.

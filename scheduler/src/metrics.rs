@@ -1,5 +1,10 @@
 //! What the scheduler counts: name, unit and help in one place.
 
+use std::time::Duration;
+
+use metrics::{Counter, Histogram};
+use tidemill_common::machine::RunStatus;
+
 /// A metric.
 pub struct Metric {
     /// Its name; the unit is in it.
@@ -41,4 +46,44 @@ metrics! {
     MODEL_TOKENS describe_counter "tidemill_model_tokens_total" "Their tokens, by provider, model, API key and kind (prompt, completion).";
     MODEL_PRICE describe_counter "tidemill_model_price_nano_total" "Their price in units of 10^-9 of its currency, by provider, model, API key and currency.";
     SWEPT describe_counter "tidemill_runs_swept_total" "Ended runs removed after their retention.";
+}
+
+/// What is counted with each commit. Looked up once, as there are thousands of them a second.
+pub struct Counts {
+    facts: Counter,
+    commits: Counter,
+    seconds: Histogram,
+    batch: Histogram,
+    /// Each when the first run has ended so.
+    ended: Vec<(RunStatus, Counter)>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            facts: metrics::counter!(FACTS.name),
+            commits: metrics::counter!(COMMITS.name),
+            seconds: metrics::histogram!(COMMIT_SECONDS.name),
+            batch: metrics::histogram!(BATCH_FACTS.name),
+            ended: Vec::new(),
+        }
+    }
+}
+
+impl Counts {
+    /// A commit of so many facts went through.
+    pub fn committed(&self, facts: usize, took: Duration) {
+        self.facts.increment(facts as u64);
+        self.commits.increment(1);
+        self.seconds.record(took.as_secs_f64());
+        self.batch.record(facts as f64);
+    }
+
+    /// A run has ended.
+    pub fn ended(&mut self, status: RunStatus) {
+        if !self.ended.iter().any(|(known, _)| *known == status) {
+            self.ended.push((status, metrics::counter!(RUNS_ENDED.name, "status" => status.name())));
+        }
+        self.ended.iter().filter(|(known, _)| *known == status).for_each(|(_, counter)| counter.increment(1));
+    }
 }

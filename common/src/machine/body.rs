@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::fact::NamedValues;
-use super::run::{NodeState, NodeStatus, RunState, json_size, started_attempts};
+use super::node_state::started_attempts;
+use super::run::{NodeState, NodeStatus, RunState, json_size};
 use crate::nodes::llm::decimal::Decimal;
 use crate::nodes::{Phase, Usage};
 use crate::value::{BlobRef, Stored};

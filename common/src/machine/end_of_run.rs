@@ -307,7 +307,7 @@ fn take_back_all(cx: &mut Step<'_>) {
 /// everything else the last one stands (Dify's rule).
 pub(super) fn outputs(run: &RunState) -> Vec<(String, Output)> {
     let mut merged: Vec<(String, Output)> = Vec::new();
-    let Some(root) = run.frames.get(&FramePath::root()) else { return merged };
+    let root = run.frames.root();
     for responder in &root.responded {
         let values = match responder {
             Responder::Root(node) => root.variables.get(run.graph.node(*node).id.as_str()),

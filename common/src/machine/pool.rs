@@ -38,7 +38,7 @@ impl<'a> Pool<'a> {
                 return None;
             }
         }
-        if let Some(value) = run.frames.get(&FramePath::root()).and_then(|f| f.get(node, name)) {
+        if let Some(value) = run.frames.root().get(node, name) {
             return Some(Cow::Borrowed(value));
         }
         let among = |values: &'a NamedValues| {

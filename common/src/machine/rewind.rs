@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 use super::children;
 use super::response::ResponseState;
-use super::run::{EdgeState, NodeState, NodeStatus, Responder, RunState, RunStatus, derive_edges, taken};
+use super::frame::taken;
+use super::run::{EdgeState, NodeState, NodeStatus, Responder, RunState, RunStatus, derive_edges};
 use crate::graph::{Graph, NodeIx};
 use crate::ids::{FramePath, NodeId};
 use crate::nodes::{NodeKind, Phase};
@@ -125,7 +126,7 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
                 && at.last().and_then(|(id, _)| graph.find(&id)).is_some_and(|ix| nodes.contains(&ix))
         })
     };
-    run.frames.retain(|path, _| !is_gone(path));
+    run.frames.retain(|path| !is_gone(path));
     run.containers.retain(|(path, ix), _| !(is_gone(path) || path == frame && nodes.contains(ix)));
     let pool = run.pool_frame(frame);
     if let Some(open) = run.frames.get_mut(&pool) {
@@ -225,7 +226,7 @@ fn end_no_loop(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) 
 /// What the end of the run cut off is as it was; what made it end begins again, or the new run could come to no end
 /// of its own.
 fn reopen(run: &mut RunState, frame: &FramePath, node: NodeIx) {
-    for (path, open) in &mut run.frames {
+    for (path, open) in run.frames.iter_mut() {
         for (at, state) in open.nodes.iter_mut().enumerate() {
             let is_first = path == frame && at == node.at();
             if is_first || (path.is_root() && state.status == NodeStatus::Failed) {
@@ -302,8 +303,7 @@ fn tell_anew(run: &mut RunState) {
     let graph = run.graph.clone();
     let begins = run.root();
     let mut reached = std::mem::take(&mut run.response.reached);
-    if let Some(root) = run.frames.get(&FramePath::root()) {
-        reached.retain(|at| graph.responses[*at].is_reached(&graph, begins, taken(&root.edges)));
-    }
+    let root = run.frames.root();
+    reached.retain(|at| graph.responses[*at].is_reached(&graph, begins, taken(&root.edges)));
     run.response = ResponseState { reached, ..ResponseState::default() };
 }

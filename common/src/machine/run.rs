@@ -1,29 +1,30 @@
 //! The state of a run: everything the engine needs to go on, and nothing else.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::graph::{EdgeIx, Graph, GraphHash, NodeIx};
-use crate::ids::{EntryId, ExecutionId, FramePath, NodeId, RunId};
+use crate::graph::{Graph, GraphHash, NodeIx};
+use crate::ids::{ExecutionId, FramePath, NodeId, RunId};
 use crate::limits;
-use crate::nodes::Phase;
 use crate::nodes::evaluate::UndefinedNames;
 use crate::objects::{GivenMessages, ObjectLimits, Objects};
 use crate::value::Stored;
 
-use super::body::{BodyState, OpenContainer, Spent, Sums, Tally};
+use super::body::{OpenContainer, Spent, Sums};
 use super::breakpoint::Breakpoint;
 use super::budget::Budget;
-use super::changes::Record;
 use super::choices::Choices;
 use super::compat::{ConversationWrites, NestedAnswers};
 use super::control::Control;
 use super::fact::NamedValues;
+use super::node_state::started_attempts;
 use super::pause::Pause;
 use super::response::ResponseState;
 
+pub use super::frame::{EdgeState, Frame, Frames, FramesIter, Hashing, Responder, derive_edges};
+pub use super::node_state::{Ended, NodeState, NodeStatus, OpenCall};
 pub use super::pool::Pool;
 pub use crate::value::json_size;
 
@@ -79,274 +80,6 @@ impl RunStatus {
     /// The status of a word.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.name() == name)
-    }
-}
-
-/// Where a node stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum NodeStatus {
-    /// Not every edge to it is decided.
-    #[default]
-    Unknown,
-    /// May run; the step or the run's bound on jobs has not reached it.
-    Ready,
-    /// Its job waits for a worker.
-    Queued,
-    /// A worker has told that it is at it.
-    Running,
-    /// Failed, and waits for its next attempt; or its job is parked.
-    Retrying,
-    /// A container whose frames are open.
-    Body,
-    /// Waits for somebody's answer.
-    Waiting,
-    /// Ended well.
-    Succeeded,
-    /// Failed for good.
-    Failed,
-    /// Failed, and its error strategy went on.
-    Exception,
-    /// No edge to it was taken.
-    Skipped,
-    /// The run ended before it did.
-    Stopped,
-}
-
-impl NodeStatus {
-    /// Every status but `Unknown`, which is never written.
-    pub const WRITTEN: [Self; 11] = [
-        Self::Ready,
-        Self::Queued,
-        Self::Running,
-        Self::Retrying,
-        Self::Body,
-        Self::Waiting,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Exception,
-        Self::Skipped,
-        Self::Stopped,
-    ];
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Ready => "ready",
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Retrying => "retrying",
-            Self::Body => "body",
-            Self::Waiting => "waiting",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Exception => "exception",
-            Self::Skipped => "skipped",
-            Self::Stopped => "stopped",
-        }
-    }
-    /// The status of a word.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::WRITTEN.into_iter().find(|s| s.name() == name)
-    }
-    /// True while something is still to come of it.
-    pub const fn is_open(self) -> bool {
-        match self {
-            Self::Ready | Self::Queued | Self::Running | Self::Retrying | Self::Body | Self::Waiting => true,
-            Self::Unknown
-            | Self::Succeeded
-            | Self::Failed
-            | Self::Exception
-            | Self::Skipped
-            | Self::Stopped => false,
-        }
-    }
-    /// True while a job of it lies in a queue or with a worker.
-    pub const fn has_job(self) -> bool {
-        match self {
-            Self::Queued | Self::Running => true,
-            Self::Unknown
-            | Self::Ready
-            | Self::Retrying
-            | Self::Body
-            | Self::Waiting
-            | Self::Succeeded
-            | Self::Failed
-            | Self::Exception
-            | Self::Skipped
-            | Self::Stopped => false,
-        }
-    }
-}
-
-/// One node in one frame.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct NodeState {
-    /// Where it stands.
-    pub status: NodeStatus,
-    /// The attempt that runs or ran last, from 1; 0 before the first.
-    pub attempt: u32,
-    /// The entry of its job, while it has one.
-    pub job: Option<EntryId>,
-    /// The newest delivery that was heard of, within the attempt.
-    pub delivery: u32,
-    /// When the first attempt began, once it was told.
-    pub started_at: Option<Timestamp>,
-    /// When it ended.
-    pub finished_at: Option<Timestamp>,
-    /// The handle it left by, when it is not `source`.
-    pub handle: Option<Arc<str>>,
-    /// The failure's text, for a failed one.
-    pub error: Option<Arc<str>>,
-    /// Attempts that failed.
-    pub failures: u32,
-    /// What its model calls cost, all attempts.
-    pub spent: Spent,
-    /// The part of that which steps of the present execution have told already; its end does not count it again.
-    pub charged: Spent,
-    /// What its job waits for in nobody's hands, while it does.
-    pub parked: Option<Arc<str>>,
-    /// The run that its present attempt has called.
-    pub call: Option<Box<OpenCall>>,
-    /// The end that it has come to while nobody had it, and that its hooks are still to be told of.
-    pub ended: Option<Box<Ended>>,
-    /// Of a container: how far its frames are, while any are open or to come.
-    pub body: Option<Box<BodyState>>,
-    /// Of a container: what happened in those of its frames that are closed.
-    pub inside: Tally,
-}
-
-/// The end of a node, before it counts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
-    /// It failed.
-    pub failed: bool,
-    /// What it left.
-    pub record: Box<Record>,
-}
-
-/// A run that a node has called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenCall {
-    /// Which.
-    pub run: RunId,
-    /// It is over, and the node's job is to read what came of it.
-    pub ended: bool,
-}
-
-impl NodeState {
-    /// The attempt that the timer of a waiting node brings: the next one, or the present one of a parked job.
-    pub const fn attempt_due(&self) -> u32 {
-        if self.parked.is_some() { self.attempt } else { self.attempt + 1 }
-    }
-    /// Whether its attempt has begun and goes on, also while it waits for a worker: a container between its frames, a node whose
-    /// end is to be told to its hooks.
-    pub fn is_between(&self) -> bool {
-        self.ended.is_some() || self.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open))
-    }
-    /// What this node adds to the counters of its run, closed frames included. Attempts that a worker has not been
-    /// heard of yet are no starts.
-    pub fn tally(&self) -> Tally {
-        Tally {
-            steps: started_attempts(self) + self.inside.steps,
-            failures: u64::from(self.failures) + self.inside.failures,
-            spent: self.spent.plus(&self.inside.spent),
-        }
-    }
-}
-
-/// Where an edge stands. Not written: it follows from the nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum EdgeState {
-    /// Its source has not decided.
-    #[default]
-    Unknown,
-    /// Taken.
-    Taken,
-    /// Skipped.
-    Skipped,
-}
-
-/// How names are hashed that are looked up several times in each step.
-pub type Hashing = foldhash::fast::RandomState;
-
-/// One execution of a graph body.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Frame {
-    /// One a node of the graph.
-    pub nodes: Vec<NodeState>,
-    /// One an edge of the graph.
-    pub edges: Vec<EdgeState>,
-    /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing. A loop's round writes
-    /// into the frame around the loop, so this is empty for it.
-    pub variables: HashMap<String, Vec<(String, Stored)>, Hashing>,
-    /// Variables of the frames around that an item must not see, since they were written after it was opened.
-    pub hidden: BTreeSet<(String, String)>,
-    /// When it was opened.
-    pub opened_at: Timestamp,
-    /// Response nodes that have ended in here, in that order: they make the run's outputs.
-    pub responded: Vec<Responder>,
-    /// The first failure in here that no strategy handled; the frame goes on as far as it can.
-    pub error: Option<Arc<str>>,
-    /// A `loop-end` of this round was reached.
-    pub loop_end: bool,
-    /// Conversation variables that an item wrote.
-    pub conversation_written: BTreeSet<String>,
-    /// How many of its nodes have something to come. Not written: it follows from the nodes.
-    pub open: usize,
-}
-
-/// A response node that has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Responder {
-    /// One of the root frame: its values are in the pool.
-    Root(NodeIx),
-    /// One of another frame, `<frame>/<node>`: its values are in [`RunState::nested`].
-    Nested(Arc<str>),
-}
-
-impl Frame {
-    /// A frame in which nothing has happened.
-    pub fn new(graph: &Graph) -> Self {
-        Self {
-            nodes: vec![NodeState::default(); graph.nodes.len()],
-            edges: vec![EdgeState::Unknown; graph.edges.len()],
-            variables: HashMap::default(),
-            hidden: BTreeSet::new(),
-            opened_at: Timestamp::default(),
-            responded: Vec::new(),
-            error: None,
-            loop_end: false,
-            conversation_written: BTreeSet::new(),
-            open: 0,
-        }
-    }
-    /// Writes a variable.
-    pub fn set(&mut self, node: &str, name: &str, value: Stored) {
-        let Some(of_node) = self.variables.get_mut(node) else {
-            self.variables.insert(node.to_string(), vec![(name.to_string(), value)]);
-            return;
-        };
-        match of_node.iter_mut().find(|(known, _)| known == name) {
-            Some((_, old)) => *old = value,
-            None => of_node.push((name.to_string(), value)),
-        }
-    }
-    /// Removes a variable.
-    pub fn unset(&mut self, node: &str, name: &str) {
-        if let Some(of_node) = self.variables.get_mut(node) {
-            of_node.retain(|(known, _)| known != name);
-            if of_node.is_empty() {
-                self.variables.remove(node);
-            }
-        }
-    }
-    /// Reads a variable that was written here.
-    pub fn get(&self, node: &str, name: &str) -> Option<&Stored> {
-        self.variables.get(node)?.iter().find(|(known, _)| known == name).map(|(_, value)| value)
-    }
-    /// What happened in here, closed frames within included.
-    pub fn tally(&self) -> Tally {
-        self.nodes.iter().fold(Tally::default(), |sum, node| sum.plus(&node.tally()))
     }
 }
 
@@ -492,7 +225,7 @@ pub struct RunState {
     /// The number of its last event.
     pub seq: u64,
     /// Open frames by path; the root is always there.
-    pub frames: BTreeMap<FramePath, Frame>,
+    pub frames: Frames,
     /// Nodes that may run but have no job yet: within a step in the order in which they became ready, between steps in
     /// the order of the graph.
     pub ready: VecDeque<(FramePath, NodeIx)>,
@@ -539,7 +272,7 @@ impl RunState {
             finished_at: None,
             error: None,
             seq: 0,
-            frames: BTreeMap::from([(FramePath::root(), root)]),
+            frames: Frames::new(root),
             ready: VecDeque::new(),
             response: ResponseState::new(&graph),
             nested: BTreeMap::new(),
@@ -585,7 +318,7 @@ impl RunState {
 
     /// Node starts of the root frame (Dify: `total_steps`).
     pub fn root_steps(&self) -> u64 {
-        self.frames.get(&FramePath::root()).map_or(0, |f| f.nodes.iter().map(started_attempts).sum())
+        self.frames.root().nodes.iter().map(started_attempts).sum()
     }
 
     /// Failed attempts so far, handled or not.
@@ -620,7 +353,7 @@ impl RunState {
 
     /// True while any node has something to come.
     pub fn is_busy(&self) -> bool {
-        self.frames.get(&FramePath::root()).is_some_and(|root| root.open > 0)
+        self.frames.root().open > 0
     }
 
     /// True when the failures in this frame count for the run: those within an iteration may not
@@ -683,60 +416,4 @@ impl RunState {
             + self.pauses.len() * 1024
             + self.response.held_bytes()
     }
-}
-
-pub(super) fn started_attempts(node: &NodeState) -> u64 {
-    // A queued or ready node has not started; the attempt it waits for does not count yet. One that waits for a worker
-    // within its attempt has.
-    match node.status {
-        NodeStatus::Unknown | NodeStatus::Skipped => 0,
-        NodeStatus::Ready | NodeStatus::Queued if node.is_between() => u64::from(node.attempt),
-        NodeStatus::Ready | NodeStatus::Queued => u64::from(node.attempt.saturating_sub(1)),
-        NodeStatus::Stopped => {
-            u64::from(if node.started_at.is_some() { node.attempt } else { node.attempt.saturating_sub(1) })
-        }
-        NodeStatus::Running
-        | NodeStatus::Retrying
-        | NodeStatus::Body
-        | NodeStatus::Waiting
-        | NodeStatus::Succeeded
-        | NodeStatus::Failed
-        | NodeStatus::Exception => u64::from(node.attempt),
-    }
-}
-
-/// The edges of a frame, computed from its nodes: what a node decided is in its handle.
-pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
-    let mut edges = vec![EdgeState::Unknown; graph.edges.len()];
-    for (state, node) in nodes.iter().zip(&graph.nodes) {
-        let decided = match state.status {
-            NodeStatus::Succeeded | NodeStatus::Exception => true,
-            NodeStatus::Skipped => {
-                node.outs.iter().for_each(|e| edges[e.at()] = EdgeState::Skipped);
-                false
-            }
-            NodeStatus::Unknown
-            | NodeStatus::Ready
-            | NodeStatus::Queued
-            | NodeStatus::Running
-            | NodeStatus::Retrying
-            | NodeStatus::Body
-            | NodeStatus::Waiting
-            | NodeStatus::Failed
-            | NodeStatus::Stopped => false,
-        };
-        if decided {
-            let handle = state.handle.as_deref().unwrap_or(crate::nodes::SOURCE_HANDLE);
-            for &out in &node.outs {
-                let taken = !node.is_branch() || &*graph.edge(out).handle == handle;
-                edges[out.at()] = if taken { EdgeState::Taken } else { EdgeState::Skipped };
-            }
-        }
-    }
-    edges
-}
-
-/// The edges that are taken, as a test for [`crate::graph::ResponseNode::is_reached`].
-pub(crate) fn taken(edges: &[EdgeState]) -> impl Fn(EdgeIx) -> bool + '_ {
-    |edge| edges[edge.at()] == EdgeState::Taken
 }

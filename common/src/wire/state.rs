@@ -594,8 +594,8 @@ pub fn response_json(run: &RunState) -> String {
     let graph = &run.graph;
     let id = |ix: NodeIx| graph.node(ix).id.as_str();
     let reached: Vec<&str> = run.response.reached.iter().map(|at| id(graph.responses[*at].node)).collect();
-    let root = run.frames.get(&FramePath::root());
-    let responded = root.map_or(&[][..], |root| &root.responded);
+    let root = run.frames.root();
+    let responded = &root.responded;
     let mut map = JsonMap::new();
     map.insert("reached".into(), reached.into());
     map.insert("done".into(), run.response.done.into());
@@ -604,7 +604,7 @@ pub fn response_json(run: &RunState) -> String {
     let several = responded.iter().filter_map(|responder| {
         let Responder::Root(node) = responder else { return None };
         let node = id(*node);
-        let values = root?.variables.get(node).filter(|values| values.len() > 1)?;
+        let values = root.variables.get(node).filter(|values| values.len() > 1)?;
         Some((node.to_string(), values.iter().map(|(name, _)| name.as_str()).collect()))
     });
     let names: JsonMap = several.collect();
@@ -732,14 +732,14 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             let (frame, node) = placed(rest).ok_or_else(|| unknown(rest))?;
             let node = unescape(&node);
             let ix = graph.find(&node).ok_or_else(|| unknown(&node))?;
-            let open = run.frames.entry(frame).or_insert_with(|| Frame::new(&graph));
+            let open = run.frames.get_or_insert_with(frame, || Frame::new(&graph));
             open.nodes[ix.at()] = node_from_json(text)?;
         }
         Some(("v", rest)) => {
             let (frame, name) = placed(rest).ok_or_else(|| unknown(rest))?;
             let (node, name) = name.split_once('.').ok_or_else(|| unknown(&name))?;
             let value = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
-            let open = run.frames.entry(frame).or_insert_with(|| Frame::new(&graph));
+            let open = run.frames.get_or_insert_with(frame, || Frame::new(&graph));
             if text == HIDDEN {
                 open.hidden.insert((unescape(node), unescape(name)));
             } else {
@@ -747,7 +747,7 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             }
         }
         Some(("f", path)) => {
-            let frame = run.frames.entry(FramePath::from(path)).or_insert_with(|| Frame::new(&graph));
+            let frame = run.frames.get_or_insert_with(FramePath::from(path), || Frame::new(&graph));
             open::read_frame(frame, text)?;
         }
         Some(("c", rest)) => {
@@ -788,7 +788,7 @@ fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {
         .filter_map(|ix| graph.responses.iter().position(|r| r.node == ix))
         .collect();
     let responded = open::read_responded(map.get("responded"), &graph)?;
-    run.frames.entry(FramePath::root()).or_insert_with(|| Frame::new(&graph)).responded = responded;
+    run.frames.root_mut().responded = responded;
     let streams = std::mem::take(&mut run.response.streams);
     run.response = ResponseState { reached, done: number("done"), at: number("at"), streams };
     if let Some(Json::Object(names)) = map.get("names") {
@@ -803,8 +803,7 @@ fn order_variables(run: &mut RunState, node: &str, names: &Json) {
     // A name that was written later comes last, as it does in memory.
     let place =
         |name: &String| names.iter().position(|known| known.as_str() == Some(name)).unwrap_or(usize::MAX);
-    let root = run.frames.get_mut(&FramePath::root());
-    if let Some(values) = root.and_then(|frame| frame.variables.get_mut(node)) {
+    if let Some(values) = run.frames.root_mut().variables.get_mut(node) {
         values.sort_by_key(|(name, _)| place(name));
     }
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 use super::Step;
 use super::changes::{About, ChunkText, EventKind};
-use super::run::{NodeStatus, taken};
+use super::frame::taken;
+use super::run::NodeStatus;
 use crate::graph::{EdgeIx, Graph, Node, NodeIx, TemplatePart};
 use crate::ids::FramePath;
 use crate::nodes::NodeKind;
@@ -85,7 +86,7 @@ pub(super) fn edge_taken(cx: &mut Step<'_>, edge: EdgeIx) {
 
 fn reach(cx: &mut Step<'_>, concerned: impl Fn(usize) -> bool) -> bool {
     let graph = cx.run.graph.clone();
-    let Some(root) = cx.run.frames.get(&FramePath::root()) else { return false };
+    let root = cx.run.frames.root();
     let mut new = Vec::new();
     for (at, response) in graph.responses.iter().enumerate() {
         if !concerned(at) || cx.run.response.reached.contains(&at) {

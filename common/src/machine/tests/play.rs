@@ -350,7 +350,7 @@ impl Play {
         let (frame, id) = place.rsplit_once('/').unwrap_or(("", place));
         let node = self.run.graph.find(id).unwrap_or_else(|| panic!("no node {id}"));
         let state = self.run.node(&FramePath::from(frame), node);
-        state.unwrap_or_else(|| panic!("no frame {frame:?} among {:?}", self.run.frames.keys()))
+        state.unwrap_or_else(|| panic!("no frame {frame:?} among {:?}", self.run.frames.keys().collect::<Vec<_>>()))
     }
 
     /// The value of a variable of the root frame, null when it is missing.

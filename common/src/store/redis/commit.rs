@@ -11,8 +11,8 @@ use redis::RedisError;
 
 use super::RedisStore;
 use super::connection::{Connector, is_read_only};
-use super::keys::Keys;
-use super::line::{Line, Replies, Reply, Request, error_of};
+use super::keys::{Keys, RunKeys};
+use super::line::{Line, Replies, Reply, Request, Word, error_of};
 use crate::ids::{EntryId, RunId};
 use crate::limits;
 use crate::machine::run::RunStatus;
@@ -105,26 +105,31 @@ impl RedisOwner {
     fn add_jobs(&self, request: &mut Request, commit: &Commit) {
         let mut jobs: Vec<_> = commit.writes.iter().flat_map(|write| &write.jobs).collect();
         jobs.sort_unstable_by_key(|job| job.entry);
+        let (mut queue, mut stream) = (None, String::new());
         for job in jobs {
-            request.command("XADD", 6).word(self.keys.jobs(self.claim.shard, &job.queue)).word(job.entry);
+            if queue != Some(&*job.queue) {
+                (queue, stream) = (Some(&*job.queue), self.keys.jobs(self.claim.shard, &job.queue));
+            }
+            request.command("XADD", 6).word(&stream).word(job.entry);
             request.word("run").word(job.run).word("job").word(&job.body);
         }
     }
 
     fn write_run(&self, request: &mut Request, write: &RunWrite, number: u64) {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
+        let of_run = keys.of_run_by_part(run);
         for (id, content) in &write.blobs {
             request.command("SET", 2).word(keys.blob(shard, id)).word(content);
             request.command("HSET", 3).word(keys.blobs(run)).word(id.as_str()).word(content.len());
         }
         if !write.fields.is_empty() {
-            request.command("HSET", 1 + write.fields.len() * 2).word(keys.run(run));
+            request.command("HSET", 1 + write.fields.len() * 2).word(of_run.run());
             for (field, value) in &write.fields {
                 request.word(*field).word(value);
             }
         }
-        self.write_state(request, write);
-        self.add_events(request, write, number);
+        self.write_state(request, write, &of_run);
+        self.add_events(request, write, &of_run, number);
         for job in &write.taken_back {
             let stream = keys.jobs(shard, &job.queue);
             request.command("XACK", 3).word(&stream).word(super::keys::GROUP).word(job.entry);
@@ -146,15 +151,14 @@ impl RedisOwner {
         self.move_in_index(request, write);
     }
 
-    fn add_events(&self, request: &mut Request, write: &RunWrite, number: u64) {
+    fn add_events(&self, request: &mut Request, write: &RunWrite, of_run: &RunKeys, number: u64) {
         if write.entries.is_empty() {
             return;
         }
-        let events = self.keys.events(write.run);
         // Each entry has an event or more: a run of few events needs no cut, and Redis no look for one.
         let cut = write.seq > self.run_events_max as u64;
         for (index, entry) in write.entries.iter().enumerate() {
-            request.command("XADD", 2 + entry.len() * 2 + if cut { 3 } else { 0 }).word(&events);
+            request.command("XADD", 2 + entry.len() * 2 + if cut { 3 } else { 0 }).word(of_run.events());
             if cut {
                 request.word("MAXLEN").word("~").word(self.run_events_max);
             }
@@ -165,9 +169,9 @@ impl RedisOwner {
         }
     }
 
-    fn write_state(&self, request: &mut Request, write: &RunWrite) {
+    fn write_state(&self, request: &mut Request, write: &RunWrite, of_run: &RunKeys) {
         let keys = &self.keys;
-        write_fields(request, || keys.state(write.run), write.state.iter());
+        write_fields(request, || of_run.state(), write.state.iter());
         if write.collected_cleared {
             request.command("UNLINK", 1).word(keys.collected(write.run));
         }
@@ -281,9 +285,9 @@ impl RedisOwner {
 const FIELDS_MAX: usize = 500;
 
 /// Writes fields of a hash and deletes those without a value.
-pub(super) fn write_fields<'a>(
+pub(super) fn write_fields<'a, K: Word>(
     request: &mut Request,
-    key: impl Fn() -> String,
+    key: impl Fn() -> K,
     fields: impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone,
 ) {
     let kept = fields.clone().filter(|(_, value)| value.is_some()).count();

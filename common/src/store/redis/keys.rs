@@ -12,6 +12,28 @@ use crate::store::ConversationsBy;
 /// The consumer group of every jobs stream.
 pub const GROUP: &str = "workers";
 
+const STATE: &str = ":state";
+const EVENTS: &str = ":events";
+
+/// The keys of one run that nearly every commit writes: the run's own, and what stands behind it in the others.
+#[derive(Debug)]
+pub struct RunKeys(String);
+
+impl RunKeys {
+    /// As [`Keys::run`].
+    pub fn run(&self) -> &str {
+        &self.0
+    }
+    /// As [`Keys::state`].
+    pub fn state(&self) -> [&str; 2] {
+        [&self.0, STATE]
+    }
+    /// As [`Keys::events`].
+    pub fn events(&self) -> [&str; 2] {
+        [&self.0, EVENTS]
+    }
+}
+
 /// Spells the keys of one namespace.
 #[derive(Debug, Clone)]
 pub struct Keys {
@@ -272,9 +294,13 @@ impl Keys {
     pub fn run(&self, run: RunId) -> String {
         self.of_run(run, "")
     }
+    /// For whoever spells several keys of one run.
+    pub fn of_run_by_part(&self, run: RunId) -> RunKeys {
+        RunKeys(self.run(run))
+    }
     /// hash: its state
     pub fn state(&self, run: RunId) -> String {
-        self.of_run(run, ":state")
+        self.of_run(run, STATE)
     }
     /// hash: what closed frames of open containers left
     pub fn collected(&self, run: RunId) -> String {
@@ -324,7 +350,7 @@ impl Keys {
     }
     /// stream: its events
     pub fn events(&self, run: RunId) -> String {
-        self.of_run(run, ":events")
+        self.of_run(run, EVENTS)
     }
     /// hash: its blobs and their sizes
     pub fn blobs(&self, run: RunId) -> String {
@@ -341,6 +367,9 @@ mod tests {
         let (keys, shard) = (Keys::new("tm"), ShardId(3));
         let run = RunId::new(1, 2, shard);
         assert_eq!(keys.state(run), format!("tm:{{3}}:run:{run}:state"));
+        let by_part = keys.of_run_by_part(run);
+        assert_eq!(by_part.run(), keys.run(run));
+        assert_eq!([by_part.state().concat(), by_part.events().concat()], [keys.state(run), keys.events(run)]);
         for key in [
             keys.owner(shard),
             keys.fence(shard),

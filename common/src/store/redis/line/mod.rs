@@ -19,7 +19,7 @@ use rustls::RootCertStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(super) use replies::{Replies, Reply};
-pub(super) use request::Request;
+pub(super) use request::{Request, Word};
 pub(super) use streams::entries;
 
 /// Room that is there for replies at least.

@@ -95,6 +95,12 @@ impl Word for String {
         request.bulk(&[self.as_bytes()]);
     }
 }
+/// One word in two parts.
+impl Word for [&str; 2] {
+    fn write(&self, request: &mut Request) {
+        request.bulk(&[self[0].as_bytes(), self[1].as_bytes()]);
+    }
+}
 impl Word for RunId {
     fn write(&self, request: &mut Request) {
         request.bulk(&[self.encode(&mut Self::buffer()).as_bytes()]);

@@ -1,0 +1,249 @@
+//! Frames: executions of a graph's body, with its nodes, edges and variables. The root is the run itself; items of iterations and
+//! rounds of loops have frames of their own below it, as long as they are open.
+
+use std::collections::btree_map::{self, BTreeMap};
+use std::collections::{BTreeSet, HashMap};
+use std::iter::once;
+use std::sync::Arc;
+
+use super::body::Tally;
+use super::node_state::{NodeState, NodeStatus};
+use crate::clock::Timestamp;
+use crate::graph::{EdgeIx, Graph, NodeIx};
+use crate::ids::FramePath;
+use crate::value::Stored;
+
+/// Where an edge stands. Not written: it follows from the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EdgeState {
+    /// Its source has not decided.
+    #[default]
+    Unknown,
+    /// Taken.
+    Taken,
+    /// Skipped.
+    Skipped,
+}
+
+/// How names are hashed that are looked up several times in each step.
+pub type Hashing = foldhash::fast::RandomState;
+
+/// One execution of a graph body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// One a node of the graph.
+    pub nodes: Vec<NodeState>,
+    /// One an edge of the graph.
+    pub edges: Vec<EdgeState>,
+    /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing. A loop's round writes
+    /// into the frame around the loop, so this is empty for it.
+    pub variables: HashMap<String, Vec<(String, Stored)>, Hashing>,
+    /// Variables of the frames around that an item must not see, since they were written after it was opened.
+    pub hidden: BTreeSet<(String, String)>,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// Response nodes that have ended in here, in that order: they make the run's outputs.
+    pub responded: Vec<Responder>,
+    /// The first failure in here that no strategy handled; the frame goes on as far as it can.
+    pub error: Option<Arc<str>>,
+    /// A `loop-end` of this round was reached.
+    pub loop_end: bool,
+    /// Conversation variables that an item wrote.
+    pub conversation_written: BTreeSet<String>,
+    /// How many of its nodes have something to come. Not written: it follows from the nodes.
+    pub open: usize,
+}
+
+/// A response node that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Responder {
+    /// One of the root frame: its values are in the pool.
+    Root(NodeIx),
+    /// One of another frame, `<frame>/<node>`: its values are in [`RunState::nested`].
+    Nested(Arc<str>),
+}
+
+impl Frame {
+    /// A frame in which nothing has happened.
+    pub fn new(graph: &Graph) -> Self {
+        Self {
+            nodes: vec![NodeState::default(); graph.nodes.len()],
+            edges: vec![EdgeState::Unknown; graph.edges.len()],
+            variables: HashMap::default(),
+            hidden: BTreeSet::new(),
+            opened_at: Timestamp::default(),
+            responded: Vec::new(),
+            error: None,
+            loop_end: false,
+            conversation_written: BTreeSet::new(),
+            open: 0,
+        }
+    }
+    /// Writes a variable.
+    pub fn set(&mut self, node: &str, name: &str, value: Stored) {
+        let Some(of_node) = self.variables.get_mut(node) else {
+            self.variables.insert(node.to_string(), vec![(name.to_string(), value)]);
+            return;
+        };
+        match of_node.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value,
+            None => of_node.push((name.to_string(), value)),
+        }
+    }
+    /// Removes a variable.
+    pub fn unset(&mut self, node: &str, name: &str) {
+        if let Some(of_node) = self.variables.get_mut(node) {
+            of_node.retain(|(known, _)| known != name);
+            if of_node.is_empty() {
+                self.variables.remove(node);
+            }
+        }
+    }
+    /// Reads a variable that was written here.
+    pub fn get(&self, node: &str, name: &str) -> Option<&Stored> {
+        self.variables.get(node)?.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+    /// What happened in here, closed frames within included.
+    pub fn tally(&self) -> Tally {
+        self.nodes.iter().fold(Tally::default(), |sum, node| sum.plus(&node.tally()))
+    }
+}
+
+/// The open frames of a run by path. The root is always there; nearly all that happens is in it, so it is found without a
+/// search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frames {
+    root: Frame,
+    below: BTreeMap<FramePath, Frame>,
+}
+
+/// Where the root is.
+static ROOT: FramePath = FramePath::root();
+
+impl Frames {
+    /// The root alone.
+    pub fn new(root: Frame) -> Self {
+        Self { root, below: BTreeMap::new() }
+    }
+    /// The root.
+    pub fn root(&self) -> &Frame {
+        &self.root
+    }
+    /// The root.
+    pub fn root_mut(&mut self) -> &mut Frame {
+        &mut self.root
+    }
+    /// A frame, if it is open.
+    pub fn get(&self, path: &FramePath) -> Option<&Frame> {
+        if path.is_root() { Some(&self.root) } else { self.below.get(path) }
+    }
+    /// A frame, if it is open.
+    pub fn get_mut(&mut self, path: &FramePath) -> Option<&mut Frame> {
+        if path.is_root() { Some(&mut self.root) } else { self.below.get_mut(path) }
+    }
+    /// Whether a frame is open.
+    pub fn contains_key(&self, path: &FramePath) -> bool {
+        self.get(path).is_some()
+    }
+    /// Puts a frame where it belongs; what was there is gone.
+    pub fn insert(&mut self, path: FramePath, frame: Frame) {
+        if path.is_root() {
+            self.root = frame;
+        } else {
+            self.below.insert(path, frame);
+        }
+    }
+    /// A frame, opened by `open` unless it is.
+    pub fn get_or_insert_with(&mut self, path: FramePath, open: impl FnOnce() -> Frame) -> &mut Frame {
+        if path.is_root() { &mut self.root } else { self.below.entry(path).or_insert_with(open) }
+    }
+    /// Closes a frame below the root.
+    pub fn remove(&mut self, path: &FramePath) -> Option<Frame> {
+        self.below.remove(path)
+    }
+    /// Closes the frames below the root that `is_kept` does not hold of.
+    pub fn retain(&mut self, mut is_kept: impl FnMut(&FramePath) -> bool) {
+        self.below.retain(|path, _| is_kept(path));
+    }
+    /// How many there are, the root among them.
+    #[expect(clippy::len_without_is_empty, reason = "the root is always there")]
+    pub fn len(&self) -> usize {
+        1 + self.below.len()
+    }
+    /// Each with its path, the root first.
+    pub fn iter(&self) -> FramesIter<'_> {
+        once((&ROOT, &self.root)).chain(&self.below)
+    }
+    /// Their paths, the root's first.
+    pub fn keys(&self) -> impl Iterator<Item = &FramePath> {
+        self.iter().map(|(path, _)| path)
+    }
+    /// Each, the root first.
+    pub fn values(&self) -> impl Iterator<Item = &Frame> {
+        self.iter().map(|(_, frame)| frame)
+    }
+    /// Each, the root first.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Frame> {
+        once(&mut self.root).chain(self.below.values_mut())
+    }
+    /// Each with its path, the root first.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&FramePath, &mut Frame)> {
+        once((&ROOT, &mut self.root)).chain(&mut self.below)
+    }
+}
+
+/// Frames with their paths.
+pub type FramesIter<'a> =
+    std::iter::Chain<std::iter::Once<(&'a FramePath, &'a Frame)>, btree_map::Iter<'a, FramePath, Frame>>;
+
+impl<'a> IntoIterator for &'a Frames {
+    type Item = (&'a FramePath, &'a Frame);
+    type IntoIter = FramesIter<'a>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+impl std::ops::Index<&FramePath> for Frames {
+    type Output = Frame;
+    fn index(&self, path: &FramePath) -> &Frame {
+        self.get(path).unwrap()
+    }
+}
+
+/// The edges of a frame, computed from its nodes: what a node decided is in its handle.
+pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
+    let mut edges = vec![EdgeState::Unknown; graph.edges.len()];
+    for (state, node) in nodes.iter().zip(&graph.nodes) {
+        let decided = match state.status {
+            NodeStatus::Succeeded | NodeStatus::Exception => true,
+            NodeStatus::Skipped => {
+                node.outs.iter().for_each(|e| edges[e.at()] = EdgeState::Skipped);
+                false
+            }
+            NodeStatus::Unknown
+            | NodeStatus::Ready
+            | NodeStatus::Queued
+            | NodeStatus::Running
+            | NodeStatus::Retrying
+            | NodeStatus::Body
+            | NodeStatus::Waiting
+            | NodeStatus::Failed
+            | NodeStatus::Stopped => false,
+        };
+        if decided {
+            let handle = state.handle.as_deref().unwrap_or(crate::nodes::SOURCE_HANDLE);
+            for &out in &node.outs {
+                let taken = !node.is_branch() || &*graph.edge(out).handle == handle;
+                edges[out.at()] = if taken { EdgeState::Taken } else { EdgeState::Skipped };
+            }
+        }
+    }
+    edges
+}
+
+/// The edges that are taken, as a test for [`crate::graph::ResponseNode::is_reached`].
+pub(crate) fn taken(edges: &[EdgeState]) -> impl Fn(EdgeIx) -> bool + '_ {
+    |edge| edges[edge.at()] == EdgeState::Taken
+}
