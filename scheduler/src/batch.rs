@@ -17,8 +17,9 @@ use tidemill_common::machine::run::Hashing;
 use tidemill_common::machine::{Fact, Moment, RunState, step, step_into};
 use tidemill_common::store::{Commit, Dead, RawFact};
 use tidemill_common::wire;
-use tidemill_common::wire::commit::{RunWrite, TimerRead, timer_from_member, timer_run};
+use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::state::AtRest;
+use tidemill_common::wire::timers::{TimerRead, timer_from_member, timer_run};
 
 use crate::cache::RunCache;
 

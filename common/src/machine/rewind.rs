@@ -10,8 +10,8 @@
 use std::collections::BTreeSet;
 
 use super::children;
-use super::response::ResponseState;
 use super::frame::taken;
+use super::response::ResponseState;
 use super::run::{EdgeState, NodeState, NodeStatus, Responder, RunState, RunStatus, derive_edges};
 use crate::graph::{Graph, NodeIx};
 use crate::ids::{FramePath, NodeId};

@@ -16,7 +16,7 @@ pub struct ConversationRef {
     pub app: String,
     /// Whose conversation it is, or will be.
     pub user: String,
-    /// Where large values of its variables may lie ([`crate::wire::commit::conversation_copies`]).
+    /// Where large values of its variables may lie ([`crate::wire::conversation::conversation_copies`]).
     pub copies: Vec<BlobId>,
 }
 

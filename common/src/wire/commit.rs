@@ -6,29 +6,31 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use super::calls::{caller_of, calls, to_caller};
+use super::conversation;
 use super::event;
-use super::fact;
 use super::job;
 use super::objects::{self, ObjectsWrite};
 use super::open;
 use super::pairs::{EventTexts, Pairs};
 use super::state::AtRest;
 use super::state::{
-    RESPONSE_FIELD, container_field, held_json, put_node_field, put_variable_field, read_caller,
-    response_json, stream_field, stream_json, variable_text, write_budget, write_node,
+    RESPONSE_FIELD, container_field, held_json, put_node_field, put_variable_field, response_json,
+    stream_field, stream_json, variable_text, write_node,
 };
-use super::text::{ObjectText, named_text, stored_text};
-use super::value::{OutputsJson, StoredJson};
+use super::text::{ObjectText, named_text};
+use super::timers::timers;
+use super::value::OutputsJson;
 use super::{ENDS_ARE_KEPT, WireError};
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use crate::machine::changes::{CallOrder, CancelledJob, Changes, EventKind, Spending, TimerChange, Told};
+use crate::machine::changes::{CancelledJob, Changes, EventKind, Spending};
 use crate::machine::entries::Entries;
-use crate::machine::fact::Timer;
-use crate::machine::run::{Caller, RunState, RunStatus};
-use crate::objects::{MAIN, MessageList};
-use crate::value::{BlobRef, Segment, Stored, blob_text};
+use crate::machine::run::{RunState, RunStatus};
+
+pub use super::calls::CallsWrite;
+pub use super::conversation::ConversationWrite;
 
 /// A job's entry to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,36 +54,6 @@ pub struct TakeBack {
     pub entry: EntryId,
     /// Whose holder is told to stop.
     pub execution: ExecutionId,
-}
-
-/// What a run leaves to its conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConversationWrite {
-    /// The conversation.
-    pub id: String,
-    /// Fields of its hash: `v:<name>` and the stored JSON of the variable.
-    pub fields: Vec<(String, String)>,
-    /// Blobs to copy for it: from, to. One name a variable: a newer copy takes the place of the older.
-    pub copies: Vec<(BlobId, BlobId)>,
-    /// Copies whose variables have small values now.
-    pub dropped: Vec<BlobId>,
-    /// Copies that variables which were not written may have: they live as long as the conversation.
-    pub kept: Vec<BlobId>,
-    /// The list `main` of this run becomes the conversation's; its index is among the fields.
-    pub messages: Option<RunId>,
-}
-
-/// What a run's commit writes of calls from one run to another.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CallsWrite {
-    /// Orders of runs that are to be made: run, and what is known of it, as JSON.
-    pub ordered: Vec<(RunId, String)>,
-    /// Runs that are to be stopped, or never made.
-    pub dropped: Vec<RunId>,
-    /// It is over, and this run has called it: the body of the fact that says so.
-    pub ended: Option<(RunId, String)>,
-    /// Facts for other runs of the shard: run, kind, body.
-    pub told: Vec<(RunId, &'static str, String)>,
 }
 
 /// What a run's commit counts of model calls.
@@ -203,7 +175,7 @@ impl RunWrite {
             fields.push(("v", ENDS_ARE_KEPT.to_string()));
         }
         let objects = objects::write(run, changes, &mut state, &mut fields);
-        let conversation = conversation(run, changes);
+        let conversation = conversation::left(run, changes);
         let calls = calls(run, changes);
         Self {
             run: run.id,
@@ -331,67 +303,6 @@ fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
     (!calls.is_empty()).then(|| Box::new(SpentWrite { key: run.head.key.clone(), calls }))
 }
 
-/// Who has called a run, as far as its hash can be read.
-fn caller_of(rest: &AtRest) -> Option<Box<Caller>> {
-    let caller: Json = serde_json::from_str(rest.run.get("caller")?).ok()?;
-    read_caller(&caller).ok()
-}
-
-/// What says to the caller that the run is over.
-fn to_caller(run: RunId, caller: &Caller) -> Box<CallsWrite> {
-    let ended = Some((caller.run, fact::call_ended_body(caller, run)));
-    Box::new(CallsWrite { ended, ..CallsWrite::default() })
-}
-
-fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>> {
-    let caller = run.head.caller.as_ref().filter(|_| run.status.is_over());
-    if changes.calls.is_none() && caller.is_none() {
-        return None;
-    }
-    let mut write = caller.map(|caller| to_caller(run.id, caller)).unwrap_or_default();
-    if let Some(calls) = &changes.calls {
-        // What was ordered and dropped within one commit never was.
-        let never_was =
-            |of: &RunId| calls.dropped.contains(of) && calls.ordered.iter().any(|order| order.run == *of);
-        let ordered = calls.ordered.iter().filter(|order| !never_was(&order.run));
-        write.ordered = ordered.map(|order| (order.run, order_json(run, order))).collect();
-        write.dropped = calls.dropped.iter().filter(|of| !never_was(of)).copied().collect();
-        write.told = calls.told.iter().map(told).collect();
-    }
-    Some(write)
-}
-
-fn told(told: &Told) -> (RunId, &'static str, String) {
-    match told {
-        Told::Asked(run, asked) => (*run, fact::kind::PARENT_ASKED, fact::parent_asked_body(asked)),
-        Told::Answered(run, answered) => {
-            (*run, fact::kind::PARENT_ANSWERED, fact::parent_answered_body(answered))
-        }
-    }
-}
-
-/// An order: what whoever makes the run has to know, and what is shown of it afterwards.
-fn order_json(run: &RunState, order: &CallOrder) -> String {
-    let mut object = ObjectText::with_capacity(256);
-    object.text("app", &order.app);
-    object.text("node", run.graph.node(order.node).id.as_str());
-    if !order.frame.is_root() {
-        object.text("frame", order.frame.as_str());
-    }
-    object.number("depth", run.head.call_depth + 1);
-    object.text("user", &run.head.user);
-    if let Some(key) = &run.head.key {
-        object.text("key", key);
-    }
-    if let Some(budget) = &run.head.options.budget {
-        let mut left = crate::value::JsonMap::new();
-        write_budget(&mut left, &budget.left(&run.paid()));
-        object.value("budget", &left);
-    }
-    object.value("given", &StoredJson(&order.given));
-    object.end()
-}
-
 /// The jobs of a run as far as its state can be read without its workflow.
 fn jobs_of(run: RunId, rest: &AtRest) -> Vec<TakeBack> {
     let of_node = |(field, text): &(String, String)| {
@@ -402,25 +313,6 @@ fn jobs_of(run: RunId, rest: &AtRest) -> Vec<TakeBack> {
         Some(TakeBack { queue, entry, execution: ExecutionId::derive(&run, &frame, &node) })
     };
     rest.state.iter().filter_map(of_node).collect()
-}
-
-/// Timers to set and members to clear. Of several changes of one timer within a commit the last counts.
-fn timers(run: &RunState, changes: &[TimerChange]) -> (Vec<(Timestamp, String)>, Vec<String>) {
-    let (mut set, mut cleared) = (Vec::new(), Vec::new());
-    for change in changes {
-        let (due, timer) = match change {
-            TimerChange::Set(due, timer) => (Some(*due), timer),
-            TimerChange::Clear(timer) => (None, timer),
-        };
-        let member = timer_member(run, timer);
-        set.retain(|(_, known)| *known != member);
-        cleared.retain(|known| *known != member);
-        match due {
-            Some(due) => set.push((due, member)),
-            None => cleared.push(member),
-        }
-    }
-    (set, cleared)
 }
 
 /// What is open beside nodes and variables.
@@ -456,92 +348,6 @@ fn collected(run: &RunState, changes: &Changes) -> Pairs {
         pairs.add(&open::collected_field(frame, &run.graph.node(*node).id, *index), left.as_deref());
     }
     pairs
-}
-
-fn conversation(run: &RunState, changes: &Changes) -> Option<ConversationWrite> {
-    let id = run.head.conversation_id.clone()?;
-    let main = left_messages(run, changes);
-    if changes.conversation.is_empty() && main.is_none() {
-        return None;
-    }
-    let (mut fields, mut copies, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
-    if let Some(main) = main {
-        let mut index = objects::index_json(main);
-        // Who changed it in this run is nothing to the next.
-        index.as_object_mut().into_iter().for_each(|index| _ = index.remove("applied"));
-        fields.push((CONVERSATION_MESSAGES.to_string(), index.to_string()));
-    }
-    for (name, value) in &changes.conversation {
-        let copy = conversation_copy(&id, name);
-        let value = match value {
-            // What lies apart is copied, since a run's blobs go with it.
-            Stored::Blob(blob) => {
-                copies.push((blob.id.clone(), copy.clone()));
-                Stored::Blob(BlobRef { id: copy, ..blob.clone() })
-            }
-            Stored::Inline(_) | Stored::Item { .. } | Stored::Secret(_) => {
-                dropped.push(copy);
-                value.clone()
-            }
-        };
-        fields.push((conversation_field(name), stored_text(&value)));
-    }
-    let others = run.graph.conversation.iter().map(|variable| &*variable.name);
-    let kept = others
-        .filter(|name| !changes.conversation.iter().any(|(written, _)| written == name))
-        .map(|name| conversation_copy(&id, name))
-        .collect();
-    Some(ConversationWrite { id, fields, copies, dropped, kept, messages: main.map(|_| run.id) })
-}
-
-/// The list that a run leaves to its conversation, when it ends or waits and has changed it: so the next turn finds it.
-fn left_messages<'a>(run: &'a RunState, changes: &Changes) -> Option<&'a MessageList> {
-    if !run.head.leaves_turn {
-        return None;
-    }
-    let rests = changes.status_from.is_some() && (run.status.is_over() || run.status == RunStatus::Paused);
-    let main = run.objects.as_ref().filter(|_| rests)?.lists.get(MAIN)?;
-    (!main.index.applied.is_empty()).then_some(main)
-}
-
-/// The field of a conversation's hash that has the index of its messages.
-pub const CONVERSATION_MESSAGES: &str = "messages";
-
-/// Where the large value of a conversation variable lies: one name a variable, so that none is forgotten when it is
-/// overwritten, and all can be told to live on without being known. Nobody else refers to it: a run that reads it takes a
-/// copy of its own.
-pub fn conversation_copy(conversation: &str, variable: &str) -> BlobId {
-    let name = format!("conversation/{conversation}/{variable}");
-    BlobId::from(
-        uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).simple().to_string().as_str(),
-    )
-}
-
-/// Where large values of a conversation's variables may lie, as far as a workflow defines them.
-pub fn conversation_copies(graph: &Graph, conversation: &str) -> Vec<BlobId> {
-    graph.conversation.iter().map(|variable| conversation_copy(conversation, &variable.name)).collect()
-}
-
-/// What a conversation keeps of a variable that is set from outside: the text of its field; and where its large value may
-/// lie, with its content if it has one.
-pub fn conversation_value(
-    conversation: &str,
-    variable: &str,
-    value: Segment,
-    inline_bytes_max: usize,
-) -> (String, (BlobId, Option<String>)) {
-    let copy = conversation_copy(conversation, variable);
-    let text = blob_text(&value.value);
-    if text.len() <= inline_bytes_max {
-        return (stored_text(&Stored::Inline(value)), (copy, None));
-    }
-    let blob = BlobRef::to(copy.clone(), &value, &text);
-    (stored_text(&Stored::Blob(blob)), (copy, Some(text)))
-}
-
-/// The field of a conversation's hash that keeps a variable.
-pub fn conversation_field(variable: &str) -> String {
-    format!("v:{variable}")
 }
 
 fn spent_fields(run: &RunState, fields: &mut Vec<(&'static str, String)>) {
@@ -616,68 +422,6 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
         fields.push(("outputs", serde_json::to_string(&OutputsJson(outputs)).unwrap_or_default()));
     }
     fields
-}
-
-/// The member of the timers set: `<run> deadline`, `<run> form <pause>`, `<run> form_limit <pause>`, or, for a node,
-/// `<run> retry|queue|execution <attempt> <frame>/<node>`.
-pub fn timer_member(run: &RunState, timer: &Timer) -> String {
-    let of_node = |what: &str, frame: &FramePath, node: NodeIx, attempt: u32| {
-        format!("{} {what} {attempt} {frame}/{}", run.id, run.graph.node(node).id)
-    };
-    match timer {
-        Timer::RunDeadline => format!("{} deadline", run.id),
-        Timer::PauseExpires { pause } => format!("{} form {pause}", run.id),
-        Timer::PauseLimit { pause } => format!("{} form_limit {pause}", run.id),
-        Timer::Retry { frame, node, attempt } => of_node("retry", frame, *node, *attempt),
-        Timer::Queue { frame, node, attempt } => of_node("queue", frame, *node, *attempt),
-        Timer::Execution { frame, node, attempt } => of_node("execution", frame, *node, *attempt),
-    }
-}
-
-/// The run that a member of the timers set is about.
-pub fn timer_run(member: &str) -> Option<RunId> {
-    member.split(' ').next()?.parse().ok()
-}
-
-/// What a member of the timers set means to a run.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TimerRead {
-    /// This timer.
-    Timer(Timer),
-    /// Nothing any more: its frame is closed.
-    Stale,
-    /// Nothing that is known.
-    Unknown,
-}
-
-/// Reads a member of the timers set as a timer of this run.
-pub fn timer_from_member(run: &RunState, member: &str) -> TimerRead {
-    let mut words = member.splitn(4, ' ');
-    words.next();
-    let what = words.next().unwrap_or("");
-    let third = words.next();
-    match (what, third) {
-        ("deadline", _) => TimerRead::Timer(Timer::RunDeadline),
-        ("form", Some(pause)) => TimerRead::Timer(Timer::PauseExpires { pause: pause.into() }),
-        ("form_limit", Some(pause)) => TimerRead::Timer(Timer::PauseLimit { pause: pause.into() }),
-        ("retry" | "queue" | "execution", Some(attempt)) => {
-            let (Ok(attempt), Some(place)) = (attempt.parse(), words.next()) else {
-                return TimerRead::Unknown;
-            };
-            // The node's id may hold a slash; a frame path of the root is empty.
-            let found = run.frames.keys().find_map(|path| {
-                let node = place.strip_prefix(path.as_str())?.strip_prefix('/')?;
-                Some((path.clone(), run.graph.find(node)?))
-            });
-            let Some((frame, node)) = found else { return TimerRead::Stale };
-            TimerRead::Timer(match what {
-                "retry" => Timer::Retry { frame, node, attempt },
-                "queue" => Timer::Queue { frame, node, attempt },
-                _ => Timer::Execution { frame, node, attempt },
-            })
-        }
-        _ => TimerRead::Unknown,
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //! know (`v`, left out while that is 1) and its kind; an unknown kind is told as such and never guessed.
 
 pub mod breakpoint;
+pub mod calls;
 mod child;
 pub mod commit;
+pub mod conversation;
 mod done;
 pub mod entry;
 pub mod event;
@@ -22,6 +24,7 @@ pub mod record;
 pub mod snapshot;
 pub mod state;
 pub(crate) mod text;
+pub mod timers;
 pub mod value;
 
 use serde_json::Value as Json;

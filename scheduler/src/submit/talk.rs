@@ -9,7 +9,7 @@ use tidemill_common::limits::HISTORY_TURNS_MAX;
 use tidemill_common::machine::run::RunHead;
 use tidemill_common::store::{ConversationRef, Entered, Entering};
 use tidemill_common::value::{JsonMap, Segment, Stored};
-use tidemill_common::wire::commit::conversation_copies;
+use tidemill_common::wire::conversation::conversation_copies;
 
 use super::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
 use crate::turns::{SettleError, said_before};

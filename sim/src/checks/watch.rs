@@ -9,8 +9,9 @@ use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::machine::RunState;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::store::{Commit, Runs, Shards};
-use tidemill_common::wire::commit::{RunWrite, timer_run};
+use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::event::EventRecord;
+use tidemill_common::wire::timers::timer_run;
 use tidemill_scheduler::cache;
 
 use super::at_commit::Touched;

@@ -17,11 +17,12 @@ use crate::machine::fact::{JobLost, NamedValues, Timer};
 use crate::machine::run::{NodeState, RunHead, RunOptions};
 use crate::machine::{Fact, Moment, RunState, invariants, step, step_into};
 use crate::value::{Segment, Stored};
-use crate::wire::commit::{CallsWrite, RunWrite, TimerRead, timer_from_member};
+use crate::wire::commit::{CallsWrite, RunWrite};
 use crate::wire::event::{EventRecord, decode};
 use crate::wire::expand::envelope;
 use crate::wire::fact::{JobName, Report, parse, start_body, stop_body};
 use crate::wire::job::{self, Job};
+use crate::wire::timers::{TimerRead, timer_from_member};
 
 pub(super) struct Play {
     /// What is left of the commit before: the room of its changes, and nothing else.
@@ -350,7 +351,9 @@ impl Play {
         let (frame, id) = place.rsplit_once('/').unwrap_or(("", place));
         let node = self.run.graph.find(id).unwrap_or_else(|| panic!("no node {id}"));
         let state = self.run.node(&FramePath::from(frame), node);
-        state.unwrap_or_else(|| panic!("no frame {frame:?} among {:?}", self.run.frames.keys().collect::<Vec<_>>()))
+        state.unwrap_or_else(|| {
+            panic!("no frame {frame:?} among {:?}", self.run.frames.keys().collect::<Vec<_>>())
+        })
     }
 
     /// The value of a variable of the root frame, null when it is missing.

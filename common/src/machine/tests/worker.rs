@@ -16,7 +16,7 @@ use crate::nodes::evaluate::{EvaluationLimits, UndefinedNames};
 use crate::nodes::iteration::item;
 use crate::nodes::{NodeKind, NodeResult, evaluate, evaluate_phase};
 use crate::value::{BlobRef, Lookup, Segment, Stored, Variables, blob_text};
-use crate::wire::commit::{TimerRead, timer_from_member};
+use crate::wire::timers::{TimerRead, timer_from_member};
 
 /// The values of a job, opened.
 struct Given(Vec<(String, String, Segment)>);

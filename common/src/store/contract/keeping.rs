@@ -4,7 +4,8 @@ use super::conversing::{chat, entering};
 use super::fixtures::{SHARD, conversation_write, created_at, ended, new_run, run_id, write};
 use super::{Outcome, Subject, same};
 use crate::store::{Created, NewRun, Page};
-use crate::wire::commit::{CONVERSATION_MESSAGES, RunWrite};
+use crate::wire::commit::RunWrite;
+use crate::wire::conversation::CONVERSATION_MESSAGES;
 use crate::wire::objects::{OBJECTS_FIELD, ObjectsAtRest, ObjectsWrite};
 
 fn texts(of: std::ops::Range<u32>) -> Vec<String> {

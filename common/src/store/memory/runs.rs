@@ -20,7 +20,7 @@ use crate::store::{
     PutEntry, Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
     TriggerChanges, TriggerState, WaitingCall, key_id, shard_of,
 };
-use crate::wire::commit::CONVERSATION_MESSAGES;
+use crate::wire::conversation::CONVERSATION_MESSAGES;
 use crate::wire::entry::EventEntry;
 use crate::wire::objects::{HISTORY_PART, OBJECTS_FIELD, index_field};
 use crate::wire::state::AtRest;

@@ -369,7 +369,10 @@ mod tests {
         assert_eq!(keys.state(run), format!("tm:{{3}}:run:{run}:state"));
         let by_part = keys.of_run_by_part(run);
         assert_eq!(by_part.run(), keys.run(run));
-        assert_eq!([by_part.state().concat(), by_part.events().concat()], [keys.state(run), keys.events(run)]);
+        assert_eq!(
+            [by_part.state().concat(), by_part.events().concat()],
+            [keys.state(run), keys.events(run)]
+        );
         for key in [
             keys.owner(shard),
             keys.fence(shard),

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits::CONVERSATION_TURNS_MAX;
 use tidemill_common::store::{App, ConversationRef, ConversationsBy, ListConversations};
-use tidemill_common::wire::commit::conversation_copies;
+use tidemill_common::wire::conversation::conversation_copies;
 
 use super::find;
 use crate::api::ApiState;

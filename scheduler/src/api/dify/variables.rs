@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::graph::DocumentVariable;
 use tidemill_common::store::ConversationChange;
 use tidemill_common::value::{Segment, SegmentType, infer_type, pyrepr};
-use tidemill_common::wire::commit::{conversation_field, conversation_value};
+use tidemill_common::wire::conversation::{conversation_field, conversation_value};
 
 use super::theirs::{Theirs, gone};
 use super::{check_chat, given, limit_in, user_in, user_of};

@@ -1,0 +1,294 @@
+//! Reads the settings: file, then environment, then flags; each error says where its setting came from.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::{Config, ConfigError};
+
+/// Other names of settings in the environment: ours that are short, and Dify's.
+const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
+    ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
+    ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
+    ("TIDEMILL_LOG", "log.level"),
+    ("WORKFLOW_MAX_EXECUTION_STEPS", "run.max_steps"),
+    ("WORKFLOW_MAX_EXECUTION_TIME", "run.max_execution_time_s"),
+    ("TEMPLATE_TRANSFORM_MAX_LENGTH", "run.template_chars_max"),
+    ("MAX_VARIABLE_SIZE", "run.variable_bytes_max"),
+    ("HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS", "run.human_input_timeout_s"),
+    ("WORKFLOW_CALL_MAX_DEPTH", "run.call_depth_max"),
+    ("WEBHOOK_REQUEST_BODY_MAX_SIZE", "scheduler.webhook_bytes_max"),
+    ("HTTP_REQUEST_MAX_CONNECT_TIMEOUT", "http.connect_seconds"),
+    ("HTTP_REQUEST_MAX_READ_TIMEOUT", "http.read_seconds"),
+    ("HTTP_REQUEST_MAX_WRITE_TIMEOUT", "http.write_seconds"),
+    ("HTTP_REQUEST_NODE_MAX_TEXT_SIZE", "http.text_bytes_max"),
+    ("HTTP_REQUEST_NODE_MAX_BINARY_SIZE", "http.file_bytes_max"),
+    ("HTTP_REQUEST_NODE_SSL_VERIFY", "http.ssl_verify"),
+    ("SSRF_PROXY_ALL_URL", "http.proxy"),
+    ("SSRF_PROXY_HTTP_URL", "http.proxy_http"),
+    ("SSRF_PROXY_HTTPS_URL", "http.proxy_https"),
+    ("CODE_EXECUTION_ENDPOINT", "code.endpoint"),
+    ("CODE_EXECUTION_API_KEY", "code.api_key"),
+    ("CODE_EXECUTION_CONNECT_TIMEOUT", "code.connect_timeout_s"),
+    ("CODE_EXECUTION_READ_TIMEOUT", "code.read_timeout_s"),
+    ("CODE_EXECUTION_WRITE_TIMEOUT", "code.write_timeout_s"),
+    ("CODE_EXECUTION_SSL_VERIFY", "code.ssl_verify"),
+    ("CODE_MAX_STRING_LENGTH", "code.string_chars_max"),
+    ("CODE_MAX_NUMBER", "code.number_max"),
+    ("CODE_MIN_NUMBER", "code.number_min"),
+    ("CODE_MAX_PRECISION", "code.precision_max"),
+    ("CODE_MAX_DEPTH", "code.depth_max"),
+    ("CODE_MAX_STRING_ARRAY_LENGTH", "code.string_array_max"),
+    ("CODE_MAX_OBJECT_ARRAY_LENGTH", "code.object_array_max"),
+    ("CODE_MAX_NUMBER_ARRAY_LENGTH", "code.number_array_max"),
+    ("UNSTRUCTURED_API_URL", "documents.unstructured_url"),
+    ("UNSTRUCTURED_API_KEY", "documents.unstructured_key"),
+];
+
+/// Variables with our prefix that are no settings of a section.
+const ENVIRONMENT_OTHER: [&str; 5] = [
+    "TIDEMILL_CONFIG",
+    "TIDEMILL_URL",
+    "TIDEMILL_KEY",
+    crate::clock::OFFSET_VARIABLE,
+    crate::crash::VARIABLE,
+];
+
+/// Where settings come from.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The file; none: `tidemill.toml` in the working directory if it is there.
+    pub file: Option<PathBuf>,
+    /// Variables of the environment.
+    pub environment: Vec<(String, String)>,
+    /// Flags, as (`section.key`, text).
+    pub flags: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// The file as named (or by `TIDEMILL_CONFIG`), the process's environment, and these flags.
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
+        let environment: Vec<(String, String)> = std::env::vars().collect();
+        let named =
+            || environment.iter().find(|(k, _)| k == "TIDEMILL_CONFIG").map(|(_, v)| PathBuf::from(v));
+        Self { file: file.or_else(named), environment, flags }
+    }
+}
+
+impl Config {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a key that does not exist, a value that does not fit: each with its origin.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let known = Table::try_from(Self::default()).unwrap_or_default();
+        let mut table = match &sources.file {
+            Some(path) => read_file(path)?,
+            None if Path::new("tidemill.toml").is_file() => read_file(Path::new("tidemill.toml"))?,
+            None => Table::new(),
+        };
+        let file = sources.file.clone().unwrap_or_else(|| "tidemill.toml".into()).display().to_string();
+        check_keys(&table, &known, &file)?;
+        for (name, text) in &sources.environment {
+            if let Some(key) = key_of_variable(name, &known)? {
+                set(&mut table, &known, &key, text, name)?;
+            }
+        }
+        for (key, text) in &sources.flags {
+            set(&mut table, &known, key, text, "a flag")?;
+        }
+        let config: Self = table.try_into().map_err(|e: toml::de::Error| ConfigError::Value {
+            key: "?".into(),
+            origin: file.clone(),
+            reason: e.message().to_string(),
+        })?;
+        config.check(&file)?;
+        Ok(config)
+    }
+
+    fn check(&self, origin: &str) -> Result<(), ConfigError> {
+        let wrong = |key: &str, reason: String| {
+            Err(ConfigError::Value { key: key.into(), origin: origin.into(), reason })
+        };
+        if self.run.inline_bytes_max > 32 * 1024 {
+            return wrong("run.inline_bytes_max", "at most 32768 bytes".into());
+        }
+        if self.scheduler.shards == 0 || self.scheduler.shards > crate::ids::ShardId::COUNT_MAX {
+            return wrong("scheduler.shards", format!("1 to {}", crate::ids::ShardId::COUNT_MAX));
+        }
+        if self.scheduler.retention_bytes < -1 {
+            return wrong("scheduler.retention_bytes", "a number of bytes, 0 for none, or -1".into());
+        }
+        if self.code.timeout_ms == 0 || self.code.memory_bytes_max < 64 << 20 {
+            return wrong("code.timeout_ms, code.memory_bytes_max", "at least 1 ms and 64 MiB".into());
+        }
+        if self.documents.timeout_ms == 0 || self.documents.memory_bytes_max < 64 << 20 {
+            return wrong(
+                "documents.timeout_ms, documents.memory_bytes_max",
+                "at least 1 ms and 64 MiB".into(),
+            );
+        }
+        if self.worker.permits == 0 {
+            return wrong("worker.permits", "at least 1".into());
+        }
+        if self.worker.queues.is_empty() {
+            return wrong("worker.queues", "at least one queue".into());
+        }
+        if self.scheduler.shard_renew_ms * 2 > self.scheduler.shard_lease_ms {
+            return wrong("scheduler.shard_renew_ms", "at most half of scheduler.shard_lease_ms".into());
+        }
+        let name = &self.redis.namespace;
+        if name.is_empty() || name.contains(['{', '}', ':', ' ']) {
+            return wrong("redis.namespace", "some letters, without braces, colons and blanks".into());
+        }
+        Ok(())
+    }
+}
+
+fn read_file(path: &Path) -> Result<Table, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.into(), source })?;
+    text.parse().map_err(|e: toml::de::Error| ConfigError::Toml { path: path.into(), reason: e.to_string() })
+}
+
+fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigError> {
+    let unknown = |key: String, among: &Table, prefix: &str| {
+        let last = key.rsplit('.').next().unwrap_or(&key).to_string();
+        let nearest = nearest(&last, among.keys()).map(|n| format!("{prefix}{n}"));
+        Err(ConfigError::Unknown { key, origin: origin.to_string(), nearest })
+    };
+    for (section, value) in table {
+        let Some(Value::Table(keys)) = known.get(section) else {
+            return unknown(section.clone(), known, "");
+        };
+        // Providers and profiles have names of their own.
+        if matches!(section.as_str(), "providers" | "profiles") {
+            continue;
+        }
+        for key in value.as_table().into_iter().flat_map(Table::keys) {
+            if !keys.contains_key(key) {
+                return unknown(format!("{section}.{key}"), keys, &format!("{section}."));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn key_of_variable(name: &str, known: &Table) -> Result<Option<String>, ConfigError> {
+    if let Some((_, key)) = ENVIRONMENT_ALIASES.iter().find(|(alias, _)| *alias == name) {
+        return Ok(Some((*key).to_string()));
+    }
+    let Some(rest) = name.strip_prefix("TIDEMILL_") else { return Ok(None) };
+    if ENVIRONMENT_OTHER.contains(&name) {
+        return Ok(None);
+    }
+    let all = known.iter().flat_map(|(section, keys)| {
+        keys.as_table().into_iter().flat_map(Table::keys).map(move |key| (section, key))
+    });
+    let variable = |section: &str, key: &str| format!("{section}_{key}").to_uppercase();
+    let mut names = Vec::new();
+    for (section, key) in all {
+        if variable(section, key) == rest {
+            return Ok(Some(format!("{section}.{key}")));
+        }
+        names.push(format!("TIDEMILL_{}", variable(section, key)));
+    }
+    let nearest = nearest(name, names.iter());
+    Err(ConfigError::Unknown { key: name.into(), origin: "the environment".into(), nearest })
+}
+
+/// Sets a key from text; the type is that of the default.
+fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
+    let Some((section, name)) = key.split_once('.') else {
+        return Err(ConfigError::Unknown { key: key.into(), origin: origin.into(), nearest: None });
+    };
+    let default = known.get(section).and_then(|s| s.get(name));
+    let wrong = |reason: String| ConfigError::Value { key: key.into(), origin: origin.into(), reason };
+    let value = match default {
+        Some(Value::String(_)) => Value::String(text.into()),
+        Some(Value::Integer(_)) => {
+            Value::Integer(text.trim().parse().map_err(|_| wrong(format!("{text:?} is not a whole number")))?)
+        }
+        Some(Value::Boolean(_)) => Value::Boolean(
+            // Dify writes `True`.
+            text.trim()
+                .to_lowercase()
+                .parse()
+                .map_err(|_| wrong(format!("{text:?} is neither true nor false")))?,
+        ),
+        Some(Value::Array(_)) => {
+            Value::Array(text.split(',').map(|p| Value::String(p.trim().into())).collect())
+        }
+        Some(Value::Float(_) | Value::Datetime(_) | Value::Table(_)) | None => {
+            return Err(ConfigError::Unknown { key: key.into(), origin: origin.into(), nearest: None });
+        }
+    };
+    let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+    if let Some(section) = section.as_table_mut() {
+        section.insert(name.into(), value);
+    }
+    Ok(())
+}
+
+/// The known name that differs least, if it differs little.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
+    known
+        .map(|k| (edit_distance(name, k), k))
+        .filter(|(distance, k)| *distance <= 1 + k.len() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, k)| k.clone())
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let own =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        Config::load(&Sources { file: None, environment: own(environment), flags: own(flags) })
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_dify_names_are_read() {
+        let config = load(
+            &[("TIDEMILL_REDIS_URL", "redis://a"), ("WORKFLOW_MAX_EXECUTION_STEPS", "7"), ("PATH", "x")],
+            &[("redis.url", "redis://b")],
+        )
+        .unwrap();
+        assert_eq!((config.redis.url.as_str(), config.run.max_steps), ("redis://b", 7));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+        let error = load(&[("TIDEMILL_REDIS_URI", "x")], &[]).unwrap_err().to_string();
+        assert!(error.contains("did you mean TIDEMILL_REDIS_URL?"), "{error}");
+        let error = load(&[("TIDEMILL_WORKER_PERMITS", "many")], &[]).unwrap_err().to_string();
+        assert!(error.contains("worker.permits") && error.contains("whole number"), "{error}");
+    }
+
+    #[test]
+    fn passwords_and_keys_are_not_shown() {
+        let config =
+            load(&[("TIDEMILL_REDIS_URL", "redis://u:pw@h:1"), ("TIDEMILL_ADMIN_KEY", "adm")], &[]).unwrap();
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("pw@") && !shown.contains("\"adm\""), "{shown}");
+        let config = load(&[("TIDEMILL_FILES_SECRET_ACCESS_KEY", "hush")], &[]).unwrap();
+        assert!(!format!("{config:?}").contains("hush"), "{config:?}");
+    }
+}

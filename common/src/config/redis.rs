@@ -1,0 +1,52 @@
+//! Where Redis is.
+
+use serde::{Deserialize, Serialize};
+
+/// `[redis]`
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedisConfig {
+    /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
+    pub url: String,
+    /// A file with the certificates (PEM) that a server behind `rediss://` is known by; empty: the usual public ones.
+    pub ca_file: String,
+    /// In front of every key.
+    pub namespace: String,
+    /// Longest wait for an answer or a connection, in milliseconds.
+    pub timeout_ms: u64,
+    /// Connections of the pool that moves blobs.
+    pub blob_connections: u32,
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            url: "redis://127.0.0.1:6379".into(),
+            ca_file: String::new(),
+            namespace: "tm".into(),
+            timeout_ms: 5_000,
+            blob_connections: 4,
+        }
+    }
+}
+
+impl std::fmt::Debug for RedisConfig {
+    // The URL may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisConfig")
+            .field("url", &masked_url(&self.url))
+            .field("ca_file", &self.ca_file)
+            .field("namespace", &self.namespace)
+            .field("timeout_ms", &self.timeout_ms)
+            .field("blob_connections", &self.blob_connections)
+            .finish()
+    }
+}
+
+/// A URL with what stands between `://` and `@` hidden.
+pub fn masked_url(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme + 3 <= at => format!("{}***{}", &url[..scheme + 3], &url[at..]),
+        _ => url.to_string(),
+    }
+}

@@ -1,0 +1,144 @@
+//! What holds of runs where their callers choose nothing else, and where a choice departs from Dify.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+
+/// `[run]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunConfig {
+    /// Most node starts (Dify: `WORKFLOW_MAX_EXECUTION_STEPS`).
+    pub max_steps: u64,
+    /// Longest time, in seconds (Dify: `WORKFLOW_MAX_EXECUTION_TIME`).
+    pub max_execution_time_s: u64,
+    /// Longest output of a template, in characters (Dify: `TEMPLATE_TRANSFORM_MAX_LENGTH`).
+    pub template_chars_max: usize,
+    /// Largest environment or conversation variable, in bytes (Dify: `MAX_VARIABLE_SIZE`).
+    pub variable_bytes_max: usize,
+    /// Values longer than this many bytes are stored apart; at most 32768.
+    pub inline_bytes_max: usize,
+    /// Longest time that a form may wait, in seconds; 0 for no bound (Dify: `HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS`).
+    pub human_input_timeout_s: u64,
+    /// Most items of an iteration and rounds of a loop; a larger container fails.
+    pub container_rounds_max: u64,
+    /// Deepest nesting of workflows that call workflows (Dify: `WORKFLOW_CALL_MAX_DEPTH`).
+    pub call_depth_max: u64,
+    /// Tokens that a run may spend on models; 0 for no bound.
+    pub budget_tokens: u64,
+    /// Money that a run may spend on models, `"0.50 EUR"`; empty for no bound.
+    pub budget_price: String,
+    /// Most messages of a list of a run, those that are not visible any more included.
+    pub messages_max: u64,
+    /// Most bytes of such a list.
+    pub messages_bytes_max: u64,
+    /// Most bytes of what a run keeps of its steps (`rt`).
+    pub runtime_bytes_max: u64,
+    /// Most records of a run's history.
+    pub history_records_max: u64,
+    /// Largest of these records, in bytes.
+    pub history_record_bytes_max: u64,
+    /// Tokens of visible messages above which a list is told to be too long; 0: never.
+    pub messages_tokens_limit: u64,
+    /// Tokens of visible messages of which four fifths bring a warning; 0: never.
+    pub messages_tokens_warning: u64,
+    /// Largest single value, in bytes.
+    pub value_bytes_max: usize,
+    /// Largest workflow file, in bytes.
+    pub import_bytes_max: usize,
+    /// Most nodes inside one node.
+    pub children_max: usize,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self {
+            max_steps: limits::STEPS_MAX,
+            max_execution_time_s: limits::RUN_SECONDS_MAX,
+            template_chars_max: limits::TEMPLATE_CHARS_MAX,
+            variable_bytes_max: limits::VARIABLE_BYTES_MAX,
+            inline_bytes_max: limits::INLINE_BYTES_MAX,
+            human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
+            container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
+            call_depth_max: limits::CALL_DEPTH_MAX,
+            budget_tokens: 0,
+            budget_price: String::new(),
+            messages_max: limits::MESSAGES_MAX,
+            messages_bytes_max: limits::MESSAGES_BYTES_MAX,
+            runtime_bytes_max: limits::RUNTIME_BYTES_MAX,
+            history_records_max: limits::HISTORY_RECORDS_MAX,
+            history_record_bytes_max: limits::HISTORY_RECORD_BYTES_MAX,
+            messages_tokens_limit: limits::MESSAGES_TOKENS_LIMIT,
+            messages_tokens_warning: limits::MESSAGES_TOKENS_WARNING,
+            value_bytes_max: limits::VALUE_BYTES_MAX,
+            import_bytes_max: limits::IMPORT_BYTES_MAX,
+            children_max: limits::CHILDREN_MAX,
+        }
+    }
+}
+
+/// `[compat]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompatConfig {
+    /// Unknown names in Jinja templates: `empty` (Dify's service) or `strict` (bare graphon: an error).
+    pub template_undefined: Undefined,
+    /// What an iteration writes to conversation variables: `parent` or `local`.
+    pub iteration_conversation_writes: ConversationWrites,
+    /// Answers inside containers stream: `whole`, `segments` or `none`.
+    pub nested_answer_stream: NestedAnswers,
+    /// Whether failures inside an iteration count among a run's exceptions (bare graphon) or not (earlier Dify).
+    pub iteration_failures_count: bool,
+    /// Whether a loop tells a next round behind its last one, as earlier Dify did.
+    pub loop_next_after_last: bool,
+    /// Whether an `error` event ends a stream of `/v1`; Dify keeps it open until it is idle.
+    pub error_event_closes_stream: bool,
+    /// Whether a secret that an output names stands in the run's outputs as it is (Dify), or masked.
+    pub secrets_in_outputs: bool,
+}
+
+impl Default for CompatConfig {
+    fn default() -> Self {
+        Self {
+            template_undefined: Undefined::Empty,
+            iteration_conversation_writes: ConversationWrites::Parent,
+            nested_answer_stream: NestedAnswers::Whole,
+            iteration_failures_count: true,
+            loop_next_after_last: false,
+            error_event_closes_stream: true,
+            secrets_in_outputs: false,
+        }
+    }
+}
+
+/// See [`CompatConfig::template_undefined`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Undefined {
+    /// Empty text.
+    Empty,
+    /// An error.
+    Strict,
+}
+
+/// See [`CompatConfig::iteration_conversation_writes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConversationWrites {
+    /// Seen afterwards.
+    Parent,
+    /// Lost afterwards.
+    Local,
+}
+
+/// See [`CompatConfig::nested_answer_stream`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NestedAnswers {
+    /// As one piece when the answer has ended.
+    Whole,
+    /// Piece by piece.
+    Segments,
+    /// Not at all.
+    None,
+}

@@ -1,0 +1,91 @@
+//! What a scheduler does, and where it is asked.
+
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use super::mask;
+use crate::limits;
+
+/// `[scheduler]`
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SchedulerConfig {
+    /// Where the API listens; port 0 takes a free one.
+    pub listen: String,
+    /// Opens `/api/v1`. Better given as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
+    pub admin_key: String,
+    /// Seals the secrets of workflow documents at rest. Better given as `TIDEMILL_SECRET_KEY`.
+    pub secret_key: String,
+    /// Shards of a new namespace.
+    pub shards: u16,
+    /// How long a shard's lease holds, in milliseconds.
+    pub shard_lease_ms: u64,
+    /// How often it is renewed, in milliseconds.
+    pub shard_renew_ms: u64,
+    /// Bytes of run states kept in memory.
+    pub run_cache_bytes: usize,
+    /// Most entries in an inbox before new runs are refused.
+    pub inbox_max: u64,
+    /// Most jobs in one queue of a shard before new runs that use it are refused.
+    pub queue_max: u64,
+    /// How long ended runs are kept, in seconds.
+    pub retention_seconds: u64,
+    /// Bytes of Redis' memory above which ended runs go before their time, oldest first; 0 for no bound, -1 for half
+    /// of Redis' `maxmemory`, if it has one.
+    pub retention_bytes: i64,
+    /// How long a conversation is kept after its last write, in seconds; 0 for ever.
+    pub conversation_retention_seconds: u64,
+    /// Most entries kept of a run's event stream.
+    pub run_events_max: usize,
+    /// Largest request body, in bytes.
+    pub request_bytes_max: usize,
+    /// Largest body of a request to a webhook, in bytes (Dify: `WEBHOOK_REQUEST_BODY_MAX_SIZE`).
+    pub webhook_bytes_max: usize,
+    /// Most missed times of a schedule that are caught up where it says `catch_up: all`; the newest of them.
+    pub catch_up_max: u64,
+    /// Silence after which an event stream is closed, in seconds (Dify: 300).
+    pub stream_idle_seconds: u64,
+    /// Longest wait for open requests at a stop, in seconds.
+    pub grace_seconds: u64,
+    /// How often the shards are looked through for lost jobs, in seconds.
+    pub repair_seconds: u64,
+    /// Combinations of provider, model and API key that `/metrics` tells apart; all others are `other`.
+    pub spending_series_max: usize,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8700".into(),
+            admin_key: String::new(),
+            secret_key: String::new(),
+            shards: limits::SHARDS,
+            shard_lease_ms: limits::SHARD_LEASE_MS,
+            shard_renew_ms: limits::SHARD_RENEW_MS,
+            run_cache_bytes: limits::RUN_CACHE_BYTES,
+            inbox_max: limits::INBOX_MAX,
+            queue_max: limits::QUEUE_MAX,
+            retention_seconds: limits::RETENTION_SECONDS,
+            retention_bytes: -1,
+            spending_series_max: limits::SPENDING_SERIES_MAX,
+            conversation_retention_seconds: limits::CONVERSATION_SECONDS,
+            run_events_max: limits::RUN_EVENTS_MAX,
+            request_bytes_max: 15 * 1024 * 1024,
+            webhook_bytes_max: limits::WEBHOOK_BYTES_MAX,
+            catch_up_max: limits::CATCH_UP_MAX,
+            stream_idle_seconds: 300,
+            grace_seconds: 10,
+            repair_seconds: 60,
+        }
+    }
+}
+
+impl std::fmt::Debug for SchedulerConfig {
+    // The keys stay out of logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown =
+            Self { admin_key: mask(&self.admin_key), secret_key: mask(&self.secret_key), ..self.clone() };
+        let table = Table::try_from(&shown).unwrap_or_default();
+        f.debug_map().entries(table.iter()).finish()
+    }
+}

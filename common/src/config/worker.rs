@@ -1,0 +1,130 @@
+//! What a worker does, and how its nodes reach the network.
+
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use super::masked_url;
+use crate::limits;
+
+/// `[worker]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkerConfig {
+    /// Where health and metrics listen; empty: nowhere.
+    pub listen: String,
+    /// The queues it serves.
+    pub queues: Vec<String>,
+    /// Jobs it runs at once.
+    pub permits: usize,
+    /// How long a job may be held without a sign of life, in milliseconds. The same for the whole fleet.
+    pub job_lease_ms: u64,
+    /// See [`limits::PROVIDERS_REFRESH_MS`].
+    pub providers_refresh_ms: u64,
+    /// The profile that is meant where none is named; empty: the default of those in Redis.
+    pub default_profile: String,
+    /// See [`limits::PROMPT_BYTES_MAX`].
+    pub prompt_bytes_max: usize,
+    /// See [`limits::JOB_WAIT_MS`].
+    pub job_wait_max_ms: u64,
+    /// How often a person is asked for what the input of a step lacks.
+    pub parameter_rounds_max: u32,
+    /// How often a job may be handed out before it is given up.
+    pub deliveries_max: u32,
+    /// Time for running jobs to end at a stop, in seconds; the rest is handed back.
+    pub grace_seconds: u64,
+    /// Longest time of one attempt, in seconds, for nodes that do not say.
+    pub execution_seconds_max: u64,
+    /// Longest time that pieces of streamed text are gathered into one, in milliseconds; 0 keeps each as it came, at
+    /// the price of a fact and an event a piece.
+    pub chunk_gather_ms: u64,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8701".into(),
+            queues: vec!["default".into()],
+            permits: 256,
+            job_lease_ms: limits::JOB_LEASE_MS,
+            providers_refresh_ms: limits::PROVIDERS_REFRESH_MS,
+            default_profile: String::new(),
+            prompt_bytes_max: limits::PROMPT_BYTES_MAX,
+            job_wait_max_ms: limits::JOB_WAIT_MS,
+            parameter_rounds_max: limits::PARAMETER_ROUNDS_MAX,
+            deliveries_max: limits::DELIVERIES_MAX,
+            grace_seconds: 25,
+            execution_seconds_max: limits::RUN_SECONDS_MAX,
+            chunk_gather_ms: limits::CHUNK_GATHER_MS,
+        }
+    }
+}
+
+/// `[http]`
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpConfig {
+    /// Longest wait for a connection, in seconds, for nodes that do not say (Dify: `HTTP_REQUEST_MAX_CONNECT_TIMEOUT`).
+    pub connect_seconds: u64,
+    /// Longest wait for the next piece of an answer, likewise (Dify: `HTTP_REQUEST_MAX_READ_TIMEOUT`).
+    pub read_seconds: u64,
+    /// Longest wait until the next piece of a request is taken, likewise (Dify: `HTTP_REQUEST_MAX_WRITE_TIMEOUT`).
+    pub write_seconds: u64,
+    /// Largest answer that is a text, in bytes (Dify: `HTTP_REQUEST_NODE_MAX_TEXT_SIZE`).
+    pub text_bytes_max: u64,
+    /// Largest answer that is a file, and largest file that is fetched, in bytes (Dify:
+    /// `HTTP_REQUEST_NODE_MAX_BINARY_SIZE`).
+    pub file_bytes_max: u64,
+    /// Most bytes of all files that one request sends.
+    pub upload_bytes_max: u64,
+    /// Most redirects that are followed.
+    pub redirects_max: u32,
+    /// Whether certificates are checked, for nodes that do not say (Dify: `HTTP_REQUEST_NODE_SSL_VERIFY`).
+    pub ssl_verify: bool,
+    /// A file of further certificates (PEM) that are trusted; empty: none.
+    pub ca_file: String,
+    /// Whether addresses that are not on the public internet are refused.
+    pub guard: bool,
+    /// What the guard lets through all the same: hosts, `*.domain`, addresses, networks such as `10.1.0.0/16`.
+    pub allow: Vec<String>,
+    /// The proxy for all calls; empty: none (Dify: `SSRF_PROXY_ALL_URL`).
+    pub proxy: String,
+    /// The proxy for `http://`, instead of `proxy` (Dify: `SSRF_PROXY_HTTP_URL`).
+    pub proxy_http: String,
+    /// The proxy for `https://`, likewise (Dify: `SSRF_PROXY_HTTPS_URL`).
+    pub proxy_https: String,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            connect_seconds: limits::HTTP_CONNECT_SECONDS,
+            read_seconds: limits::HTTP_READ_SECONDS,
+            write_seconds: limits::HTTP_WRITE_SECONDS,
+            text_bytes_max: limits::HTTP_TEXT_BYTES_MAX,
+            file_bytes_max: limits::HTTP_FILE_BYTES_MAX,
+            upload_bytes_max: limits::HTTP_UPLOAD_BYTES_MAX,
+            redirects_max: limits::HTTP_REDIRECTS_MAX,
+            ssl_verify: true,
+            ca_file: String::new(),
+            guard: true,
+            allow: Vec::new(),
+            proxy: String::new(),
+            proxy_http: String::new(),
+            proxy_https: String::new(),
+        }
+    }
+}
+
+impl std::fmt::Debug for HttpConfig {
+    // A proxy's URL may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = Self {
+            proxy: masked_url(&self.proxy),
+            proxy_http: masked_url(&self.proxy_http),
+            proxy_https: masked_url(&self.proxy_https),
+            ..self.clone()
+        };
+        let table = Table::try_from(&shown).unwrap_or_default();
+        f.debug_map().entries(table.iter()).finish()
+    }
+}

@@ -1,0 +1,41 @@
+//! A run at rest: the fields of its two hashes.
+//!
+//! | hash | field | holds |
+//! | --- | --- | --- |
+//! | run | `status`, `version`, `mode`, `workflow`, `app`, `user` | words |
+//! | run | `inputs`, `sys`, `conversation`, `commands`, `options`, `outputs` | JSON |
+//! | run | `turn` | `true` when what is said becomes a turn of its conversation |
+//! | run | `history` | the turns of the conversation before it |
+//! | run | `messages` | `true` when it goes on with the message list of its conversation |
+//! | run | `objects` | what else there is of it, see [`super::objects`] |
+//! | run | `conversation_id` | the conversation it belongs to |
+//! | run | `key` | the id of the API key that pays for it |
+//! | run | `caller`, `call_depth` | the node that has called it, as JSON, and how many workflows deep that is |
+//! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
+//! | run | `error`, `steps`, `tokens`, `price`, `currency`, `exceptions` | written at the end |
+//! | state | `n:<frame>/<node>` | JSON of a node's state |
+//! | state | `v:<frame>/<node>.<name>` | a variable |
+//! | state | `s:<node>.<name>` | a text that comes in pieces |
+//! | state | `m:<list>` | the index of a message list |
+//! | state | `response` | who may stream, and where the cursor stands |
+//!
+//! In field names `%`, `/` and `.` of node ids and names are written `%25`, `%2F`, `%2E`.
+
+mod head;
+mod load;
+mod names;
+mod node;
+mod options;
+mod response;
+
+pub use head::{head_fields, head_from_fields, head_from_json, head_to_json, read_caller};
+pub use load::{AtRest, load};
+pub use names::{container_field, node_of_field, stream_field, variable_field};
+pub(super) use names::{put_node_field, put_variable_field};
+pub use node::node_from_json;
+pub(super) use node::{variable_text, write_node};
+pub(super) use options::write_budget;
+pub use options::{options_from_json, options_to_json, read_budget};
+pub use response::{RESPONSE_FIELD, held_json, response_json, stream_json};
+
+const WHAT: &str = "the state of a run";

@@ -1,0 +1,155 @@
+//! What stands in the state for a node, and for a variable.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::WHAT;
+use crate::clock::Timestamp;
+use crate::graph::DEFAULT_QUEUE;
+use crate::ids::FramePath;
+use crate::machine::body::Spent;
+use crate::machine::run::{Ended, NodeState, NodeStatus, OpenCall, RunState};
+use crate::value::{JsonMap, Stored};
+use crate::wire::fields::Fields;
+use crate::wire::record::{read_record, write_record};
+use crate::wire::text::{ObjectText, put_stored};
+use crate::wire::{WireError, open};
+
+/// A variable of the frames around that an item must not see.
+pub(super) const HIDDEN: &str = r#"{"$tm":"hidden"}"#;
+
+/// Writes a node's state; its job, if it has one, lies in this queue.
+pub(in crate::wire) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str) {
+    object.text("status", node.status.name());
+    if node.attempt != 1 {
+        object.number("attempt", node.attempt);
+    }
+    if let Some(job) = node.job {
+        object.entry("job", job);
+        // So that the job can be found even when the workflow cannot be read any more.
+        if queue != DEFAULT_QUEUE {
+            object.text("queue", queue);
+        }
+    }
+    if node.delivery > 0 {
+        object.number("delivery", node.delivery);
+    }
+    if let Some(at) = node.started_at {
+        object.number("started_at", at.micros());
+    }
+    if let Some(at) = node.finished_at {
+        object.number("finished_at", at.micros());
+    }
+    if let Some(handle) = &node.handle {
+        object.text("handle", handle);
+    }
+    if let Some(error) = &node.error {
+        object.text("error", error);
+    }
+    if node.failures > 0 {
+        object.number("failures", node.failures);
+    }
+    if let Some(reason) = &node.parked {
+        object.text("parked", reason);
+    }
+    if let Some(call) = &node.call {
+        object.text(if call.ended { "called" } else { "calls" }, &call.run.to_string());
+    }
+    if let Some(ended) = &node.ended {
+        object.open("ended");
+        if ended.failed {
+            object.value("failed", &true);
+        }
+        write_record(object, &ended.record);
+        object.close();
+    }
+    open::write_spent(object, &node.spent);
+    if node.charged != Spent::default() {
+        object.open("charged");
+        open::write_spent(object, &node.charged);
+        object.close();
+    }
+    if let Some(body) = &node.body {
+        open::write_body(object, body);
+    }
+    open::write_tally(object, &node.inside);
+}
+
+/// Reads a node's state.
+///
+/// # Errors
+/// Not JSON, or a status this process does not know.
+pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let number = |key: &str| map.get(key).and_then(Json::as_u64);
+    let small = |key: &str| number(key).and_then(|n| u32::try_from(n).ok());
+    let words = |key: &str| map.get(key).and_then(Json::as_str);
+    let time = |key: &str| map.get(key).and_then(Json::as_i64).map(Timestamp::from_micros);
+    let status = words("status").unwrap_or("");
+    Ok(NodeState {
+        status: NodeStatus::from_name(status)
+            .ok_or_else(|| WireError::Unknown { what: "a node's status", kind: status.to_string() })?,
+        attempt: small("attempt").unwrap_or(1),
+        job: words("job").and_then(|t| t.parse().ok()),
+        delivery: small("delivery").unwrap_or(0),
+        started_at: time("started_at"),
+        finished_at: time("finished_at"),
+        handle: words("handle").map(Arc::from),
+        error: words("error").map(Arc::from),
+        failures: small("failures").unwrap_or(0),
+        spent: open::read_spent(&map),
+        charged: map.get("charged").and_then(Json::as_object).map(open::read_spent).unwrap_or_default(),
+        parked: words("parked").map(Arc::from),
+        call: open_call(&map),
+        ended: map.get("ended").and_then(Json::as_object).map(ended).transpose()?,
+        body: open::read_body(map.get("body"))?,
+        inside: open::read_tally(map.get("inside")),
+    })
+}
+
+/// The end that the node has come to, and that its hooks are still to be told of.
+fn ended(map: &JsonMap) -> Result<Box<Ended>, WireError> {
+    let failed = map.get("failed").and_then(Json::as_bool).unwrap_or(false);
+    let record = Box::new(read_record(&mut Fields::from(map.clone()))?);
+    Ok(Box::new(Ended { failed, record }))
+}
+
+/// The run that the node has called: under `calls` while it is not over.
+fn open_call(map: &JsonMap) -> Option<Box<OpenCall>> {
+    let of = |key: &str, ended| Some(OpenCall { run: map.get(key)?.as_str()?.parse().ok()?, ended });
+    of("calls", false).or_else(|| of("called", true)).map(Box::new)
+}
+
+/// What stands in the state for a variable.
+pub(in crate::wire) enum VariableText<'a> {
+    /// Its value.
+    Stored(&'a Stored),
+    /// An item must not see it.
+    Hidden,
+}
+
+impl VariableText<'_> {
+    /// Puts its JSON behind what is there of a text.
+    pub(in crate::wire) fn put(self, text: &mut String) {
+        match self {
+            Self::Stored(stored) => put_stored(text, stored),
+            Self::Hidden => text.push_str(HIDDEN),
+        }
+    }
+}
+
+/// A variable as it stands in the state.
+pub(in crate::wire) fn variable_text<'a>(
+    run: &'a RunState,
+    frame: &FramePath,
+    node: &str,
+    name: &str,
+) -> Option<VariableText<'a>> {
+    let open = run.frames.get(frame)?;
+    match open.get(node, name) {
+        Some(stored) => Some(VariableText::Stored(stored)),
+        None if open.hidden.contains(&(node.to_string(), name.to_string())) => Some(VariableText::Hidden),
+        None => None,
+    }
+}

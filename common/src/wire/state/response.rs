@@ -1,0 +1,127 @@
+//! What stands in the state for streamed text: streams, what they hold back, and how far the response has come.
+
+use serde_json::{Value as Json, json};
+
+use super::WHAT;
+use crate::graph::NodeIx;
+use crate::machine::changes::Held;
+use crate::machine::response::{ResponseState, Stream};
+use crate::machine::run::{Responder, RunState};
+use crate::value::JsonMap;
+use crate::wire::text::ObjectText;
+use crate::wire::{WireError, open};
+
+/// The field of the response cursor.
+pub const RESPONSE_FIELD: &str = "response";
+
+/// A stream, without what it holds back: that is in the list of held chunks.
+pub fn stream_json(stream: &Stream) -> String {
+    let mut object = ObjectText::with_capacity(128);
+    object.number("attempt", stream.attempt);
+    object.number("delivery", stream.delivery);
+    object.number("length", stream.length);
+    object.value("told", &stream.told);
+    object.value("closed", &stream.closed);
+    object.value("ended", &stream.ended);
+    object.end()
+}
+
+pub(super) fn stream_from_json(text: &str) -> Result<Stream, WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let number = |key: &str| map.get(key).and_then(Json::as_u64).unwrap_or(0);
+    let truth = |key: &str| map.get(key).and_then(Json::as_bool).unwrap_or(false);
+    Ok(Stream {
+        attempt: u32::try_from(number("attempt")).unwrap_or(u32::MAX),
+        delivery: u32::try_from(number("delivery")).unwrap_or(u32::MAX),
+        length: number("length"),
+        told: truth("told"),
+        closed: truth("closed"),
+        ended: truth("ended"),
+        held: Vec::new(),
+    })
+}
+
+/// A held chunk.
+pub fn held_json(held: &Held) -> String {
+    json!({"stream": held.stream, "attempt": held.attempt, "delivery": held.delivery, "text": held.text})
+        .to_string()
+}
+
+/// The response cursor and the order of finished responses. Of those that made several values the order of their names
+/// as well: the run's outputs show it, and a hash forgets it.
+pub fn response_json(run: &RunState) -> String {
+    let graph = &run.graph;
+    let id = |ix: NodeIx| graph.node(ix).id.as_str();
+    let reached: Vec<&str> = run.response.reached.iter().map(|at| id(graph.responses[*at].node)).collect();
+    let root = run.frames.root();
+    let responded = &root.responded;
+    let mut map = JsonMap::new();
+    map.insert("reached".into(), reached.into());
+    map.insert("done".into(), run.response.done.into());
+    map.insert("at".into(), run.response.at.into());
+    map.insert("responded".into(), open::responded_json(responded, graph));
+    let several = responded.iter().filter_map(|responder| {
+        let Responder::Root(node) = responder else { return None };
+        let node = id(*node);
+        let values = root.variables.get(node).filter(|values| values.len() > 1)?;
+        Some((node.to_string(), values.iter().map(|(name, _)| name.as_str()).collect()))
+    });
+    let names: JsonMap = several.collect();
+    if !names.is_empty() {
+        map.insert("names".into(), Json::Object(names));
+    }
+    Json::Object(map).to_string()
+}
+
+pub(super) fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let graph = run.graph.clone();
+    let nodes = |key: &str| -> Result<Vec<NodeIx>, WireError> {
+        let ids = map.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+        let find = |id: &Json| {
+            let id = id.as_str().unwrap_or("");
+            graph.find(id).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: id.to_string() })
+        };
+        ids.iter().map(find).collect()
+    };
+    let number =
+        |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    let reached = nodes("reached")?
+        .into_iter()
+        .filter_map(|ix| graph.responses.iter().position(|r| r.node == ix))
+        .collect();
+    let responded = open::read_responded(map.get("responded"), &graph)?;
+    run.frames.root_mut().responded = responded;
+    let streams = std::mem::take(&mut run.response.streams);
+    run.response = ResponseState { reached, done: number("done"), at: number("at"), streams };
+    if let Some(Json::Object(names)) = map.get("names") {
+        names.iter().for_each(|(node, names)| order_variables(run, node, names));
+    }
+    Ok(())
+}
+
+/// Brings a node's variables into the order of these names.
+fn order_variables(run: &mut RunState, node: &str, names: &Json) {
+    let names = names.as_array().map_or(&[][..], Vec::as_slice);
+    // A name that was written later comes last, as it does in memory.
+    let place =
+        |name: &String| names.iter().position(|known| known.as_str() == Some(name)).unwrap_or(usize::MAX);
+    if let Some(values) = run.frames.root_mut().variables.get_mut(node) {
+        values.sort_by_key(|(name, _)| place(name));
+    }
+}
+
+/// A held chunk counts while its stream is still that of the same holder and none of it has been told.
+pub(super) fn load_held(run: &mut RunState, text: &str) -> Result<(), WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or("");
+    let number =
+        |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    if let Some(stream) = run.response.streams.get_mut(words("stream"))
+        && !stream.told
+        && (stream.attempt, stream.delivery) == (number("attempt"), number("delivery"))
+    {
+        stream.held.push(words("text").to_string());
+    }
+    Ok(())
+}

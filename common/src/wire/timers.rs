@@ -1,0 +1,89 @@
+//! Members of the timers set: what is due, as text.
+
+use crate::clock::Timestamp;
+use crate::graph::NodeIx;
+use crate::ids::{FramePath, RunId};
+use crate::machine::changes::TimerChange;
+use crate::machine::fact::Timer;
+use crate::machine::run::RunState;
+
+/// Timers to set and members to clear. Of several changes of one timer within a commit the last counts.
+pub(super) fn timers(run: &RunState, changes: &[TimerChange]) -> (Vec<(Timestamp, String)>, Vec<String>) {
+    let (mut set, mut cleared) = (Vec::new(), Vec::new());
+    for change in changes {
+        let (due, timer) = match change {
+            TimerChange::Set(due, timer) => (Some(*due), timer),
+            TimerChange::Clear(timer) => (None, timer),
+        };
+        let member = timer_member(run, timer);
+        set.retain(|(_, known)| *known != member);
+        cleared.retain(|known| *known != member);
+        match due {
+            Some(due) => set.push((due, member)),
+            None => cleared.push(member),
+        }
+    }
+    (set, cleared)
+}
+
+/// The member of the timers set: `<run> deadline`, `<run> form <pause>`, `<run> form_limit <pause>`, or, for a node,
+/// `<run> retry|queue|execution <attempt> <frame>/<node>`.
+pub fn timer_member(run: &RunState, timer: &Timer) -> String {
+    let of_node = |what: &str, frame: &FramePath, node: NodeIx, attempt: u32| {
+        format!("{} {what} {attempt} {frame}/{}", run.id, run.graph.node(node).id)
+    };
+    match timer {
+        Timer::RunDeadline => format!("{} deadline", run.id),
+        Timer::PauseExpires { pause } => format!("{} form {pause}", run.id),
+        Timer::PauseLimit { pause } => format!("{} form_limit {pause}", run.id),
+        Timer::Retry { frame, node, attempt } => of_node("retry", frame, *node, *attempt),
+        Timer::Queue { frame, node, attempt } => of_node("queue", frame, *node, *attempt),
+        Timer::Execution { frame, node, attempt } => of_node("execution", frame, *node, *attempt),
+    }
+}
+
+/// The run that a member of the timers set is about.
+pub fn timer_run(member: &str) -> Option<RunId> {
+    member.split(' ').next()?.parse().ok()
+}
+
+/// What a member of the timers set means to a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TimerRead {
+    /// This timer.
+    Timer(Timer),
+    /// Nothing any more: its frame is closed.
+    Stale,
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// Reads a member of the timers set as a timer of this run.
+pub fn timer_from_member(run: &RunState, member: &str) -> TimerRead {
+    let mut words = member.splitn(4, ' ');
+    words.next();
+    let what = words.next().unwrap_or("");
+    let third = words.next();
+    match (what, third) {
+        ("deadline", _) => TimerRead::Timer(Timer::RunDeadline),
+        ("form", Some(pause)) => TimerRead::Timer(Timer::PauseExpires { pause: pause.into() }),
+        ("form_limit", Some(pause)) => TimerRead::Timer(Timer::PauseLimit { pause: pause.into() }),
+        ("retry" | "queue" | "execution", Some(attempt)) => {
+            let (Ok(attempt), Some(place)) = (attempt.parse(), words.next()) else {
+                return TimerRead::Unknown;
+            };
+            // The node's id may hold a slash; a frame path of the root is empty.
+            let found = run.frames.keys().find_map(|path| {
+                let node = place.strip_prefix(path.as_str())?.strip_prefix('/')?;
+                Some((path.clone(), run.graph.find(node)?))
+            });
+            let Some((frame, node)) = found else { return TimerRead::Stale };
+            TimerRead::Timer(match what {
+                "retry" => Timer::Retry { frame, node, attempt },
+                "queue" => Timer::Queue { frame, node, attempt },
+                _ => Timer::Execution { frame, node, attempt },
+            })
+        }
+        _ => TimerRead::Unknown,
+    }
+}
