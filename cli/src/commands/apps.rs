@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use crate::client::Client;
+use super::common::Common;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
-use crate::target::{FolderArgs, TargetArgs};
 use crate::workflow_file::WorkflowFile;
 
 #[derive(Debug, Args)]
@@ -38,23 +37,6 @@ enum Verb {
         #[command(flatten)]
         common: Common,
     },
-}
-
-#[derive(Debug, Args)]
-struct Common {
-    /// Show the answer as JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
-}
-
-impl Common {
-    fn client(&self) -> Result<Client, Error> {
-        Ok(Client::new(&self.target.resolve(&self.folder))?)
-    }
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {

@@ -9,29 +9,10 @@ use serde_json::Value as Json;
 use tidemill_common::providers::table_in;
 use tidemill_common::value::JsonMap;
 
-use crate::client::Client;
+use super::common::Common;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table};
-use crate::target::{FolderArgs, TargetArgs};
-
-/// Which scheduler, and how answers are shown.
-#[derive(Debug, Args)]
-pub(super) struct Common {
-    /// Show the answer as JSON
-    #[arg(long)]
-    pub(super) json: bool,
-    #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
-}
-
-impl Common {
-    pub(super) fn client(&self) -> Result<Client, Error> {
-        Ok(Client::new(&self.target.resolve(&self.folder))?)
-    }
-}
 
 /// What is added, and the file that it comes from.
 #[derive(Debug, Args)]

@@ -3,10 +3,10 @@
 use clap::Args;
 use serde_json::{Value as Json, json};
 
+use super::common::Place;
 use crate::client::Client;
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::target::{FolderArgs, TargetArgs};
 
 /// Which run, and how the command is sent.
 #[derive(Debug, Args)]
@@ -17,9 +17,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
     #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
+    place: Place,
 }
 
 #[derive(Debug, Args)]
@@ -39,7 +37,7 @@ pub(super) struct Plain {
 
 impl Common {
     pub(super) fn client(&self) -> Result<Client, Error> {
-        Ok(Client::new(&self.target.resolve(&self.folder))?)
+        self.place.client()
     }
     /// The body of a request, with its key.
     pub(super) fn keyed(&self, mut body: Json) -> Json {

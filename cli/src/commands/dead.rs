@@ -3,11 +3,10 @@
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use crate::client::Client;
+use super::common::Place;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
-use crate::target::{FolderArgs, TargetArgs};
 
 /// Longest reason in the table, in characters; `show` has all of it.
 const REASON_CHARS_MAX: usize = 80;
@@ -61,20 +60,6 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
-}
-
-#[derive(Debug, Args)]
-struct Place {
-    #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
-}
-
-impl Place {
-    fn client(&self) -> Result<Client, Error> {
-        Ok(Client::new(&self.target.resolve(&self.folder))?)
-    }
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::client::Client;
+use super::common::Place;
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::target::{FolderArgs, TargetArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -17,13 +16,11 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
+    place: Place,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    let client = arguments.place.client()?;
     let snapshot = client.snapshot(&arguments.run).await?;
     let Some(path) = &arguments.output else {
         console.line(&snapshot)?;

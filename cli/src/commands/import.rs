@@ -4,10 +4,9 @@ use std::io::Read;
 
 use clap::Args;
 
-use crate::client::Client;
+use super::common::Place;
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::target::{FolderArgs, TargetArgs};
 
 /// The file that stands for standard input.
 const STANDARD_INPUT: &str = "-";
@@ -17,14 +16,12 @@ pub(super) struct Arguments {
     /// The snapshot that `tidemill export` wrote; `-` for standard input
     file: String,
     #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
+    place: Place,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let snapshot = read(&arguments.file)?;
-    let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    let client = arguments.place.client()?;
     console.line(client.import(snapshot).await?)?;
     Ok(Exit::Succeeded)
 }

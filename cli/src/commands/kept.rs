@@ -5,7 +5,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 use tidemill_common::value::JsonMap;
 
-use super::catalog::{self, CALL, Common, DATASOURCE, FileArgs, Kind, SERVICE};
+use super::catalog::{self, CALL, DATASOURCE, FileArgs, Kind, SERVICE};
+use super::common::Common;
 use super::pairs::{json_or_text, pair};
 use crate::console::Console;
 use crate::error::{Error, Exit};

@@ -3,11 +3,10 @@
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use crate::client::Client;
+use super::common::Common;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
-use crate::target::{FolderArgs, TargetArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -19,20 +18,15 @@ pub(super) struct Arguments {
 enum Verb {
     /// List keys by their ids, with their spendings and budgets
     Ls {
-        /// Show the answer as JSON
-        #[arg(long)]
-        json: bool,
         #[command(flatten)]
-        target: TargetArgs,
-        #[command(flatten)]
-        folder: FolderArgs,
+        common: Common,
     },
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let Verb::Ls { json, target, folder } = &arguments.verb;
-    let keys = Client::new(&target.resolve(folder))?.keys().await?;
-    if *json {
+    let Verb::Ls { common } = &arguments.verb;
+    let keys = common.client()?.keys().await?;
+    if common.json {
         json::whole(&keys, console)?;
     } else {
         console.text(render(&keys))?;

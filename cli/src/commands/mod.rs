@@ -6,6 +6,7 @@ mod apps;
 mod catalog;
 mod check;
 mod command;
+mod common;
 mod dead;
 mod dev;
 mod doctor;

@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 use tidemill_common::providers::PROFILE_PREFIX;
 
-use super::catalog::{self, AddArgs, Common, PROFILE};
+use super::catalog::{self, AddArgs, PROFILE};
+use super::common::Common;
 use super::pairs::{json_or_text, pair};
 use super::trial::{self, TrialArgs};
 use crate::console::Console;

@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use tidemill_common::providers::{check, provider_of};
 
-use super::catalog::{self, AddArgs, Common, PROVIDER};
+use super::catalog::{self, AddArgs, PROVIDER};
+use super::common::Common;
 use super::trial::{self, TrialArgs};
 use crate::console::Console;
 use crate::error::{Error, Exit};

@@ -3,12 +3,11 @@
 use clap::Args;
 use serde_json::Value as Json;
 
-use crate::client::Client;
+use super::common::Place;
 use crate::client::view::RunView;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
-use crate::target::{FolderArgs, TargetArgs};
 
 /// Longest error in the table, in characters; `show` has all of it.
 const ERROR_CHARS_MAX: usize = 60;
@@ -25,9 +24,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
+    place: Place,
 }
 
 /// A status by its name.
@@ -38,7 +35,7 @@ pub(super) fn status(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    let client = arguments.place.client()?;
     let runs = client.runs(arguments.status.as_deref(), arguments.limit).await?;
     if arguments.json {
         json::whole(&runs, console)?;

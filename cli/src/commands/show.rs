@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::Value as Json;
 
+use super::common::Place;
 use super::show_kept;
 use crate::client::Client;
 use crate::client::view::{CallView, NodeView, PauseView, RunView, SpentView};
@@ -11,7 +12,6 @@ use crate::error::{Error, Exit};
 use crate::form;
 use crate::output::{json, plain, table, text};
 use crate::question;
-use crate::target::{FolderArgs, TargetArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -23,13 +23,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     kept: show_kept::Part,
     #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
+    place: Place,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    let client = arguments.place.client()?;
     if let Some(part) = arguments.kept.wanted() {
         return show_kept::perform(&client, &arguments.run, part, arguments.json, console).await;
     }

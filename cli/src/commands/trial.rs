@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use tokio::time::{Instant, sleep};
 
-use super::catalog::Common;
+use super::common::Common;
 use crate::client::Client;
 use crate::client::view::has_ended;
 use crate::console::Console;

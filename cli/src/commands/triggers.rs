@@ -3,11 +3,10 @@
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use crate::client::Client;
+use super::common::Common;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
-use crate::target::{FolderArgs, TargetArgs};
 
 /// Longest error that is shown in the list, in characters; `--json` has all of it.
 const ERROR_CHARS_MAX: usize = 60;
@@ -22,21 +21,16 @@ pub(super) struct Arguments {
 enum Verb {
     /// List triggers: where or when each fires, and what became of it last
     Ls {
-        /// Show the answer as JSON
-        #[arg(long)]
-        json: bool,
         #[command(flatten)]
-        target: TargetArgs,
-        #[command(flatten)]
-        folder: FolderArgs,
+        common: Common,
     },
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let Verb::Ls { json, target, folder } = &arguments.verb;
-    let target = target.resolve(folder);
-    let triggers = Client::new(&target)?.triggers().await?;
-    if *json {
+    let Verb::Ls { common } = &arguments.verb;
+    let target = common.place.target();
+    let triggers = common.client()?.triggers().await?;
+    if common.json {
         json::whole(&triggers, console)?;
     } else {
         console.text(render(&triggers, target.url.trim_end_matches('/')))?;

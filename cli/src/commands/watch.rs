@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use crate::client::{Client, Follow};
+use super::common::Place;
+use crate::client::Follow;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::Report;
-use crate::target::{FolderArgs, TargetArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -22,13 +22,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ID")]
     after: Option<String>,
     #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
+    place: Place,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = Client::new(&arguments.target.resolve(&arguments.folder))?;
+    let client = arguments.place.client()?;
     let mut report = Report::new(arguments.json, arguments.events, console);
     let mut follow = Follow::new(&client, &arguments.run, arguments.after.clone());
     while let Some(event) = follow.next().await? {

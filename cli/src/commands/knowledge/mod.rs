@@ -9,11 +9,10 @@ mod shown;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
-use crate::client::Client;
+use super::common::Place;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::json as programs;
-use crate::target::{FolderArgs, TargetArgs};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -115,20 +114,6 @@ struct Kind {
     /// A model that ranks what was found
     #[arg(long, value_name = "PROVIDER:MODEL", value_parser = model)]
     reranking_model: Option<Json>,
-}
-
-#[derive(Debug, Args)]
-struct Place {
-    #[command(flatten)]
-    target: TargetArgs,
-    #[command(flatten)]
-    folder: FolderArgs,
-}
-
-impl Place {
-    fn client(&self) -> Result<Client, Error> {
-        Ok(Client::new(&self.target.resolve(&self.folder))?)
-    }
 }
 
 impl Kind {

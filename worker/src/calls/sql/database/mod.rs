@@ -8,7 +8,10 @@ mod sqlite;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
+use sqlx::Either;
 use tidemill_common::calls::{DatabaseType, DatasourceConfig};
 use tidemill_common::value::JsonMap;
 use tokio::sync::Semaphore;
@@ -111,6 +114,27 @@ impl Intake {
         self.rows.push(Json::Object(row().map_err(Trouble::Refused)?));
         Ok(())
     }
+}
+
+/// Takes all that a statement gives: rows, as `object` reads them, and how many it has changed, as `changes` counts them.
+async fn take_all<D, R>(
+    mut given: BoxStream<'_, Result<Either<D, R>, sqlx::Error>>,
+    bounds: Bounds,
+    changes: impl Fn(D) -> u64,
+    object: impl Fn(&R) -> Result<JsonMap, String>,
+) -> Result<(Vec<Json>, u64), Trouble> {
+    let (mut intake, mut changed) = (Intake::new(bounds), 0);
+    while let Some(next) = given.try_next().await.map_err(|error| trouble(&error))? {
+        match next {
+            Either::Left(done) => changed += changes(done),
+            Either::Right(row) => {
+                let made = object(&row);
+                let text = made.as_ref().map(|row| serde_json::to_string(row).unwrap_or_default());
+                intake.take(text.map_or(0, |text| text.len()), || made)?;
+            }
+        }
+    }
+    Ok((intake.rows, changed))
 }
 
 /// What the library reports, in the words of the database where they are its own.

@@ -1,14 +1,13 @@
 //! MySQL and MariaDB.
 
-use futures_util::TryStreamExt;
 use serde_json::Value as Json;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
 use sqlx::types::chrono::{NaiveDate, NaiveDateTime};
-use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, TypeInfo, ValueRef};
+use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Executor, Row, TypeInfo, ValueRef};
 use tidemill_common::calls::{DatabaseType, Tls};
 use tidemill_common::value::JsonMap;
 
-use super::{Bounds, Intake, Outcome, Place, Trouble, trouble};
+use super::{Bounds, Outcome, Place, Trouble, take_all, trouble};
 use crate::calls::sql::statement::Prepared;
 use crate::calls::sql::values::{Plain, bytes_text};
 
@@ -78,26 +77,13 @@ async fn within(
             Plain::Text(value) => query.bind(value),
         };
     }
-    let mut intake = Intake::new(bounds);
-    let mut changed = 0;
-    {
-        let mut rows = connection.fetch_many(query);
-        while let Some(next) = rows.try_next().await.map_err(|error| trouble(&error))? {
-            match next {
-                Either::Left(done) => changed += done.rows_affected(),
-                Either::Right(row) => {
-                    let made = object(&row);
-                    let bytes = made.as_ref().map_or(0, |row| Json::Object(row.clone()).to_string().len());
-                    intake.take(bytes, || made)?;
-                }
-            }
-        }
-    }
+    let given = connection.fetch_many(query);
+    let (rows, changed) = take_all(given, bounds, |done| done.rows_affected(), object).await?;
     if statement.reads {
-        return Ok(Outcome { rows: intake.rows, changed: None });
+        return Ok(Outcome { rows, changed: None });
     }
     connection.execute("COMMIT").await.map_err(|error| trouble(&error))?;
-    Ok(Outcome { rows: intake.rows, changed: Some(changed) })
+    Ok(Outcome { rows, changed: Some(changed) })
 }
 
 fn object(row: &MySqlRow) -> Result<JsonMap, String> {

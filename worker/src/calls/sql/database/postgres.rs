@@ -3,14 +3,14 @@
 
 use futures_util::TryStreamExt;
 use serde_json::Value as Json;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
 use sqlx::{
     AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, SqlSafeStr, Statement, TypeInfo,
 };
 use tidemill_common::calls::{DatabaseType, Tls};
 use tidemill_common::value::JsonMap;
 
-use super::{Bounds, Intake, Outcome, Place, Trouble, trouble};
+use super::{Bounds, Intake, Outcome, Place, Trouble, take_all, trouble};
 use crate::calls::sql::statement::Prepared;
 
 pub(super) async fn run(
@@ -93,36 +93,27 @@ async fn written(
     query: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
-    let mut intake = Intake::new(bounds);
-    let mut changed = 0;
-    let mut rows = connection.fetch_many(query);
-    while let Some(next) = rows.try_next().await.map_err(|error| trouble(&error))? {
-        match next {
-            Either::Left(done) => changed += done.rows_affected(),
-            Either::Right(row) => {
-                let value = |at: usize| {
-                    row.try_get::<Option<i64>, _>(at)
-                        .map(Json::from)
-                        .or_else(|_| row.try_get::<Option<i32>, _>(at).map(Json::from))
-                        .or_else(|_| row.try_get::<Option<bool>, _>(at).map(Json::from))
-                        .or_else(|_| row.try_get::<Option<f64>, _>(at).map(Json::from))
-                        .or_else(|_| row.try_get::<Option<String>, _>(at).map(Json::from))
-                        .map_err(|_| {
-                            format!(
-                                "what is returned has the type {}: cast it to text",
-                                row.column(at).type_info().name()
-                            )
-                        })
-                };
-                let columns = row.columns().iter().enumerate();
-                let made = columns.map(|(at, column)| Ok((column.name().to_owned(), value(at)?)));
-                let made: Result<JsonMap, String> = made.collect();
-                let bytes = made.as_ref().map_or(0, |row| Json::Object(row.clone()).to_string().len());
-                intake.take(bytes, || made)?;
-            }
-        }
-    }
-    Ok(Outcome { rows: intake.rows, changed: Some(changed) })
+    let given = connection.fetch_many(query);
+    let (rows, changed) = take_all(given, bounds, |done| done.rows_affected(), returned).await?;
+    Ok(Outcome { rows, changed: Some(changed) })
+}
+
+/// A row of what such a statement returns.
+fn returned(row: &PgRow) -> Result<JsonMap, String> {
+    let value = |at: usize| {
+        row.try_get::<Option<i64>, _>(at)
+            .map(Json::from)
+            .or_else(|_| row.try_get::<Option<i32>, _>(at).map(Json::from))
+            .or_else(|_| row.try_get::<Option<bool>, _>(at).map(Json::from))
+            .or_else(|_| row.try_get::<Option<f64>, _>(at).map(Json::from))
+            .or_else(|_| row.try_get::<Option<String>, _>(at).map(Json::from))
+            .map_err(|_| {
+                let of = row.column(at).type_info();
+                format!("what is returned has the type {}: cast it to text", of.name())
+            })
+    };
+    let columns = row.columns().iter().enumerate();
+    columns.map(|(at, column)| Ok((column.name().to_owned(), value(at)?))).collect()
 }
 
 /// What types the server wants values to have, as a cast names them.

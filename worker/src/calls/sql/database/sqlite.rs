@@ -3,13 +3,12 @@
 
 use std::time::Instant;
 
-use futures_util::TryStreamExt;
 use serde_json::Value as Json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, TypeInfo, ValueRef};
+use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Executor, Row, TypeInfo, ValueRef};
 use tidemill_common::value::JsonMap;
 
-use super::{Bounds, Intake, Outcome, Place, Trouble, out_of_time, trouble};
+use super::{Bounds, Outcome, Place, Trouble, out_of_time, take_all, trouble};
 use crate::calls::sql::statement::Prepared;
 use crate::calls::sql::values::{Plain, bytes_text};
 
@@ -59,20 +58,9 @@ async fn within(
             Plain::Text(value) => query.bind(value),
         };
     }
-    let mut intake = Intake::new(bounds);
-    let mut changed = 0;
-    let mut rows = connection.fetch_many(query);
-    while let Some(next) = rows.try_next().await.map_err(|error| trouble(&error))? {
-        match next {
-            Either::Left(done) => changed += done.rows_affected(),
-            Either::Right(row) => {
-                let made = object(&row);
-                let bytes = made.as_ref().map_or(0, |row| Json::Object(row.clone()).to_string().len());
-                intake.take(bytes, || made)?;
-            }
-        }
-    }
-    Ok(Outcome { rows: intake.rows, changed: (!statement.reads).then_some(changed) })
+    let given = connection.fetch_many(query);
+    let (rows, changed) = take_all(given, bounds, |done| done.rows_affected(), object).await?;
+    Ok(Outcome { rows, changed: (!statement.reads).then_some(changed) })
 }
 
 fn object(row: &SqliteRow) -> Result<JsonMap, String> {
