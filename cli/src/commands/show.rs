@@ -5,7 +5,6 @@ use serde_json::Value as Json;
 
 use super::common::Place;
 use super::show_kept;
-use crate::client::Client;
 use crate::client::view::{CallView, NodeView, PauseView, RunView, SpentView};
 use crate::console::Console;
 use crate::error::{Error, Exit};

@@ -59,7 +59,7 @@ pub struct Frame {
 pub enum Responder {
     /// One of the root frame: its values are in the pool.
     Root(NodeIx),
-    /// One of another frame, `<frame>/<node>`: its values are in [`RunState::nested`].
+    /// One of another frame, `<frame>/<node>`: its values are in [`RunState::nested`](super::run::RunState::nested).
     Nested(Arc<str>),
 }
 

@@ -164,7 +164,7 @@ pub trait Jobs: Send + Sync {
     /// The app of an id, else the one of a name; none when there is none, or several have the name.
     async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError>;
     /// Notes that a run has files, or is about to have some; false when there is no such run any more. When it is removed,
-    /// [`Shards::files_left`] tells it.
+    /// [`Shards::files_left`](super::Shards::files_left) tells it.
     async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;
     /// What had better be looked at, as it is told; ends with the connection.
     async fn hints(&self) -> Result<Box<dyn Hints>, StoreError>;
