@@ -364,6 +364,16 @@ mod tests {
 
     use super::*;
 
+    const WORKFLOW: &str = "\
+app: {mode: workflow}
+workflow:
+  graph:
+    nodes:
+    - {id: s, data: {type: start, variables: []}}
+    - {id: e, data: {type: end, outputs: []}}
+    edges: [{source: s, target: e}]
+";
+
     /// How many letters are left by a failure of a run that is not there.
     fn letters(error_type: &str, error: &str) -> usize {
         let run = RunId::new(1, 2, ShardId(0));
@@ -383,6 +393,26 @@ mod tests {
         // Its worker has given it up, and has left one with that.
         assert_eq!(letters(EngineErrorType::WorkerLost.name(), "handed out 3 times"), 0);
         assert_eq!(letters(EngineErrorType::Engine.name(), &format!("{JOB_REFUSED}: it is newer")), 0);
+    }
+
+    #[test]
+    fn a_fact_that_is_given_up_on_leaves_its_letter_and_ends_its_run_only_once() {
+        let graph = tidemill_common::graph::import(WORKFLOW.as_bytes()).graph.expect("it can run");
+        let graph = std::sync::Arc::new(graph);
+        for (status, ends) in [("running", 1), ("succeeded", 0)] {
+            let id = RunId::new(1, 2, ShardId(0));
+            let fields = [("status", status), ("version", &graph.hash.0)];
+            let fields = fields.map(|(name, text)| (name.to_string(), text.to_string()));
+            let rest = AtRest { run: fields.into_iter().collect(), ..AtRest::default() };
+            let mut cache = RunCache::new(1024);
+            cache.insert(wire::state::load(id, graph.clone(), rest).expect("a run"));
+            let fact =
+                RawFact::read(EntryId::new(1, 0), wire::fact::kind::DONE, &id.to_string(), "{}".into());
+            let batch = end_by_defect(&Input::Fact(fact), &mut cache, "a test", 1, Timestamp::from_millis(0));
+            let Commit { writes, dead, cursor, .. } = batch.commit;
+            assert_eq!((writes.len(), batch.ended.len(), dead.len()), (ends, ends, 1), "{status}");
+            assert_eq!(cursor, Some(EntryId::new(1, 0)), "{status}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reads the settings: file, then environment, then flags; each error says where its setting came from.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -89,26 +90,32 @@ impl Config {
         };
         let file = sources.file.clone().unwrap_or_else(|| "tidemill.toml".into()).display().to_string();
         check_keys(&table, &known, &file)?;
+        // Keys that were not set by the file, and what has set them.
+        let mut origins = HashMap::new();
         for (name, text) in &sources.environment {
             if let Some(key) = key_of_variable(name, &known)? {
                 set(&mut table, &known, &key, text, name)?;
+                origins.insert(key, name.as_str());
             }
         }
         for (key, text) in &sources.flags {
             set(&mut table, &known, key, text, "a flag")?;
+            origins.insert(key.clone(), "a flag");
         }
         let config: Self = table.try_into().map_err(|e: toml::de::Error| ConfigError::Value {
             key: "?".into(),
             origin: file.clone(),
             reason: e.message().to_string(),
         })?;
-        config.check(&file)?;
+        let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(&file);
+        config.check(of)?;
         Ok(config)
     }
 
-    fn check(&self, origin: &str) -> Result<(), ConfigError> {
+    /// Looks whether the values fit, also to each other. `origin` says which source has set a key, or one of several.
+    fn check<'a>(&self, origin: impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
         let wrong = |key: &str, reason: String| {
-            Err(ConfigError::Value { key: key.into(), origin: origin.into(), reason })
+            Err(ConfigError::Value { key: key.into(), origin: origin(key).into(), reason })
         };
         if self.run.inline_bytes_max > 32 * 1024 {
             return wrong("run.inline_bytes_max", "at most 32768 bytes".into());
@@ -280,6 +287,17 @@ mod tests {
         assert!(error.contains("did you mean TIDEMILL_REDIS_URL?"), "{error}");
         let error = load(&[("TIDEMILL_WORKER_PERMITS", "many")], &[]).unwrap_err().to_string();
         assert!(error.contains("worker.permits") && error.contains("whole number"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_refused_with_what_has_set_it() {
+        let refused = |environment: &[_], flags: &[_]| load(environment, flags).unwrap_err().to_string();
+        let error = refused(&[("TIDEMILL_WORKER_PERMITS", "0")], &[]);
+        assert_eq!(error, "setting worker.permits in TIDEMILL_WORKER_PERMITS: at least 1");
+        let error = refused(&[("TIDEMILL_WORKER_PERMITS", "4")], &[("worker.permits", "0")]);
+        assert_eq!(error, "setting worker.permits in a flag: at least 1");
+        let error = refused(&[("TIDEMILL_CODE_MEMORY_BYTES_MAX", "1")], &[]);
+        assert!(error.contains(" in TIDEMILL_CODE_MEMORY_BYTES_MAX: "), "{error}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
 pub use crate::nodes::tool::ToolsConfig;
 pub use files::FilesConfig;
 pub use load::{Sources, nearest};
-pub use redis::{RedisConfig, masked_url};
+pub use redis::RedisConfig;
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
 pub use worker::{HttpConfig, WorkerConfig};
@@ -105,10 +105,6 @@ pub struct Config {
     pub profiles: BTreeMap<String, Table>,
 }
 
-fn mask(secret: &str) -> String {
-    if secret.is_empty() { String::new() } else { "***".into() }
-}
-
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -135,4 +131,17 @@ pub enum LogFormat {
     Text,
     /// For machines.
     Json,
+}
+
+/// A URL with what stands between `://` and `@` hidden.
+pub fn masked_url(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme + 3 <= at => format!("{}***{}", &url[..scheme + 3], &url[at..]),
+        _ => url.to_string(),
+    }
+}
+
+/// A secret as it is shown.
+fn mask(secret: &str) -> String {
+    if secret.is_empty() { String::new() } else { "***".into() }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::masked_url;
+
 /// `[redis]`
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -40,13 +42,5 @@ impl std::fmt::Debug for RedisConfig {
             .field("timeout_ms", &self.timeout_ms)
             .field("blob_connections", &self.blob_connections)
             .finish()
-    }
-}
-
-/// A URL with what stands between `://` and `@` hidden.
-pub fn masked_url(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme + 3 <= at => format!("{}***{}", &url[..scheme + 3], &url[at..]),
-        _ => url.to_string(),
     }
 }

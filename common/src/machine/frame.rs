@@ -3,7 +3,7 @@
 
 use std::collections::btree_map::{self, BTreeMap};
 use std::collections::{BTreeSet, HashMap};
-use std::iter::once;
+use std::iter::{Chain, Once, once};
 use std::sync::Arc;
 
 use super::body::Tally;
@@ -122,7 +122,7 @@ static ROOT: FramePath = FramePath::root();
 
 impl Frames {
     /// The root alone.
-    pub fn new(root: Frame) -> Self {
+    pub(super) fn new(root: Frame) -> Self {
         Self { root, below: BTreeMap::new() }
     }
     /// The root.
@@ -130,7 +130,7 @@ impl Frames {
         &self.root
     }
     /// The root.
-    pub fn root_mut(&mut self) -> &mut Frame {
+    pub(crate) fn root_mut(&mut self) -> &mut Frame {
         &mut self.root
     }
     /// A frame, if it is open.
@@ -146,7 +146,7 @@ impl Frames {
         self.get(path).is_some()
     }
     /// Puts a frame where it belongs; what was there is gone.
-    pub fn insert(&mut self, path: FramePath, frame: Frame) {
+    pub(super) fn insert(&mut self, path: FramePath, frame: Frame) {
         if path.is_root() {
             self.root = frame;
         } else {
@@ -154,15 +154,15 @@ impl Frames {
         }
     }
     /// A frame, opened by `open` unless it is.
-    pub fn get_or_insert_with(&mut self, path: FramePath, open: impl FnOnce() -> Frame) -> &mut Frame {
+    pub(crate) fn get_or_insert_with(&mut self, path: FramePath, open: impl FnOnce() -> Frame) -> &mut Frame {
         if path.is_root() { &mut self.root } else { self.below.entry(path).or_insert_with(open) }
     }
-    /// Closes a frame below the root.
-    pub fn remove(&mut self, path: &FramePath) -> Option<Frame> {
+    /// Closes a frame below the root; the root stays.
+    pub(super) fn remove(&mut self, path: &FramePath) -> Option<Frame> {
         self.below.remove(path)
     }
     /// Closes the frames below the root that `is_kept` does not hold of.
-    pub fn retain(&mut self, mut is_kept: impl FnMut(&FramePath) -> bool) {
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&FramePath) -> bool) {
         self.below.retain(|path, _| is_kept(path));
     }
     /// How many there are, the root among them.
@@ -171,7 +171,7 @@ impl Frames {
         1 + self.below.len()
     }
     /// Each with its path, the root first.
-    pub fn iter(&self) -> FramesIter<'_> {
+    pub fn iter(&self) -> Iter<'_> {
         once((&ROOT, &self.root)).chain(&self.below)
     }
     /// Their paths, the root's first.
@@ -187,18 +187,16 @@ impl Frames {
         once(&mut self.root).chain(self.below.values_mut())
     }
     /// Each with its path, the root first.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&FramePath, &mut Frame)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&FramePath, &mut Frame)> {
         once((&ROOT, &mut self.root)).chain(&mut self.below)
     }
 }
 
-/// Frames with their paths.
-pub type FramesIter<'a> =
-    std::iter::Chain<std::iter::Once<(&'a FramePath, &'a Frame)>, btree_map::Iter<'a, FramePath, Frame>>;
+type Iter<'a> = Chain<Once<(&'a FramePath, &'a Frame)>, btree_map::Iter<'a, FramePath, Frame>>;
 
 impl<'a> IntoIterator for &'a Frames {
     type Item = (&'a FramePath, &'a Frame);
-    type IntoIter = FramesIter<'a>;
+    type IntoIter = Iter<'a>;
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
@@ -244,6 +242,48 @@ pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
 }
 
 /// The edges that are taken, as a test for [`crate::graph::ResponseNode::is_reached`].
-pub(crate) fn taken(edges: &[EdgeState]) -> impl Fn(EdgeIx) -> bool + '_ {
+pub(super) fn taken(edges: &[EdgeState]) -> impl Fn(EdgeIx) -> bool + '_ {
     |edge| edges[edge.at()] == EdgeState::Taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRAPH: &str = "\
+app: {mode: workflow}
+workflow:
+  graph:
+    nodes:
+    - {id: s, data: {type: start, variables: []}}
+    - {id: e, data: {type: end, outputs: []}}
+    edges: [{source: s, target: e}]
+";
+
+    #[test]
+    fn the_root_is_always_there_and_comes_first() {
+        let graph = crate::graph::import(GRAPH.as_bytes()).graph.unwrap();
+        let opened = |open| Frame { open, ..Frame::new(&graph) };
+        let (root, item, round) = (FramePath::root(), FramePath::from("it#0"), FramePath::from("a#1"));
+        let mut frames = Frames::new(opened(1));
+        frames.insert(item.clone(), opened(2));
+        frames.get_or_insert_with(round.clone(), || opened(3)).loop_end = true;
+        frames.get_or_insert_with(root.clone(), || opened(9)).loop_end = true;
+        let seen = |frames: &Frames| -> Vec<(String, usize)> {
+            frames.iter().map(|(path, frame)| (path.to_string(), frame.open)).collect()
+        };
+        let of = |open: &[(&str, usize)]| -> Vec<(String, usize)> {
+            open.iter().map(|(path, open)| (path.to_string(), *open)).collect()
+        };
+        assert_eq!(seen(&frames), of(&[("", 1), ("a#1", 3), ("it#0", 2)]));
+        assert_eq!(frames.values_mut().map(|frame| frame.open).collect::<Vec<_>>(), [1, 3, 2]);
+        assert_eq!(frames.keys().collect::<Vec<_>>(), [&root, &round, &item]);
+        assert!(frames.root().loop_end && frames.contains_key(&item) && frames.len() == 3);
+        assert!(frames.remove(&root).is_none() && frames.remove(&item).is_some());
+        frames.retain(|_| false);
+        assert_eq!(seen(&frames), of(&[("", 1)]));
+        assert!(!frames.contains_key(&round) && frames.get_mut(&item).is_none());
+        frames.insert(root, opened(4));
+        assert_eq!(seen(&frames), of(&[("", 4)]));
+    }
 }

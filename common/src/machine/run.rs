@@ -23,7 +23,7 @@ use super::node_state::started_attempts;
 use super::pause::Pause;
 use super::response::ResponseState;
 
-pub use super::frame::{EdgeState, Frame, Frames, FramesIter, Hashing, Responder, derive_edges};
+pub use super::frame::{EdgeState, Frame, Frames, Hashing, Responder, derive_edges};
 pub use super::node_state::{Ended, NodeState, NodeStatus, OpenCall};
 pub use super::pool::Pool;
 pub use crate::value::json_size;

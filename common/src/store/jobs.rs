@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    App, Called, Catalog, Dead, GiveLimit, Hints, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused,
-    StepBegin, StepKept, StoreError, TakeLimit,
+    App, Called, Catalog, Dead, GiveLimit, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin,
+    StepKept, StoreError, TakeLimit,
 };
-use crate::ids::{BlobId, EntryId, RunId, ShardId};
+use crate::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 
 /// A job in a worker's hands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,4 +176,20 @@ pub trait Jobs: Send + Sync {
     async fn load_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError>;
     /// Stores a blob that expires unless something accepts it.
     async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
+}
+
+/// What workers had better look at now. Nothing relies on hints: who misses one looks a little later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// A job of this execution may have been taken back.
+    Stop(ExecutionId),
+    /// Jobs of this shard were handed back and wait for somebody.
+    HandedBack(ShardId),
+}
+
+/// Hints as they are told.
+#[async_trait]
+pub trait Hints: Send {
+    /// The next one; none when the connection is gone.
+    async fn next(&mut self) -> Option<Hint>;
 }

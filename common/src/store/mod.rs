@@ -26,8 +26,6 @@ mod spent;
 mod step;
 mod trigger;
 
-use async_trait::async_trait;
-
 pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{
@@ -36,7 +34,7 @@ pub use conversation::{
 };
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 pub use following::Following;
-pub use jobs::{Accepted, Completion, Delivered, JobReader, Jobs};
+pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 pub use paused::Paused;
@@ -51,7 +49,6 @@ pub use trigger::{
     shard_of,
 };
 
-use crate::ids::{ExecutionId, ShardId};
 use crate::wire::{VERSION, WireError};
 
 /// What can go wrong with the store.
@@ -135,19 +132,3 @@ pub(crate) fn unreadable_events(error: WireError) -> StoreError {
 pub trait Store: Runs + Shards + Jobs + KnowledgeBases {}
 
 impl<T: Runs + Shards + Jobs + KnowledgeBases> Store for T {}
-
-/// What workers had better look at now. Nothing relies on hints: who misses one looks a little later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hint {
-    /// A job of this execution may have been taken back.
-    Stop(ExecutionId),
-    /// Jobs of this shard were handed back and wait for somebody.
-    HandedBack(ShardId),
-}
-
-/// Hints as they are told.
-#[async_trait]
-pub trait Hints: Send {
-    /// The next one; none when the connection is gone.
-    async fn next(&mut self) -> Option<Hint>;
-}

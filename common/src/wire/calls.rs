@@ -2,14 +2,13 @@
 
 use serde_json::Value as Json;
 
+use super::fact;
+use super::state::{AtRest, read_caller, write_budget};
+use super::text::ObjectText;
+use super::value::StoredJson;
 use crate::ids::RunId;
 use crate::machine::changes::{CallOrder, Changes, Told};
 use crate::machine::run::{Caller, RunState};
-use crate::wire::fact;
-use crate::wire::state::AtRest;
-use crate::wire::state::{read_caller, write_budget};
-use crate::wire::text::ObjectText;
-use crate::wire::value::StoredJson;
 
 /// What a run's commit writes of calls from one run to another.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,6 +35,7 @@ pub(super) fn to_caller(run: RunId, caller: &Caller) -> Box<CallsWrite> {
     Box::new(CallsWrite { ended, ..CallsWrite::default() })
 }
 
+/// What of calls a run has changed, if anything.
 pub(super) fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>> {
     let caller = run.head.caller.as_ref().filter(|_| run.status.is_over());
     if changes.calls.is_none() && caller.is_none() {

@@ -1,13 +1,13 @@
-//! What a run leaves to its conversation: variables, and the list of its messages.
+//! What a conversation keeps from one run to the next, and what a run leaves to it: variables, and the list of its messages.
 
+use super::objects;
+use super::text::stored_text;
 use crate::graph::Graph;
 use crate::ids::{BlobId, RunId};
 use crate::machine::changes::Changes;
 use crate::machine::run::{RunState, RunStatus};
 use crate::objects::{MAIN, MessageList};
 use crate::value::{BlobRef, Segment, Stored, blob_text};
-use crate::wire::objects;
-use crate::wire::text::stored_text;
 
 /// What a run leaves to its conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub struct ConversationWrite {
     pub messages: Option<RunId>,
 }
 
+/// What it leaves, if anything.
 pub(super) fn left(run: &RunState, changes: &Changes) -> Option<ConversationWrite> {
     let id = run.head.conversation_id.clone()?;
     let main = left_messages(run, changes);

@@ -4,7 +4,7 @@
 //! know (`v`, left out while that is 1) and its kind; an unknown kind is told as such and never guessed.
 
 pub mod breakpoint;
-pub mod calls;
+mod calls;
 mod child;
 pub mod commit;
 pub mod conversation;

@@ -12,28 +12,6 @@ use crate::store::ConversationsBy;
 /// The consumer group of every jobs stream.
 pub const GROUP: &str = "workers";
 
-const STATE: &str = ":state";
-const EVENTS: &str = ":events";
-
-/// The keys of one run that nearly every commit writes: the run's own, and what stands behind it in the others.
-#[derive(Debug)]
-pub struct RunKeys(String);
-
-impl RunKeys {
-    /// As [`Keys::run`].
-    pub fn run(&self) -> &str {
-        &self.0
-    }
-    /// As [`Keys::state`].
-    pub fn state(&self) -> [&str; 2] {
-        [&self.0, STATE]
-    }
-    /// As [`Keys::events`].
-    pub fn events(&self) -> [&str; 2] {
-        [&self.0, EVENTS]
-    }
-}
-
 /// Spells the keys of one namespace.
 #[derive(Debug, Clone)]
 pub struct Keys {
@@ -295,7 +273,7 @@ impl Keys {
         self.of_run(run, "")
     }
     /// For whoever spells several keys of one run.
-    pub fn of_run_by_part(&self, run: RunId) -> RunKeys {
+    pub(super) fn of_run_by_part(&self, run: RunId) -> RunKeys {
         RunKeys(self.run(run))
     }
     /// hash: its state
@@ -358,6 +336,28 @@ impl Keys {
     }
 }
 
+const STATE: &str = ":state";
+const EVENTS: &str = ":events";
+
+/// The keys of one run that nearly every commit writes: the run's own, and what stands behind it in the others.
+#[derive(Debug)]
+pub(super) struct RunKeys(String);
+
+impl RunKeys {
+    /// As [`Keys::run`].
+    pub(super) fn run(&self) -> &str {
+        &self.0
+    }
+    /// As [`Keys::state`].
+    pub(super) fn state(&self) -> [&str; 2] {
+        [&self.0, STATE]
+    }
+    /// As [`Keys::events`].
+    pub(super) fn events(&self) -> [&str; 2] {
+        [&self.0, EVENTS]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,12 +367,6 @@ mod tests {
         let (keys, shard) = (Keys::new("tm"), ShardId(3));
         let run = RunId::new(1, 2, shard);
         assert_eq!(keys.state(run), format!("tm:{{3}}:run:{run}:state"));
-        let by_part = keys.of_run_by_part(run);
-        assert_eq!(by_part.run(), keys.run(run));
-        assert_eq!(
-            [by_part.state().concat(), by_part.events().concat()],
-            [keys.state(run), keys.events(run)]
-        );
         for key in [
             keys.owner(shard),
             keys.fence(shard),
@@ -383,5 +377,16 @@ mod tests {
         ] {
             assert!(key.starts_with("tm:{3}:"), "{key}");
         }
+    }
+
+    #[test]
+    fn keys_by_part_are_those_that_are_spelled_whole() {
+        let (keys, run) = (Keys::new("tm"), RunId::new(1, 2, ShardId(3)));
+        let by_part = keys.of_run_by_part(run);
+        assert_eq!(by_part.run(), keys.run(run));
+        assert_eq!(
+            [by_part.state().concat(), by_part.events().concat()],
+            [keys.state(run), keys.events(run)]
+        );
     }
 }

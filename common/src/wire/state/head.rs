@@ -213,6 +213,7 @@ pub fn read_caller(value: &Json) -> Result<Box<Caller>, WireError> {
     }))
 }
 
+/// A moment among the fields of a run.
 pub(super) fn time(fields: &HashMap<String, String>, key: &str) -> Option<Timestamp> {
     fields.get(key).and_then(|t| t.parse().ok()).map(Timestamp::from_micros)
 }

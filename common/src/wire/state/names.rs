@@ -2,6 +2,7 @@
 
 use crate::ids::{FramePath, NodeId};
 
+/// A name as it stands in the name of a field.
 pub(super) fn escape(name: &str) -> std::borrow::Cow<'_, str> {
     if name.bytes().any(|byte| matches!(byte, b'%' | b'/' | b'.')) {
         name.replace('%', "%25").replace('/', "%2F").replace('.', "%2E").into()
@@ -10,6 +11,7 @@ pub(super) fn escape(name: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// The name that stands so.
 pub(super) fn unescape(name: &str) -> String {
     name.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
 }

@@ -75,6 +75,7 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     map
 }
 
+/// Puts what a run may spend among its options.
 pub(in crate::wire) fn write_budget(map: &mut JsonMap, budget: &Budget) {
     if let Some((tokens, by)) = &budget.tokens {
         map.insert("budget_tokens".into(), (*tokens).into());

@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn commands_go_out_as_the_server_wants_them() {
         let mut request = Request::default();
-        request.command("HSET", 3).word("kéy").word(EntryId::new(7, 12)).word(0u64);
+        request.command("HSET", 3).word(["k", "éy"]).word(EntryId::new(7, 12)).word(0u64);
         request.command("PING", 0);
         let (bytes, replies) = request.finished().unwrap();
         let text = "*4\r\n$4\r\nHSET\r\n$4\r\nkéy\r\n$4\r\n7-12\r\n$1\r\n0\r\n*1\r\n$4\r\nPING\r\n";
