@@ -3,9 +3,9 @@
 //! A key `k` of section `[s]` is `TIDEMILL_S_K` in the environment; the limits that Dify names by environment variables
 //! are read under those names too. An unknown key or section is an error that names the nearest known one.
 
+mod connection;
 mod files;
 mod load;
-mod redis;
 mod run;
 mod scheduler;
 mod worker;
@@ -21,9 +21,9 @@ pub use crate::nodes::code::CodeConfig;
 pub use crate::nodes::document_extractor::DocumentsConfig;
 pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
 pub use crate::nodes::tool::ToolsConfig;
+pub use connection::RedisConfig;
 pub use files::FilesConfig;
 pub use load::{Sources, nearest};
-pub use redis::RedisConfig;
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
 pub use worker::{HttpConfig, WorkerConfig};
