@@ -9,7 +9,7 @@ mod wire;
 pub(crate) mod worker;
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -20,6 +20,9 @@ use crate::measure::{Figure, Load, median};
 use crate::process::{Cpu, Process};
 use crate::server::Server;
 use wire::{DONE, GROUP, JOBS};
+
+/// The loop stands still when no run has ended for this long. Ten thousand steps, one after the other, may take some seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is handed from step to step: 54 bytes.
 pub(crate) const PAYLOAD: &str = "a small string that one step hands on to the next one.";
@@ -114,7 +117,7 @@ impl Floor {
     /// Seconds from the first submit to the last end of `runs` runs, at most `in_flight` of them at once.
     async fn turn(&mut self, shape: Shape, runs: usize, in_flight: usize) -> Result<f64, Error> {
         let began = Instant::now();
-        let (mut submitted, mut ended) = (0, 0);
+        let (mut submitted, mut ended, mut last_end) = (0, 0, Instant::now());
         while ended < runs {
             let more = (runs - submitted).min(in_flight - (submitted - ended));
             if more > 0 {
@@ -122,13 +125,14 @@ impl Floor {
                 submitted += more;
             }
             let over = wire::read_after(&mut self.connection, DONE, &self.done).await?;
-            let Some(last) = over.last() else {
+            if let Some(last) = over.last() {
+                self.done.clone_from(&last.entry);
+                (ended, last_end) = (ended + over.len(), Instant::now());
+            } else if last_end.elapsed() > PATIENCE {
                 return Err(Error::Wrong(format!(
                     "the bare loop stands still: {ended} of {runs} runs ended"
                 )));
-            };
-            self.done.clone_from(&last.entry);
-            ended += over.len();
+            }
         }
         Ok(began.elapsed().as_secs_f64())
     }
