@@ -112,7 +112,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Looks whether the values fit, also to each other. `origin` says which source has set a key, or one of several.
+    /// Looks whether the values fit, also to each other. `origin` says which source has set a key; of two that do not fit to each
+    /// other, one that the file has not.
     fn check<'a>(&self, origin: impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
         let wrong = |key: &str, reason: String| {
             Err(ConfigError::Value { key: key.into(), origin: origin(key).into(), reason })
@@ -126,14 +127,20 @@ impl Config {
         if self.scheduler.retention_bytes < -1 {
             return wrong("scheduler.retention_bytes", "a number of bytes, 0 for none, or -1".into());
         }
-        if self.code.timeout_ms == 0 || self.code.memory_bytes_max < 64 << 20 {
-            return wrong("code.timeout_ms, code.memory_bytes_max", "at least 1 ms and 64 MiB".into());
+        for (key, ms) in
+            [("code.timeout_ms", self.code.timeout_ms), ("documents.timeout_ms", self.documents.timeout_ms)]
+        {
+            if ms == 0 {
+                return wrong(key, "at least 1 ms".into());
+            }
         }
-        if self.documents.timeout_ms == 0 || self.documents.memory_bytes_max < 64 << 20 {
-            return wrong(
-                "documents.timeout_ms, documents.memory_bytes_max",
-                "at least 1 ms and 64 MiB".into(),
-            );
+        for (key, bytes) in [
+            ("code.memory_bytes_max", self.code.memory_bytes_max),
+            ("documents.memory_bytes_max", self.documents.memory_bytes_max),
+        ] {
+            if bytes < 64 << 20 {
+                return wrong(key, "at least 64 MiB".into());
+            }
         }
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
@@ -142,7 +149,8 @@ impl Config {
             return wrong("worker.queues", "at least one queue".into());
         }
         if self.scheduler.shard_renew_ms * 2 > self.scheduler.shard_lease_ms {
-            return wrong("scheduler.shard_renew_ms", "at most half of scheduler.shard_lease_ms".into());
+            let keys = "scheduler.shard_renew_ms, scheduler.shard_lease_ms";
+            return wrong(keys, "the first is at most half of the second".into());
         }
         let name = &self.redis.namespace;
         if name.is_empty() || name.contains(['{', '}', ':', ' ']) {
@@ -296,8 +304,11 @@ mod tests {
         assert_eq!(error, "setting worker.permits in TIDEMILL_WORKER_PERMITS: at least 1");
         let error = refused(&[("TIDEMILL_WORKER_PERMITS", "4")], &[("worker.permits", "0")]);
         assert_eq!(error, "setting worker.permits in a flag: at least 1");
-        let error = refused(&[("TIDEMILL_CODE_MEMORY_BYTES_MAX", "1")], &[]);
-        assert!(error.contains(" in TIDEMILL_CODE_MEMORY_BYTES_MAX: "), "{error}");
+        let memory = ("TIDEMILL_CODE_MEMORY_BYTES_MAX", "1");
+        let error = refused(&[memory, ("TIDEMILL_CODE_TIMEOUT_MS", "7")], &[]);
+        assert_eq!(error, "setting code.memory_bytes_max in TIDEMILL_CODE_MEMORY_BYTES_MAX: at least 64 MiB");
+        let error = refused(&[("TIDEMILL_SCHEDULER_SHARD_LEASE_MS", "1")], &[]);
+        assert!(error.contains("shard_lease_ms in TIDEMILL_SCHEDULER_SHARD_LEASE_MS: "), "{error}");
     }
 
     #[test]
