@@ -341,10 +341,13 @@ impl FromStr for EntryId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let wrong = || IdError::new("stream entry id", text, "two numbers such as 1754339718571-0");
-        let (major, minor) = text.split_once('-').unwrap_or((text, "0"));
+        let (major, minor) = match text.as_bytes().iter().position(|byte| *byte == b'-') {
+            Some(at) => (&text[..at], &text[at + 1..]),
+            None => (text, "0"),
+        };
         let number = |part: &str| {
             // A sign would be read as well.
-            if !part.bytes().next().is_some_and(|first| first.is_ascii_digit()) {
+            if !part.as_bytes().first().is_some_and(u8::is_ascii_digit) {
                 return Err(wrong());
             }
             part.parse().map_err(|_| wrong())

@@ -25,7 +25,7 @@ use super::{ENDS_ARE_KEPT, WireError};
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use crate::machine::changes::{CancelledJob, Changes, EventKind, Spending};
+use crate::machine::changes::{CancelledJob, Changes, EventKind, JobOrder, Spending};
 use crate::machine::entries::Entries;
 use crate::machine::run::{RunState, RunStatus};
 
@@ -203,18 +203,7 @@ impl RunWrite {
             ended_at: run.status.is_over().then_some(run.finished_at).flatten(),
             calls,
             objects,
-            jobs: changes
-                .jobs
-                .iter()
-                // A job ordered and taken back within one commit never was.
-                .filter(|order| !changes.cancelled.iter().any(|c| c.entry == order.entry))
-                .map(|order| JobEntry {
-                    queue: order.queue.clone(),
-                    entry: order.entry,
-                    run: run.id,
-                    body: job::body(order, graph, &run.head.options),
-                })
-                .collect(),
+            jobs: jobs(run, changes),
             taken_back: changes
                 .cancelled
                 .iter()
@@ -313,6 +302,19 @@ fn jobs_of(run: RunId, rest: &AtRest) -> Vec<TakeBack> {
         Some(TakeBack { queue, entry, execution: ExecutionId::derive(&run, &frame, &node) })
     };
     rest.state.iter().filter_map(of_node).collect()
+}
+
+/// The jobs to enqueue. One that was ordered and taken back within one commit never was.
+fn jobs(run: &RunState, changes: &Changes) -> Vec<JobEntry> {
+    let stands = |order: &&JobOrder| !changes.cancelled.iter().any(|c| c.entry == order.entry);
+    let mut jobs = Vec::with_capacity(changes.jobs.len());
+    jobs.extend(changes.jobs.iter().filter(stands).map(|order| JobEntry {
+        queue: order.queue.clone(),
+        entry: order.entry,
+        run: run.id,
+        body: job::body(order, &run.graph, &run.head.options),
+    }));
+    jobs
 }
 
 /// What is open beside nodes and variables.

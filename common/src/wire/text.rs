@@ -7,7 +7,7 @@ use std::mem::take;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::value::{StoredJson, is_plain};
+use super::value::{StoredJson, is_plain as is_plain_value};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::machine::fact::NamedValues;
@@ -46,7 +46,9 @@ impl ObjectText {
         *text = object.end();
     }
 
-    /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise.
+    /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise. Within its callers, and they within
+    /// theirs: there its length is known, and a few stores write it.
+    #[inline(always)]
     fn name(&mut self, name: &'static str) {
         debug_assert!(needs_no_escape(name), "{name}");
         if self.text.ends_with('{') {
@@ -65,6 +67,7 @@ impl ObjectText {
     }
 
     /// Begins an object as a field's value: what follows are its fields, until it is closed.
+    #[inline(always)]
     pub(crate) fn open(&mut self, name: &'static str) {
         self.name(name);
         self.text.push('{');
@@ -76,12 +79,14 @@ impl ObjectText {
     }
 
     /// A text.
+    #[inline(always)]
     pub(crate) fn text(&mut self, name: &'static str, text: &str) {
         self.name(name);
         self.put_text(text);
     }
 
     /// A whole number.
+    #[inline(always)]
     pub(crate) fn number(&mut self, name: &'static str, number: impl itoa::Integer) {
         self.name(name);
         self.put_number(number);
@@ -104,22 +109,21 @@ impl ObjectText {
     }
 
     /// An execution.
+    #[inline(always)]
     pub(crate) fn execution(&mut self, name: &'static str, execution: &ExecutionId) {
         self.name(name);
-        self.put_plain(execution.encode(&mut ExecutionId::buffer()));
+        self.put_execution(execution);
     }
 
     /// The id of an entry.
+    #[inline(always)]
     pub(crate) fn entry(&mut self, name: &'static str, entry: EntryId) {
         self.name(name);
-        self.text.push('"');
-        self.put_number(entry.major);
-        self.text.push('-');
-        self.put_number(entry.minor);
-        self.text.push('"');
+        self.put_entry(entry);
     }
 
     /// Anything else.
+    #[inline(always)]
     pub(crate) fn value(&mut self, name: &'static str, value: &(impl Serialize + ?Sized)) {
         self.name(name);
         self.put(value);
@@ -143,15 +147,17 @@ impl ObjectText {
     }
 
     /// A stored value.
+    #[inline(always)]
     pub(crate) fn stored(&mut self, name: &'static str, value: &Stored) {
         self.name(name);
         self.put_stored(value);
     }
 
     /// Named values, as an object.
+    #[inline(always)]
     pub(crate) fn named(&mut self, name: &'static str, values: &NamedValues) {
         self.name(name);
-        self.put_named(values.iter().map(|(name, value)| (&**name, value)));
+        self.put_values(values);
     }
 
     /// An object of objects of stored values: `{outer: {inner: value}}`, in the order in which the outer names first come.
@@ -171,6 +177,22 @@ impl ObjectText {
         self.text.push('}');
     }
 
+    fn put_values(&mut self, values: &NamedValues) {
+        self.put_named(values.iter().map(|(name, value)| (&**name, value)));
+    }
+
+    fn put_execution(&mut self, execution: &ExecutionId) {
+        self.put_plain(execution.encode(&mut ExecutionId::buffer()));
+    }
+
+    fn put_entry(&mut self, entry: EntryId) {
+        self.text.push('"');
+        self.put_number(entry.major);
+        self.text.push('-');
+        self.put_number(entry.minor);
+        self.text.push('"');
+    }
+
     fn put_named<'a>(&mut self, values: impl Iterator<Item = (&'a str, &'a Stored)>) {
         self.text.push('{');
         for (name, value) in values {
@@ -184,7 +206,7 @@ impl ObjectText {
 
     fn put_stored(&mut self, value: &Stored) {
         match value {
-            Stored::Inline(segment) if is_plain(segment) => match &segment.value {
+            Stored::Inline(segment) if is_plain_value(segment) => match &segment.value {
                 Json::String(text) => self.put_text(text),
                 other => self.put(other),
             },
@@ -253,16 +275,28 @@ pub(crate) fn named_text(values: &NamedValues) -> String {
     object.text
 }
 
-/// Whether a text stands between quotes as it is. Eight characters are looked at at once.
+/// Whether a text stands between quotes as it is. Sixteen characters are looked at at once, or eight of a shorter one.
 fn needs_no_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
-    match bytes.last_chunk() {
-        // The last eight are looked at whether or not some of them have been before.
-        Some(last) => {
-            bytes.chunks_exact(8).all(|eight| eight.try_into().is_ok_and(are_plain)) && are_plain(*last)
-        }
-        None => !bytes.iter().any(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\'),
+    // The last ones are looked at whether or not some of them have been before.
+    if let Some(last) = bytes.last_chunk() {
+        return bytes.as_chunks().0.iter().all(are_plain_16) && are_plain_16(last);
     }
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => are_plain(*first) && are_plain(*last),
+        _ => bytes.iter().all(|byte| is_plain(*byte)),
+    }
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
+}
+
+/// Whether none of sixteen bytes needs an escape. Each reason is looked for in all of them, none passed over: that is how the
+/// compiler sees that it can look at all in one go.
+fn are_plain_16(bytes: &[u8; 16]) -> bool {
+    let any = |wrong: fn(u8) -> bool| bytes.iter().fold(false, |any, byte| any | wrong(*byte));
+    !(any(|byte| byte < 0x20) | any(|byte| byte == b'"') | any(|byte| byte == b'\\'))
 }
 
 /// Whether none of eight bytes needs an escape. Each byte of a word is told apart by what it borrows from its highest bit,
@@ -328,7 +362,13 @@ mod tests {
         }
         for byte in 0..=127u8 {
             let wrong = byte < 0x20 || byte == b'"' || byte == b'\\';
-            assert_eq!(needs_no_escape(&format!("1234567{}é", char::from(byte))), !wrong, "{byte}");
+            for before in ["", "1234567", "123456789 12345"] {
+                assert_eq!(
+                    needs_no_escape(&format!("{before}{}é", char::from(byte))),
+                    !wrong,
+                    "{before}{byte}"
+                );
+            }
         }
         for right in ["", "x", "a text of more than sixteen bytes", "Zürich \u{7f} 水车"] {
             assert!(needs_no_escape(right), "{right}");
