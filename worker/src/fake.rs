@@ -19,7 +19,7 @@ use tidemill_common::store::{
     JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError,
     TakeLimit,
 };
-use tidemill_common::wire::fact::JobName;
+use tidemill_common::wire::report::JobName;
 use tokio::sync::{Notify, mpsc};
 
 use crate::calls::Calls;

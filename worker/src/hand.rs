@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{BlobId, Delivery, RunId};
-use tidemill_common::machine::changes::Record;
 use tidemill_common::machine::fact::{Asked, Call};
+use tidemill_common::machine::records::Record;
 use tidemill_common::store::{Completion, Dead};
 use tidemill_common::value::Selector;
-use tidemill_common::wire::fact::{JobName, Report};
 use tidemill_common::wire::job::Job;
+use tidemill_common::wire::report::{JobName, Report};
 
 use crate::core::{Core, now};
 use crate::held::Place;

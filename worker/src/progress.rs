@@ -16,11 +16,11 @@ use serde_json::json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
 use tidemill_common::limits;
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::machine::fact::ChildEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::{JsonMap, Selector};
-use tidemill_common::wire::fact::{JobName, Report};
+use tidemill_common::wire::report::{JobName, Report};
 use tokio::time::Instant;
 
 use crate::lanes::Lane;

@@ -8,13 +8,14 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::{self, Graph};
 use tidemill_common::ids::{Delivery, RunId, ShardId};
-use tidemill_common::machine::changes::Record;
+use tidemill_common::machine::records::Record;
 use tidemill_common::machine::run::{RunHead, RunOptions};
 use tidemill_common::machine::{Fact, Moment, RunState, step};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire::commit::{JobEntry, RunWrite};
-use tidemill_common::wire::fact::{self, JobName, Report};
+use tidemill_common::wire::fact;
 use tidemill_common::wire::job;
+use tidemill_common::wire::report::{JobName, Report};
 use tidemill_common::wire::state::{AtRest, head_fields};
 
 use crate::error::Error;

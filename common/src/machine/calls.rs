@@ -7,7 +7,8 @@
 
 use serde_json::json;
 
-use super::changes::{CallOrder, EventKind, StepEvent, TimerChange};
+use super::changes::{CallOrder, TimerChange};
+use super::events::{EventKind, StepEvent};
 use super::fact::{Call, CallEnded, Timer};
 use super::run::{NodeStatus, OpenCall};
 use super::{Step, drive};

@@ -1,6 +1,7 @@
 //! Nodes that run inside others, where what happens to the parent concerns them.
 
-use super::changes::{EventKind, NodeEnd, Record};
+use super::events::{EventKind, NodeEnd};
+use super::records::Record;
 use super::run::{NodeState, NodeStatus, RunState};
 use super::{Step, response};
 use crate::graph::NodeIx;

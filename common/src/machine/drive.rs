@@ -1,6 +1,7 @@
 //! From ready to running: pure nodes are evaluated on the spot, the others become jobs, within the step's bounds.
 
-use super::changes::{EventKind, JobOrder};
+use super::changes::JobOrder;
+use super::events::EventKind;
 use super::run::{NodeStatus, Pool, RunStatus, json_size};
 use super::{
     Step, containers, end_of_run, late_hooks, pause, records, response, settle, step_limits, timeouts,

@@ -6,7 +6,7 @@ use crate::graph::{EdgeIx, NodeIx};
 use crate::ids::FramePath;
 use crate::nodes::ExecutionType;
 
-use super::changes::EventKind;
+use super::events::EventKind;
 
 /// Decides the edges that leave a node. Of a branch, first all that are not selected are skipped, then the selected
 /// ones are taken, as on Dify.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::changes::{EventKind, Output, StepEvent, TimerChange};
+use super::changes::TimerChange;
+use super::events::{EventKind, Output, StepEvent};
 use super::fact::Timer;
 use super::pause::{self, PauseStatus};
 use super::run::{Frame, NodeStatus, Responder, RunState, RunStatus};

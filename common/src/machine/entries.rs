@@ -1,7 +1,7 @@
 //! What a step tells, as entries of the run's event stream. All events lie in one list, which keeps its room when it is emptied:
 //! a commit has many entries, nearly all of one event or two.
 
-use super::changes::Event;
+use super::events::Event;
 
 /// Entries of an event stream, each of one event or more.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::clock::Timestamp;
     use crate::graph::EdgeIx;
-    use crate::machine::changes::EventKind;
+    use crate::machine::events::EventKind;
 
     fn event(seq: u64) -> Event {
         Event { seq, at: Timestamp::from_millis(1), kind: EventKind::GraphEdgeSkipped(EdgeIx(0)) }

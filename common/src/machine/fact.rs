@@ -10,7 +10,8 @@ use crate::ids::{Delivery, EntryId, ExecutionId, FramePath, NodeId, RunId};
 use crate::objects::MessageChange;
 use crate::value::{JsonMap, Selector, Stored};
 
-use super::changes::{Record, StepEvent};
+use super::events::StepEvent;
+use super::records::Record;
 use super::run::{RunHead, RunState};
 use crate::nodes::{PauseRequest, Usage};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::changes::{EventKind, StepEvent};
+use super::events::{EventKind, StepEvent};
 use super::pause::{self, Pause};
 use super::run::Ended;
 use super::{Step, end_of_run, late_hooks, records};

@@ -2,8 +2,8 @@
 //! had the node is gone. What hooks say is filled in by workers, who have large values and know what is secret; so the
 //! node's job is handed out once more, with what came of it, and the end counts when that is done.
 
-use super::changes::Record;
 use super::pool::Pool;
+use super::records::Record;
 use super::run::Ended;
 use super::{Step, calls, drive, settle, timeouts};
 use crate::clock::Timestamp;

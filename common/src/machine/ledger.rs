@@ -5,7 +5,8 @@ use serde_json::{Value as Json, json};
 
 use super::Step;
 use super::body::Spent;
-use super::changes::{Record, Spending};
+use super::changes::Spending;
+use super::records::Record;
 use crate::graph::NodeIx;
 use crate::ids::{FramePath, RunId};
 use crate::nodes::llm::ModelConfig;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::body::{BodyState, Spent, Tally};
-use super::changes::Record;
+use super::records::Record;
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, RunId};
 use crate::nodes::Phase;

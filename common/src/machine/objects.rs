@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::changes::{EventKind, NodeEnd, StepEvent};
+use super::events::{EventKind, NodeEnd, StepEvent};
 use super::{Step, records};
 use crate::graph::NodeIx;
 use crate::ids::{ExecutionId, FramePath};

@@ -1,6 +1,6 @@
 //! Somebody has answered what a node waits for, or has called it off, or nobody did in time: its branch goes on.
 
-use super::changes::EventKind;
+use super::events::EventKind;
 use super::fact::{Answer, Said};
 use super::pause::{self, Pause, PauseStatus};
 use super::run::Ended;

@@ -2,9 +2,10 @@
 //! nothing follows from it. What follows is the parent's matter.
 
 use super::body::Spent;
-use super::changes::{EventKind, NodeEnd, Record, StepEvent};
+use super::events::{EventKind, NodeEnd, StepEvent};
 use super::fact::{ChildEnd, ChildEvent, ChildFact, JobChunk, JobDone, JobRef};
 use super::on_job_stepped::numbered;
+use super::records::Record;
 use super::run::NodeStatus;
 use super::{Step, budget, charges, ledger, objects, on_job_started, response, variables};
 use crate::clock::Timestamp;

@@ -2,7 +2,8 @@
 //! itself, and nothing is shared between the two.
 
 use super::body::Spent;
-use super::changes::{EventKind, Held, TimerChange};
+use super::changes::{Held, TimerChange};
+use super::events::EventKind;
 use super::fact::Timer;
 use super::run::{NodeState, NodeStatus, RunState, RunStatus};
 use super::{Step, children, drive, end_of_run, on_start, pause};

@@ -1,6 +1,6 @@
 //! A worker's first sign of life: when the attempt began, and in whose hands it is.
 
-use super::changes::EventKind;
+use super::events::EventKind;
 use super::fact::{JobRef, JobStarted};
 use super::run::NodeStatus;
 use super::{Step, timeouts};

@@ -1,7 +1,7 @@
 //! A step of a job: what it tells becomes events, what it cost is counted now. The journal keeps its result; both were
 //! written at once, so what is recorded is told and charged exactly once.
 
-use super::changes::{EventKind, StepEvent};
+use super::events::{EventKind, StepEvent};
 use super::fact::{JobRef, JobStepped};
 use super::{Step, budget, charges, on_job_started, response};
 use crate::value::JsonMap;

@@ -34,7 +34,7 @@ fn look_again(cx: &mut Step<'_>) {
         }
         end_of_run::go_on(cx);
         let about = cx.about(&frame, node);
-        cx.tell(super::changes::EventKind::NodeRunStarted(about));
+        cx.tell(super::events::EventKind::NodeRunStarted(about));
         let failed = result.failure.is_some();
         let (record, _) = records::of(cx, &frame, node, result);
         late_hooks::end(cx, &frame, node, Ended { failed, record: record.into() });

@@ -1,6 +1,6 @@
 //! The run begins: what it was given is its own now, and its root is ready.
 
-use super::changes::EventKind;
+use super::events::EventKind;
 use super::run::{RunHead, RunStatus};
 use super::{Step, drive, edges, end_of_run, objects, response};
 use crate::ids::FramePath;

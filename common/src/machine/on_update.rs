@@ -1,6 +1,6 @@
 //! Somebody sets variables from outside. They are those of the root frame; items that are open keep what they saw.
 
-use super::changes::EventKind;
+use super::events::EventKind;
 use super::fact::UpdateVariables;
 use super::run::RunStatus;
 use super::{Step, variables};

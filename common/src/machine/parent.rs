@@ -2,8 +2,9 @@
 //! another run: so the node asks by a fact, waits in nobody's hands, and ends with what the answer says. Both facts are
 //! written by commits, and both runs lie on one shard: nothing can be lost between them.
 
-use super::changes::{Record, Told};
+use super::changes::Told;
 use super::fact::{ParentAnswered, ParentAsked};
+use super::records::Record;
 use super::run::NodeStatus;
 use super::{Step, drive, objects, settle, timeouts};
 use crate::graph::NodeIx;

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::changes::{EventKind, Record, TimerChange};
+use super::changes::TimerChange;
+use super::events::EventKind;
 use super::fact::{Asked, Timer};
+use super::records::Record;
 use super::run::{Ended, NodeStatus, RunState, json_size};
 use super::{Step, interaction, late_hooks, timeouts};
 use crate::clock::Timestamp;

@@ -1,16 +1,63 @@
-//! What an evaluation in the step leaves for the record, in the form in which it is kept: secrets masked where they are
-//! only shown, large values stored apart.
+//! What an execution leaves for the record. That of an evaluation in the step is made here, in the form in which it is kept:
+//! secrets masked where they are only shown, large values stored apart.
 
 use uuid::Uuid;
 
 use super::Step;
-use super::changes::Record;
+use super::fact::NamedValues;
 use super::run::json_size;
 use crate::graph::NodeIx;
 use crate::ids::{BlobId, FramePath};
-use crate::nodes::NodeResult;
+use crate::nodes::{NodeResult, PauseRequest, Usage, Wasted};
 use crate::objects::Effects;
-use crate::value::{BlobRef, Segment, SegmentType, Stored};
+use crate::value::{BlobRef, JsonMap, Segment, SegmentType, Stored};
+
+/// What a run's execution of one node left for the record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Record {
+    /// What the node was given.
+    pub inputs: NamedValues,
+    /// What it did.
+    pub process_data: NamedValues,
+    /// What it made.
+    pub outputs: NamedValues,
+    /// Tokens, prices and such.
+    pub metadata: JsonMap,
+    /// The handle it left by; empty means `source`.
+    pub handle: String,
+    /// What its model calls cost.
+    pub usage: Option<Usage>,
+    /// What was paid for a reply that is no part of that, since it was of no use.
+    pub wasted: Option<Box<Wasted>>,
+    /// The failure's text, empty for none.
+    pub error: String,
+    /// The failure's class.
+    pub error_type: String,
+    /// Whether another try could help, and after how many milliseconds at least.
+    pub retry_hint: Option<u64>,
+    /// Whether the failure may pass; said only of nodes that ask it (`passing_only`).
+    pub passing: bool,
+    /// Variables it wrote beside its outputs: (node, name, value). Applied with its success.
+    pub updates: Vec<(String, String, Stored)>,
+    /// What it waits for, instead of an end.
+    pub pause: Option<Box<PauseRequest>>,
+    /// What it changes of what the run keeps beside its variables. Applied with its end, and not told with it.
+    pub effects: Option<Box<Effects>>,
+    /// Of a container: how long each of its frames was open. Part of the metadata; apart from them because an iteration
+    /// may have ten thousand.
+    pub durations: Option<Durations>,
+    /// Of a loop: its variables after each round, by the round's number (Dify: `loop_variable_map`).
+    pub rounds: Vec<(u32, NamedValues)>,
+}
+
+/// How long the frames of a container were open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Durations {
+    /// The name under which metadata tell them (Dify: `iteration_duration_map`, `loop_duration_map`).
+    pub name: &'static str,
+    /// Seconds, by the number of the item or round.
+    pub seconds: Vec<(u32, f64)>,
+}
 
 /// The record of a result: secrets masked where they are only shown, large values stored apart.
 pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> (Record, usize) {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::changes::{EventKind, NodeEnd, Record, TimerChange};
+use super::changes::TimerChange;
+use super::events::{EventKind, NodeEnd};
 use super::fact::Timer;
+use super::records::Record;
 use super::run::NodeStatus;
 use super::{Step, backoff, children};
 use crate::failure::EngineErrorType;

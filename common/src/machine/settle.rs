@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::body::Spent;
-use super::changes::{EventKind, NodeEnd, Record};
+use super::events::{EventKind, NodeEnd};
+use super::records::Record;
 use super::run::{NodeStatus, Responder};
 use super::{
     Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, parent,

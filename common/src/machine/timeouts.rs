@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use super::changes::{CancelledJob, Record, TimerChange};
+use super::changes::{CancelledJob, TimerChange};
 use super::fact::Timer;
+use super::records::Record;
 use super::run::{Ended, NodeStatus};
 use super::{Step, containers, drive, late_hooks, settle};
 use crate::failure::EngineErrorType;

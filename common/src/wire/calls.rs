@@ -2,10 +2,10 @@
 
 use serde_json::Value as Json;
 
-use super::fact;
 use super::state::{AtRest, read_caller, write_budget};
 use super::text::ObjectText;
 use super::value::StoredJson;
+use super::{between_runs, fact};
 use crate::ids::RunId;
 use crate::machine::changes::{CallOrder, Changes, Told};
 use crate::machine::run::{Caller, RunState};
@@ -31,7 +31,7 @@ pub(super) fn caller_of(rest: &AtRest) -> Option<Box<Caller>> {
 
 /// What says to the caller that the run is over.
 pub(super) fn to_caller(run: RunId, caller: &Caller) -> Box<CallsWrite> {
-    let ended = Some((caller.run, fact::call_ended_body(caller, run)));
+    let ended = Some((caller.run, between_runs::call_ended_body(caller, run)));
     Box::new(CallsWrite { ended, ..CallsWrite::default() })
 }
 
@@ -56,9 +56,9 @@ pub(super) fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>
 
 fn told(told: &Told) -> (RunId, &'static str, String) {
     match told {
-        Told::Asked(run, asked) => (*run, fact::kind::PARENT_ASKED, fact::parent_asked_body(asked)),
+        Told::Asked(run, asked) => (*run, fact::kind::PARENT_ASKED, between_runs::parent_asked_body(asked)),
         Told::Answered(run, answered) => {
-            (*run, fact::kind::PARENT_ANSWERED, fact::parent_answered_body(answered))
+            (*run, fact::kind::PARENT_ANSWERED, between_runs::parent_answered_body(answered))
         }
     }
 }

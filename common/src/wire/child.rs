@@ -6,7 +6,7 @@ use super::fact::{self, kind};
 use super::fields::Fields;
 use super::record::{read_record, write_record};
 use super::text::ObjectText;
-use super::{WireError, fact::WHAT};
+use super::{WireError, fact::WHAT, report};
 use crate::clock::Timestamp;
 use crate::graph::Graph;
 use crate::machine::Fact;
@@ -34,7 +34,7 @@ pub(super) fn write(object: &mut ObjectText, what: &ChildEvent) {
             object.number("offset", *offset);
             object.text("text", text);
         }
-        ChildEvent::Step { events, charge } => fact::write_step(object, events, charge.as_deref()),
+        ChildEvent::Step { events, charge } => report::write_step(object, events, charge.as_deref()),
         ChildEvent::Retry { at, record } => {
             object.number("at", at.micros());
             write_record(object, record);

@@ -25,8 +25,9 @@ use super::{ENDS_ARE_KEPT, WireError};
 use crate::clock::Timestamp;
 use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use crate::machine::changes::{CancelledJob, Changes, EventKind, JobOrder, Spending};
+use crate::machine::changes::{CancelledJob, Changes, JobOrder, Spending};
 use crate::machine::entries::Entries;
+use crate::machine::events::EventKind;
 use crate::machine::run::{RunState, RunStatus};
 
 pub use super::calls::CallsWrite;

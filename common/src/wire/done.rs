@@ -13,8 +13,8 @@ use super::value::Named;
 use crate::clock::Timestamp;
 use crate::graph::Graph;
 use crate::ids::{Delivery, FramePath};
-use crate::machine::changes::Record;
 use crate::machine::fact::{JobDone, JobRef};
+use crate::machine::records::Record;
 
 /// Reads the body of a `done` or `failed` fact.
 pub(super) fn read(body: &str, graph: &Graph) -> Result<JobDone, WireError> {

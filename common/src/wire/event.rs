@@ -11,7 +11,7 @@ use super::text::ObjectText;
 use super::value::{OutputsJson, StoredJson};
 use crate::graph::Graph;
 use crate::ids::EntryId;
-use crate::machine::changes::{About, ChunkText, Event, EventKind, NodeEnd};
+use crate::machine::events::{About, ChunkText, Event, EventKind, NodeEnd};
 use crate::machine::pause::Pause;
 use crate::nodes::NodeKind;
 use crate::value::{JsonMap, Stored};

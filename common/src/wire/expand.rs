@@ -9,7 +9,7 @@ use super::event::{EventRecord, kind};
 use crate::clock::Timestamp;
 use crate::graph::{Child, ChildKind, Graph};
 use crate::ids::{EntryId, FramePath, RunId};
-use crate::machine::changes::StepEvent;
+use crate::machine::events::StepEvent;
 use crate::nodes::NodeKind;
 use crate::value::JsonMap;
 

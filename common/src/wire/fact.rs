@@ -23,26 +23,24 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
+use super::between_runs::{call_ended, parent_answered, parent_asked};
 use super::breakpoint::updates_from_json;
 use super::fields::Fields;
-use super::objects::{change_json, read_change};
-use super::record::write_record;
 use super::state::{head_from_json, head_to_json};
-use super::text::ObjectText;
-use super::value::{StoredJson, named_from_field, stored_from_json};
+use super::value::stored_from_json;
 use super::{WireError, child, done, read};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, NodeIx};
-use crate::ids::{Delivery, EntryId, FramePath, NodeId, RunId};
+use crate::ids::{Delivery, FramePath};
 use crate::machine::Fact;
-use crate::machine::changes::{Record, StepEvent};
+use crate::machine::events::StepEvent;
 use crate::machine::fact::{
-    Answer, Asked, Call, CallEnded, Charge, ChildEvent, JobChunk, JobParked, JobRef, JobStarted, JobStepped,
-    ParentAnswered, ParentAsked, PauseCommand, Said, Stop, UpdateVariables,
+    Answer, Asked, Call, Charge, JobChunk, JobParked, JobRef, JobStarted, JobStepped, PauseCommand, Said,
+    Stop, UpdateVariables,
 };
-use crate::machine::run::{Caller, RunHead};
+use crate::machine::run::RunHead;
 use crate::nodes::{PauseRequest, Usage};
 use crate::value::{JsonMap, Selector};
 
@@ -122,173 +120,6 @@ pub mod kind {
         PARENT_ANSWERED,
         IMPORT,
     ];
-}
-
-/// A job as its worker names it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JobName {
-    /// The frame.
-    pub frame: FramePath,
-    /// The node.
-    pub node: NodeId,
-    /// The attempt, from 1.
-    pub attempt: u32,
-    /// The entry it was delivered under.
-    pub entry: EntryId,
-    /// The holder.
-    pub holder: Delivery,
-}
-
-/// What a worker has to say of a job.
-#[derive(Debug, Clone)]
-pub enum Report {
-    /// It has begun, and goes on.
-    Started {
-        /// When.
-        at: Timestamp,
-    },
-    /// A piece of text.
-    Chunk {
-        /// When the attempt began.
-        started_at: Timestamp,
-        /// Which text.
-        selector: Selector,
-        /// Bytes before this piece.
-        offset: u64,
-        /// The piece.
-        text: String,
-    },
-    /// A step was done, or something is to be told of it.
-    Step {
-        /// When the attempt began.
-        started_at: Timestamp,
-        /// What it tells.
-        events: Vec<(StepEvent, JsonMap)>,
-        /// What it cost.
-        charge: Option<Box<Charge>>,
-    },
-    /// Something happened to a node inside it.
-    Child {
-        /// When the try began.
-        started_at: Timestamp,
-        /// Which node.
-        child: NodeId,
-        /// Which try of it, from 1.
-        number: u32,
-        /// What.
-        what: ChildEvent,
-    },
-    /// It waits for a time to come; nobody holds it any more.
-    Parked {
-        /// When the attempt began.
-        started_at: Timestamp,
-        /// How long, in milliseconds.
-        wait_ms: u64,
-        /// What for.
-        reason: String,
-        /// Whether it is a node inside it that waits.
-        is_childs: bool,
-        /// The run whose end it waits for, if it is one.
-        call: Option<Box<Call>>,
-        /// What somebody is asked, if it waits for an answer.
-        pause: Option<Box<Asked>>,
-    },
-    /// It has ended; it failed when the record holds an error or `failed` is set.
-    Ended {
-        /// When it began.
-        started_at: Timestamp,
-        /// When it ended.
-        finished_at: Timestamp,
-        /// Whether it failed.
-        failed: bool,
-        /// What it left.
-        record: Box<Record>,
-        /// How many bytes of which text were streamed.
-        streamed: Vec<(Selector, u64)>,
-    },
-}
-
-impl Report {
-    /// The entry's field `kind`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Started { .. } => kind::STARTED,
-            Self::Chunk { .. } => kind::CHUNK,
-            Self::Step { .. } => kind::STEP,
-            Self::Child { what, .. } => child::kind_of(what),
-            Self::Parked { .. } => kind::PARKED,
-            Self::Ended { failed: false, .. } => kind::DONE,
-            Self::Ended { failed: true, .. } => kind::FAILED,
-        }
-    }
-    /// The entry's field `fact`.
-    pub fn to_json(&self, job: &JobName) -> String {
-        let mut object = ObjectText::with_capacity(512);
-        object.text("node", job.node.as_str());
-        if !job.frame.is_root() {
-            object.text("frame", job.frame.as_str());
-        }
-        object.number("attempt", job.attempt);
-        object.entry("job", job.entry);
-        object.text("holder", &job.holder.consumer);
-        object.number("delivery", job.holder.number);
-        self.write(&mut object);
-        object.end()
-    }
-
-    fn write(&self, object: &mut ObjectText) {
-        match self {
-            Self::Started { at } => object.number("at", at.micros()),
-            Self::Chunk { started_at, selector, offset, text } => {
-                object.number("started_at", started_at.micros());
-                object.value("selector", selector);
-                object.number("offset", *offset);
-                object.text("text", text);
-            }
-            Self::Step { started_at, events, charge } => {
-                object.number("started_at", started_at.micros());
-                write_step(object, events, charge.as_deref());
-            }
-            Self::Child { started_at, child, number, what } => {
-                object.number("started_at", started_at.micros());
-                object.text("child", child.as_str());
-                object.number("try", *number);
-                child::write(object, what);
-            }
-            Self::Parked { started_at, wait_ms, reason, is_childs, call, pause } => {
-                object.number("started_at", started_at.micros());
-                object.number("wait_ms", *wait_ms);
-                object.text("reason", reason);
-                if *is_childs {
-                    object.value("childs", &true);
-                }
-                if let Some(call) = call {
-                    object.value("call", &call_json(call));
-                }
-                if let Some(asked) = pause {
-                    object.value("pause", &asked_json(asked));
-                }
-            }
-            Self::Ended { started_at, finished_at, record, streamed, failed: _ } => {
-                object.number("started_at", started_at.micros());
-                object.number("finished_at", finished_at.micros());
-                if !streamed.is_empty() {
-                    object.value("streamed", streamed);
-                }
-                write_record(object, record);
-            }
-        }
-    }
-}
-
-pub(super) fn write_step(object: &mut ObjectText, events: &[(StepEvent, JsonMap)], charge: Option<&Charge>) {
-    if !events.is_empty() {
-        let told: Vec<_> = events.iter().map(|(what, data)| (what.name(), data)).collect();
-        object.value("events", &told);
-    }
-    if let Some(charge) = charge {
-        object.value("charge", &charge_json(charge));
-    }
 }
 
 /// The body of a `start` fact.
@@ -381,104 +212,11 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     }
 }
 
-/// The body of a `call_ended` fact: what it tells the caller's node of a run that it has called.
-pub fn call_ended_body(caller: &Caller, called: RunId) -> String {
-    let mut body = json!({"node": caller.node, "called": called});
-    if !caller.frame.is_root() {
-        body["frame"] = json!(caller.frame);
-    }
-    body.to_string()
-}
-
-fn call_ended(map: &Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
-    let run = map.text("called").ok_or_else(|| WireError::malformed(WHAT, "called is missing"))?;
-    Ok(Fact::CallEnded(CallEnded {
-        frame: map.text("frame").map(FramePath::from).unwrap_or_default(),
-        node: read_node(map, graph)?,
-        run: run.parse().map_err(|e| WireError::malformed(WHAT, e))?,
-    }))
-}
-
-/// The body of a `parent_asked` fact.
-pub fn parent_asked_body(asked: &ParentAsked) -> String {
-    let mut body = json!({
-        "node": asked.node, "child": asked.child, "execution": asked.execution, "child_node": asked.child_node,
-        "change": change_json(&asked.change),
-    });
-    for (key, frame) in [("frame", &asked.frame), ("child_frame", &asked.child_frame)] {
-        if !frame.is_root() {
-            body[key] = json!(frame);
-        }
-    }
-    body.to_string()
-}
-
-fn parent_asked(map: &mut Fields<'_>) -> Result<Fact, WireError> {
-    let change = map.take_json("change").unwrap_or_default();
-    let text = |key: &str| map.text(key);
-    let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
-    let child = text("child").ok_or_else(|| missing("child"))?;
-    let execution = text("execution").ok_or_else(|| missing("execution"))?;
-    let frame = |key: &str| text(key).map(FramePath::from).unwrap_or_default();
-    let node = |key: &str| text(key).map(NodeId::from).ok_or_else(|| missing(key));
-    Ok(Fact::ParentAsked(Box::new(ParentAsked {
-        frame: frame("frame"),
-        node: node("node")?,
-        child: child.parse().map_err(|e| WireError::malformed(WHAT, e))?,
-        execution: execution.parse().map_err(|e| WireError::malformed(WHAT, e))?,
-        child_frame: frame("child_frame"),
-        child_node: node("child_node")?,
-        change: read_change(&change)?,
-    })))
-}
-
-/// The body of a `parent_answered` fact.
-pub fn parent_answered_body(answered: &ParentAnswered) -> String {
-    let mut object = ObjectText::with_capacity(256);
-    object.text("node", answered.node.as_str());
-    if !answered.frame.is_root() {
-        object.text("frame", answered.frame.as_str());
-    }
-    match &answered.answer {
-        Ok(outputs) => object.named("outputs", outputs),
-        Err((error_type, error)) => {
-            object.text("error_type", error_type);
-            object.text("error", error);
-        }
-    }
-    object.end()
-}
-
-fn parent_answered(map: &mut Fields<'_>) -> Result<Fact, WireError> {
-    let missing = || WireError::malformed(WHAT, "node is missing");
-    let (node, frame) = (map.text("node").map(NodeId::from), map.text("frame").map(FramePath::from));
-    let error = map.take_text("error");
-    let error_type = map.take_text("error_type").unwrap_or_default();
-    let answer = match error {
-        Some(error) => Err((error_type, error)),
-        None => Ok(named_from_field(map.take("outputs"))?),
-    };
-    let (node, frame) = (node.ok_or_else(missing)?, frame.unwrap_or_default());
-    Ok(Fact::ParentAnswered(Box::new(ParentAnswered { frame, node, answer })))
-}
-
-fn call_json(call: &Call) -> Json {
-    let mut value = json!({"run": call.run, "app": call.app});
-    if let Some(given) = &call.given {
-        value["given"] = serde_json::to_value(StoredJson(given)).unwrap_or_default();
-    }
-    value
-}
-
 fn read_call(mut map: JsonMap) -> Result<Call, WireError> {
     let text = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
     let run = text("run").parse().map_err(|e| WireError::malformed(WHAT, e))?;
     let app = text("app").to_string();
     Ok(Call { run, app, given: map.remove("given").map(stored_from_json).transpose()? })
-}
-
-fn asked_json(asked: &Asked) -> Json {
-    json!({"id": &*asked.pause, "step": &*asked.step, "request": asked.request.to_json()})
 }
 
 fn read_asked(map: &JsonMap) -> Result<Asked, WireError> {
@@ -525,7 +263,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
     }))
 }
 
-fn read_node(map: &Fields<'_>, graph: &Graph) -> Result<NodeIx, WireError> {
+pub(super) fn read_node(map: &Fields<'_>, graph: &Graph) -> Result<NodeIx, WireError> {
     let node = map.text("node").ok_or_else(|| WireError::malformed(WHAT, "node is missing"))?;
     graph.find(node).ok_or_else(|| WireError::UnknownNode { what: WHAT, node: node.to_string() })
 }
@@ -552,16 +290,6 @@ pub(super) fn time(map: &Fields<'_>, key: &str) -> Result<Timestamp, WireError> 
         .and_then(Json::as_i64)
         .map(Timestamp::from_micros)
         .ok_or_else(|| WireError::malformed(WHAT, format!("{key} is missing")))
-}
-
-fn charge_json(charge: &Charge) -> Json {
-    let (provider, model) = &charge.model;
-    let mut value =
-        json!({"key": charge.key, "provider": provider, "model": model, "usage": charge.usage.record});
-    if let Some(run) = charge.run {
-        value["run"] = json!(run);
-    }
-    value
 }
 
 pub(super) fn charge(mut map: JsonMap) -> Result<Charge, WireError> {

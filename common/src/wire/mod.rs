@@ -3,6 +3,7 @@
 //! Only this module turns things of the engine into JSON and back. A message begins with the version that its reader has to
 //! know (`v`, left out while that is 1) and its kind; an unknown kind is told as such and never guessed.
 
+pub mod between_runs;
 pub mod breakpoint;
 mod calls;
 mod child;
@@ -21,6 +22,7 @@ pub mod open;
 pub mod pairs;
 pub mod pause;
 pub mod record;
+pub mod report;
 pub mod snapshot;
 pub mod state;
 pub(crate) mod text;

@@ -8,8 +8,8 @@ use super::fields::{Field, Fields};
 use super::objects::{effects_json, read_effects};
 use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
-use crate::machine::changes::Record;
 use crate::machine::fact::NamedValues;
+use crate::machine::records::Record;
 use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage, Wasted};
 use crate::value::JsonMap;
 

@@ -19,7 +19,7 @@ use serde_json::Value as Json;
 use super::WireError;
 use super::fields::{Field, Name};
 use crate::ids::BlobId;
-use crate::machine::changes::Output;
+use crate::machine::events::Output;
 use crate::machine::fact::NamedValues;
 use crate::value::{BlobRef, JsonMap, Segment, Stored, infer_type};
 

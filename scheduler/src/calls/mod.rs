@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tidemill_common::store::{App, Refusal, Runs, StoreError, WaitingCall};
-use tidemill_common::wire::fact;
+use tidemill_common::wire::between_runs;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
@@ -168,7 +168,7 @@ impl Calls {
     async fn refuse(&self, call: &WaitingCall, reason: &str) -> Result<(), StoreError> {
         let order = self.store.call_order(call.caller, call.run).await?.unwrap_or_default();
         let (order, caller) = order::refused(&order, call.caller, reason);
-        let why = Refusal { order, fact: fact::call_ended_body(&caller, call.run) };
+        let why = Refusal { order, fact: between_runs::call_ended_body(&caller, call.run) };
         let is_refused = self.store.refuse_call(call, &why).await?;
         tracing::info!(run = %call.run, caller = %call.caller, reason, is_refused, "a called workflow cannot be run");
         Ok(())

@@ -9,14 +9,14 @@ use tidemill_common::failure::EngineErrorType;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::limits;
-use tidemill_common::machine::changes::Record;
+use tidemill_common::machine::records::Record;
 use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::iteration::item;
 use tidemill_common::nodes::{EvaluationLimits, NodeKind, NodeResult, evaluate, evaluate_phase};
 use tidemill_common::store::{Completion, Dead, Delivered, Jobs};
 use tidemill_common::value::{BlobRef, Lookup, Segment, Selector, Stored, Variables, blob_text};
-use tidemill_common::wire::fact::{JobName, Report};
 use tidemill_common::wire::job::Job;
+use tidemill_common::wire::report::{JobName, Report};
 
 use super::ground::{Ground, at_once};
 use crate::script::{AttemptName, Ending, marked};

@@ -1,4 +1,4 @@
-//! The loop of one shard, as `scheduler/src/drive.rs` has it, cut at every place where its owner may be stopped: facts
+//! The loop of one shard, as `scheduler/src/drive/` has it, cut at every place where its owner may be stopped: facts
 //! read, a commit computed, a commit sent, its answer heard. Deciding is the scheduler's own code.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};

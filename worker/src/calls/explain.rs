@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use tidemill_common::graph::Node;
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::pause::CALLED_OFF;

@@ -2,7 +2,7 @@
 //! round of it is one. In a run that nobody answers, and after the last round, the step fails and says what is missing.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::background::Background;
 use tidemill_common::nodes::step::texts::{PARAMETERS_MISSING, PARAMETERS_NOT_FOUND};

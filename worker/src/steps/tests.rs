@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::nodes::pause::input::approval_schema;
 use tidemill_common::nodes::{OnTimeout, PauseKind, PauseRequest};
 use tidemill_common::store::Paused;
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::fact::JobName;
+use tidemill_common::wire::report::JobName;
 
 use super::{Begun, PauseEnd, Steps, Told};
 use crate::fake::{FakeJobs, core, execution, run_id};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::nodes::user_interaction::{ByModel, UserInteractionData};
 use tidemill_common::nodes::{NodeData, NodeResult};

@@ -2,7 +2,7 @@
 //! job, so that a job that is handed out again tells none of them twice.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::hooks::{Came, HookType};
 use tidemill_common::value::JsonMap;

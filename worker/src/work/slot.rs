@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::graph::{ChildKind, Graph, NodeIx};
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::language::Language;
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::background::{self, Background};

@@ -1,6 +1,6 @@
 //! Opening and closing of frames.
 
-use super::super::changes::Record;
+use super::super::records::Record;
 use super::super::run::{Frame, Responder};
 use super::super::{Step, drive, variables};
 use super::{iteration, loop_};

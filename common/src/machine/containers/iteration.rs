@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::super::changes::{EventKind, Record};
+use super::super::events::EventKind;
+use super::super::records::Record;
 use super::super::run::{NodeStatus, RunState, json_size};
 use super::super::{Step, records, settle};
 use super::{frames, let_go, metadata, order_part, tell_end};

@@ -1,8 +1,9 @@
 //! Loop: one frame after the other over the same variables, until a condition holds, a `loop-end` is reached or the
 //! rounds are used up.
 
-use super::super::changes::{EventKind, Record};
+use super::super::events::EventKind;
 use super::super::fact::NamedValues;
+use super::super::records::Record;
 use super::super::run::{NodeStatus, RunState};
 use super::super::{Step, drive, settle, variables};
 use super::{evaluated, frames, let_go, metadata, order_part, tell_end};

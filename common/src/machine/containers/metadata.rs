@@ -1,7 +1,7 @@
 //! What the record of a container says beside its outputs: cost and duration of its frames. Dify's names.
 
 use crate::machine::body::OpenContainer;
-use crate::machine::changes::{Durations, Record};
+use crate::machine::records::{Durations, Record};
 use crate::machine::run::NodeState;
 use crate::nodes::llm::decimal::Decimal;
 

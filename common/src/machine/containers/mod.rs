@@ -11,7 +11,8 @@ mod metadata;
 
 pub(super) use frames::settled;
 
-use super::changes::{EventKind, NodeEnd, Record};
+use super::events::{EventKind, NodeEnd};
+use super::records::Record;
 use super::run::{NodeStatus, RunState};
 use super::{Step, drive, edges, records, timeouts};
 use crate::graph::NodeIx;

@@ -11,7 +11,7 @@ pub mod streams;
 use std::collections::BTreeMap;
 
 use super::Step;
-use super::changes::{About, ChunkText, EventKind};
+use super::events::{About, ChunkText, EventKind};
 use super::frame::taken;
 use super::run::NodeStatus;
 use crate::graph::{EdgeIx, Graph, Node, NodeIx, TemplatePart};

@@ -4,7 +4,8 @@ use super::flush;
 use crate::graph::{NodeIx, stream_key, stream_prefix};
 use crate::ids::FramePath;
 use crate::machine::Step;
-use crate::machine::changes::{About, ChunkText, EventKind, Held};
+use crate::machine::changes::Held;
+use crate::machine::events::{About, ChunkText, EventKind};
 use crate::machine::fact::{JobChunk, JobDone, JobRef};
 use crate::value::{Selector, Stored};
 

@@ -7,14 +7,15 @@ use serde_json::{Value as Json, json};
 use super::draw::draw;
 use super::play::Play;
 use super::sheet::sheet;
-use crate::machine::changes::Record;
 use crate::machine::choices::Choices;
 use crate::machine::fact::Asked;
 use crate::machine::pause::id_in_job;
+use crate::machine::records::Record;
 use crate::machine::run::{NodeStatus, RunOptions, RunStatus};
 use crate::nodes::pause::{CALLED_OFF, input::approval_schema};
 use crate::nodes::{PauseKind, PauseRequest};
-use crate::wire::fact::{Report, parse};
+use crate::wire::fact::parse;
+use crate::wire::report::Report;
 
 const ONE: &str = "start s\nllm m\nend e m.text\ns > m > e";
 const TWO: &str = "start s\nllm m\nllm n\nend e m.text\ns > m > e\ns > n > e";

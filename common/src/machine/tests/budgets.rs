@@ -7,11 +7,12 @@ use serde_json::json;
 use super::draw::draw;
 use super::play::Play;
 use crate::machine::budget::{Budget, SetBy, price};
-use crate::machine::changes::Record;
 use crate::machine::fact::Charge;
+use crate::machine::records::Record;
 use crate::machine::run::{NodeStatus, RunStatus};
 use crate::nodes::{Usage, Wasted};
-use crate::wire::fact::{Report, parse, stop_body};
+use crate::wire::fact::{parse, stop_body};
+use crate::wire::report::Report;
 
 const TWO: &str = "start s\nllm m\nllm n\nend e m.text\ns > m > e\ns > n > e";
 

@@ -12,7 +12,9 @@ use crate::machine::fact::{Call, Charge};
 use crate::machine::run::{Caller, NodeStatus, RunStatus};
 use crate::nodes::Usage;
 use crate::value::{Segment, Stored};
-use crate::wire::fact::{Report, call_ended_body, parse};
+use crate::wire::between_runs::call_ended_body;
+use crate::wire::fact::parse;
+use crate::wire::report::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(300);

@@ -3,12 +3,14 @@
 use serde_json::json;
 
 use super::play::Play;
-use crate::machine::changes::{Record, StepEvent};
+use crate::machine::events::StepEvent;
 use crate::machine::fact::{Charge, ChildEnd, ChildEvent};
+use crate::machine::records::Record;
 use crate::machine::run::{NodeStatus, RunStatus};
 use crate::nodes::Usage;
 use crate::value::JsonMap;
-use crate::wire::fact::{Report, parse, stop_body};
+use crate::wire::fact::{parse, stop_body};
+use crate::wire::report::Report;
 
 const ONE: &str = "start s\nllm m\nend e m.text\ns > m > e";
 

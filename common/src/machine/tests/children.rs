@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::play::Play;
-use crate::machine::changes::Record;
 use crate::machine::fact::{ChildEnd, ChildEvent};
+use crate::machine::records::Record;
 use crate::machine::run::NodeStatus;
 use crate::nodes::{Usage, Wasted};
 use crate::value::{Segment, Stored};
 use crate::wire::expand::envelope;
-use crate::wire::fact::Report;
+use crate::wire::report::Report;
 
 const ONE: &str = "t job virtual_nodes: [{id: ext_1, type: llm, data: {prompt_template: [{role: user, text: hi}], \
     context: {enabled: false}, model: {provider: p, name: m, mode: chat, completion_params: {}}}}]\n\

@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use super::sheet::sheet;
-use crate::machine::changes::EventKind;
 use crate::machine::choices::Choices;
+use crate::machine::events::EventKind;
 use crate::machine::run::{NodeStatus, RunStatus};
 
 const APPROVAL: &str = "q user-interaction interaction_type: ask_for_approval, show_message: 'Ship it?'\na job\nb job\n\
@@ -20,7 +20,7 @@ fn asking(settings: &str) -> String {
 
 /// The data of what was told of this kind, in order.
 fn told(play: &Play, name: &str) -> Vec<Json> {
-    let data = |event: &crate::machine::changes::Event| match &event.kind {
+    let data = |event: &crate::machine::events::Event| match &event.kind {
         EventKind::NodeStep { what, data, .. } if what.name() == name => Some(Json::Object(data.clone())),
         _ => None,
     };

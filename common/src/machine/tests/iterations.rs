@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use super::sheet::sheet;
-use crate::machine::changes::Record;
 use crate::machine::compat::ConversationWrites;
+use crate::machine::records::Record;
 use crate::machine::run::RunStatus;
 use crate::nodes::{Phase, Usage};
 use crate::value::{Segment, Stored};

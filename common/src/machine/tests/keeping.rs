@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::draw;
 use super::play::Play;
-use crate::machine::changes::Record;
 use crate::machine::fact::Fact;
+use crate::machine::records::Record;
 use crate::machine::run::{NodeStatus, RunOptions, RunStatus};
 use crate::nodes::Usage;
 use crate::nodes::llm::Role;

@@ -12,16 +12,19 @@ use super::{draw, tell};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, import};
 use crate::ids::{BlobId, Delivery, EntryId, FramePath, RunId, ShardId};
-use crate::machine::changes::{Changes, Event, JobOrder, Record};
+use crate::machine::changes::{Changes, JobOrder};
+use crate::machine::events::Event;
 use crate::machine::fact::{JobLost, NamedValues, Timer};
+use crate::machine::records::Record;
 use crate::machine::run::{NodeState, RunHead, RunOptions};
 use crate::machine::{Fact, Moment, RunState, invariants, step, step_into};
 use crate::value::{Segment, Stored};
 use crate::wire::commit::{CallsWrite, RunWrite};
 use crate::wire::event::{EventRecord, decode};
 use crate::wire::expand::envelope;
-use crate::wire::fact::{JobName, Report, parse, start_body, stop_body};
+use crate::wire::fact::{parse, start_body, stop_body};
 use crate::wire::job::{self, Job};
+use crate::wire::report::{JobName, Report};
 use crate::wire::timers::{TimerRead, timer_from_member};
 
 pub(super) struct Play {

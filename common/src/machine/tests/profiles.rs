@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::play::Play;
-use crate::machine::changes::Record;
+use crate::machine::records::Record;
 use crate::machine::run::{NodeStatus, RunStatus};
 
 const SECOND: Duration = Duration::from_secs(1);

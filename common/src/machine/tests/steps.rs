@@ -6,14 +6,15 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use crate::ids::Delivery;
-use crate::machine::changes::{Record, StepEvent};
+use crate::machine::events::StepEvent;
 use crate::machine::fact::Charge;
+use crate::machine::records::Record;
 use crate::machine::run::{NodeStatus, RunStatus};
 use crate::nodes::Usage;
 use crate::value::{JsonMap, Segment, Stored};
 use crate::wire::event::EventRecord;
 use crate::wire::expand::envelope;
-use crate::wire::fact::Report;
+use crate::wire::report::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
 const ONE: &str = "start s\nllm m\nend e m.text\ns > m > e";

@@ -15,8 +15,9 @@ use super::tc_ser::{CASES, play};
 use crate::graph::NodeIx;
 use crate::ids::ExecutionId;
 use crate::machine::breakpoint::{Breakpoint, BreakpointCommand};
-use crate::machine::changes::{EventKind, JobOrder};
+use crate::machine::changes::JobOrder;
 use crate::machine::compat::{ConversationWrites, NestedAnswers};
+use crate::machine::events::EventKind;
 use crate::machine::fact::{JobLost, Stop};
 use crate::machine::run::RunHead;
 use crate::machine::{Fact, RunStatus};
@@ -59,7 +60,7 @@ fn happen(play: &mut Play, past: &[Fact], (what, which, how): Choice) -> Vec<Fac
         }
         (11, Some(job)) => {
             let at = play.now;
-            vec![play.fact(&job, 1 + u32::from(how % 2), &crate::wire::fact::Report::Started { at })]
+            vec![play.fact(&job, 1 + u32::from(how % 2), &crate::wire::report::Report::Started { at })]
         }
         (12, _) if !past.is_empty() => vec![past[pick(past.len())].clone()],
         (13 | 20..=23, _) => {

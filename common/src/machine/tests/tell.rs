@@ -2,7 +2,7 @@
 
 use crate::graph::{Graph, NodeIx};
 use crate::ids::FramePath;
-use crate::machine::changes::{About, ChunkText, Event, EventKind, Output};
+use crate::machine::events::{About, ChunkText, Event, EventKind, Output};
 use crate::value::Stored;
 
 pub(super) fn words(graph: &Graph, event: &Event) -> String {

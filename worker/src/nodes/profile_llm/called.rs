@@ -1,7 +1,7 @@
 //! What came of a call of a tool: as the journal keeps it, as the model is told of it, as outputs show it.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::nodes::llm::message::{Message, ToolCall};
 use tidemill_common::value::JsonMap;
 

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::Node;
 use tidemill_common::ids::ExecutionId;
-use tidemill_common::machine::changes::StepEvent;
+use tidemill_common::machine::events::StepEvent;
 use tidemill_common::machine::pause::id_in_job;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::llm::message::Message;

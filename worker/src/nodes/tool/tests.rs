@@ -19,7 +19,7 @@ use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::tool::config::Hidden;
 use tidemill_common::store::Called;
 use tidemill_common::value::Segment;
-use tidemill_common::wire::fact::JobName;
+use tidemill_common::wire::report::JobName;
 use tokio::net::TcpListener;
 
 use super::*;

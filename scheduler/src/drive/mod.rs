@@ -2,7 +2,11 @@
 //!
 //! Facts come before timers: a timer that is due at T is applied when everything that was in the inbox at T has been.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod careful;
+mod house;
+mod loading;
+
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,21 +16,22 @@ use tidemill_common::crash::{self, Place};
 use tidemill_common::files::Files;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
-use tidemill_common::machine::{Fact, RunState, RunStatus};
+use tidemill_common::machine::RunStatus;
 use tidemill_common::store::{
     Claim, Commit, CommitError, FactReader, Owner, RawFact, Runs, Shards, StoreError,
 };
-use tidemill_common::wire;
-use tidemill_common::wire::state::AtRest;
 use tokio::sync::{Notify, watch};
 
-use crate::batch::{self, Batch, Gone, Input};
+use crate::batch::{self, Batch, Input};
 use crate::budgets::Meter;
-use crate::cache::{self, Graphs, LoadError, RunCache};
-use crate::metrics::{self as names, Counts};
+use crate::cache::{Graphs, RunCache};
+use crate::metrics::Counts;
 use crate::pulse::Pulse;
 use crate::repair::{Found, Repair};
 use crate::retention::{Retention, Swept};
+
+use careful::{CAREFUL_AFTER, CAREFUL_FACTS};
+use house::poll_house;
 
 /// Longest wait for facts: how often the loop turns when nothing happens.
 const READ_BLOCK: Duration = Duration::from_millis(1000);
@@ -34,18 +39,8 @@ const READ_BLOCK: Duration = Duration::from_millis(1000);
 const QUEUE_MAX: usize = 512;
 /// Due timers looked at in one go.
 const TIMERS_MAX: usize = 64;
-/// Facts after which the inbox is trimmed.
-const TRIM_EVERY: usize = 1000;
-/// Time after which it is trimmed for fewer: what is applied counts against the inbox's bound until then.
-const TRIM_PAUSE: Duration = Duration::from_secs(5);
 /// How often due timers are looked for while facts keep coming.
 const TIMERS_PAUSE: Duration = Duration::from_millis(100);
-/// Take-overs without progress after which each fact is noted before it is touched.
-const CAREFUL_AFTER: u32 = 3;
-/// Facts that are noted then: whatever had been read ahead when the last owner died. Behind them all goes its usual way.
-const CAREFUL_FACTS: usize = QUEUE_MAX + limits::COMMIT_FACTS_MAX;
-/// Times a fact may bring its owner down.
-const TRIES_MAX: usize = 3;
 
 /// What a shard's loop needs.
 pub struct Drive {
@@ -277,101 +272,6 @@ impl<'a> Wheel<'a> {
         inputs
     }
 
-    /// Loads the runs that inputs are about. What cannot be loaded for good is answered with the reason.
-    async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, Gone>, End> {
-        let mut gone = HashMap::new();
-        for id in batch::missing(inputs, &self.cache) {
-            // One that goes on with messages has more than its fact says.
-            let loaded = match start_of(inputs, id).filter(|head| !head.takes_messages) {
-                Some(head) => {
-                    let graph = self.drive.graphs.get(&*self.drive.store, self.shard, &head.graph, id).await;
-                    graph.map(|graph| RunState::new(id, graph, *head))
-                }
-                None => cache::load(&*self.drive.store, &self.drive.graphs, id).await,
-            };
-            match loaded {
-                Ok(run) if run.status.is_over() && !batch::may_cost(inputs, id) => self.cache.end(id),
-                Ok(run) => {
-                    if run.status.is_over() {
-                        self.over.push(id);
-                    }
-                    self.cache.insert(run);
-                }
-                Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
-                // Nothing of it may be touched: whoever knows that version has to have the shard.
-                Err(LoadError::Newer { run, version }) => {
-                    return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
-                }
-                // It was over; what is told of it now is too late to be counted.
-                Err(_) if self.cache.has_ended(&id) => {}
-                // Swept, or lost: whatever is said of it means nothing any more.
-                Err(LoadError::NoRun(_)) => {
-                    let reason =
-                        format!("RuntimeError: the state of run {id} is not there, and its job was done");
-                    gone.insert(id, Gone { reason, rest: None });
-                }
-                Err(error) => {
-                    let rest = match self.drive.store.load_run(id).await {
-                        Ok(rest) => rest.unwrap_or_default(),
-                        // Its keys are none of a run; that must not hold up all the others.
-                        Err(StoreError::Unexpected { reason, .. }) if reason.contains("WRONGTYPE") => {
-                            AtRest::default()
-                        }
-                        Err(error) => return Err(End::Retake(error)),
-                    };
-                    gone.insert(id, Gone { reason: error.to_string(), rest: Some(rest) });
-                }
-            }
-        }
-        Ok(gone)
-    }
-
-    /// A step panicked: its batch is done again one by one, and the one input that panics alone ends its run.
-    async fn after_panic(&mut self, inputs: Vec<Input>, panicked: batch::Panicked) -> Result<(), End> {
-        metrics::counter!(names::PANICS.name).increment(1);
-        tracing::error!(shard = %self.shard, reason = panicked.reason, "a step panicked");
-        // What is under way must be written before the spoilt states can be loaded again.
-        while self.committing.is_some() || self.next.is_some() {
-            self.send();
-            let done = poll(&mut self.committing).await;
-            self.committed(done)?;
-        }
-        for run in &panicked.touched {
-            self.cache.remove(run);
-        }
-        let [only] = inputs.as_slice() else {
-            self.singly = inputs.len();
-            inputs.into_iter().rev().for_each(|input| self.queue.push_front(input));
-            return Ok(());
-        };
-        self.load_missing(&inputs).await?;
-        self.number += 1;
-        let (number, now) = (self.number, self.now());
-        self.next = Some(batch::end_by_defect(only, &mut self.cache, &panicked.reason, number, now));
-        Ok(())
-    }
-
-    /// Notes a fact before it is touched; one that has brought down several owners ends its run instead.
-    async fn try_carefully(&mut self, inputs: &[Input]) -> Result<Option<Batch>, End> {
-        let [only] = inputs else { return Ok(None) };
-        let Some(entry) = only.entry() else { return Ok(None) };
-        if self.tried.get(&entry).copied().unwrap_or(0) >= TRIES_MAX {
-            self.load_missing(inputs).await?;
-            self.number += 1;
-            let reason = format!("applying this fact brought down {TRIES_MAX} schedulers");
-            let (number, now) = (self.number, self.now());
-            return Ok(Some(batch::end_by_defect(only, &mut self.cache, &reason, number, now)));
-        }
-        match self.drive.store.note_trying(self.shard, &[entry]).await {
-            Ok(()) => {}
-            // A full Redis: the commit will wait for room, and the sweep that makes some must go on.
-            Err(error @ StoreError::Refused { .. }) => tracing::debug!(%error, "a fact is tried unnoted"),
-            Err(error) => return Err(End::Retake(error)),
-        }
-        self.careful = self.careful.saturating_sub(1);
-        Ok(None)
-    }
-
     /// Puts timers into the queue when their time has come and every fact of that time has been applied.
     async fn take_due_timers(&mut self) -> Result<(), StoreError> {
         let Some(due) = self.next_timer else { return Ok(()) };
@@ -503,78 +403,6 @@ impl<'a> Wheel<'a> {
         self.queue.extend(facts.into_iter().map(Input::Fact));
         Ok(())
     }
-
-    /// Starts what is done from time to time, one thing at once: trimming, sweeping, looking for lost jobs.
-    fn keep_house(&mut self) {
-        if self.housekeeping.is_some() {
-            return;
-        }
-        let (store, shard, epoch) = (self.drive.store.clone(), self.shard, self.epoch);
-        let is_trim_due = self.since_trim > 0 && self.trimmed_at.elapsed() >= TRIM_PAUSE;
-        if self.since_trim >= TRIM_EVERY || is_trim_due {
-            self.since_trim = 0;
-            self.trimmed_at = Instant::now();
-            self.housekeeping = Some(Box::pin(async move {
-                crash::pass(Place::TrimBegun);
-                store.trim_inbox(shard, epoch).await?;
-                crash::pass(Place::TrimDone);
-                let left = store.inbox_len(shard).await?;
-                metrics::gauge!(names::INBOX.name, "shard" => shard.to_string()).set(left as f64);
-                Ok(Swept::default())
-            }));
-        } else if Instant::now() >= self.sweep_at {
-            let label = shard.to_string();
-            metrics::gauge!(names::CACHE_BYTES.name, "shard" => label.clone()).set(self.cache.bytes() as f64);
-            metrics::gauge!(names::CACHE_RUNS.name, "shard" => label).set(self.cache.len() as f64);
-            let (retention, now) = (self.drive.retention, self.now());
-            self.sweep_at = Instant::now() + Swept::default().pause;
-            let files = self.drive.files.clone();
-            self.housekeeping =
-                Some(Box::pin(async move { retention.look(&*store, &*files, shard, epoch, now).await }));
-        } else if let Some(look) =
-            self.repair.due(&self.cache, || uncommitted(self.committing.as_ref(), self.next.as_ref()))
-        {
-            let graphs = self.drive.graphs.clone();
-            let found = self.repair.found();
-            self.housekeeping = Some(Box::pin(async move {
-                look.run(&*store, &graphs, shard, found).await?;
-                Ok(Swept::default())
-            }));
-        }
-    }
-
-    fn house_kept(&mut self, done: Result<Swept, StoreError>) {
-        match done {
-            Ok(swept) => {
-                metrics::counter!(names::SWEPT.name).increment(swept.aged as u64);
-                metrics::counter!(names::EVICTED.name).increment(swept.evicted as u64);
-                self.sweep_at = self.sweep_at.min(Instant::now() + swept.pause);
-            }
-            // The main road notices a store that is away; here it only means later.
-            Err(error) => tracing::debug!(shard = %self.shard, %error, "housekeeping has to wait"),
-        }
-        let lost = self.repair.take_lost();
-        if !lost.is_empty() {
-            self.lost.0 = self.now();
-            self.lost.1.extend(lost);
-        }
-    }
-}
-
-/// Runs with changes that are not written, or not known to be.
-fn uncommitted(committing: Option<&(Instant, Batch, Committing)>, next: Option<&Batch>) -> HashSet<RunId> {
-    let batches = committing.map(|(_, batch, _)| batch).into_iter().chain(next);
-    batches.flat_map(|batch| batch.touched.iter().copied()).collect()
-}
-
-/// The head in a run's start fact, when it is among the inputs.
-fn start_of(inputs: &[Input], run: RunId) -> Option<Box<tidemill_common::machine::run::RunHead>> {
-    let is_start = |input: &&Input| matches!(input, Input::Fact(f) if f.kind == wire::fact::kind::START && input.run() == Some(run));
-    let Some(Input::Fact(fact)) = inputs.iter().find(is_start) else { return None };
-    match wire::fact::parse_start(&fact.body) {
-        Ok(Fact::Start(head)) => Some(head),
-        Ok(_) | Err(_) => None,
-    }
 }
 
 type Done = (Instant, Batch, Box<dyn Owner>, Commit, Result<(), CommitError>);
@@ -595,13 +423,4 @@ async fn poll_reading(reading: &mut Option<(Timestamp, Reading)>) -> Read {
     let (began, (reader, facts)) = (*began, future.await);
     *reading = None;
     (began, reader, facts)
-}
-
-async fn poll_house(
-    housekeeping: &mut Option<BoxFuture<'static, Result<Swept, StoreError>>>,
-) -> Result<Swept, StoreError> {
-    let Some(future) = housekeeping.as_mut() else { return std::future::pending().await };
-    let done = future.await;
-    *housekeeping = None;
-    done
 }

@@ -1,0 +1,75 @@
+//! Brings the runs into memory that facts are about.
+
+use std::collections::HashMap;
+
+use tidemill_common::ids::RunId;
+use tidemill_common::machine::run::RunHead;
+use tidemill_common::machine::{Fact, RunState};
+use tidemill_common::store::StoreError;
+use tidemill_common::wire;
+use tidemill_common::wire::state::AtRest;
+
+use super::{End, Wheel};
+use crate::batch::{self, Gone, Input};
+use crate::cache::{self, LoadError};
+
+impl Wheel<'_> {
+    /// Loads the runs that inputs are about. What cannot be loaded for good is answered with the reason.
+    pub(super) async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, Gone>, End> {
+        let mut gone = HashMap::new();
+        for id in batch::missing(inputs, &self.cache) {
+            // One that goes on with messages has more than its fact says.
+            let loaded = match start_of(inputs, id).filter(|head| !head.takes_messages) {
+                Some(head) => {
+                    let graph = self.drive.graphs.get(&*self.drive.store, self.shard, &head.graph, id).await;
+                    graph.map(|graph| RunState::new(id, graph, *head))
+                }
+                None => cache::load(&*self.drive.store, &self.drive.graphs, id).await,
+            };
+            match loaded {
+                Ok(run) if run.status.is_over() && !batch::may_cost(inputs, id) => self.cache.end(id),
+                Ok(run) => {
+                    if run.status.is_over() {
+                        self.over.push(id);
+                    }
+                    self.cache.insert(run);
+                }
+                Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
+                // Nothing of it may be touched: whoever knows that version has to have the shard.
+                Err(LoadError::Newer { run, version }) => {
+                    return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
+                }
+                // It was over; what is told of it now is too late to be counted.
+                Err(_) if self.cache.has_ended(&id) => {}
+                // Swept, or lost: whatever is said of it means nothing any more.
+                Err(LoadError::NoRun(_)) => {
+                    let reason =
+                        format!("RuntimeError: the state of run {id} is not there, and its job was done");
+                    gone.insert(id, Gone { reason, rest: None });
+                }
+                Err(error) => {
+                    let rest = match self.drive.store.load_run(id).await {
+                        Ok(rest) => rest.unwrap_or_default(),
+                        // Its keys are none of a run; that must not hold up all the others.
+                        Err(StoreError::Unexpected { reason, .. }) if reason.contains("WRONGTYPE") => {
+                            AtRest::default()
+                        }
+                        Err(error) => return Err(End::Retake(error)),
+                    };
+                    gone.insert(id, Gone { reason: error.to_string(), rest: Some(rest) });
+                }
+            }
+        }
+        Ok(gone)
+    }
+}
+
+/// The head in a run's start fact, when it is among the inputs.
+fn start_of(inputs: &[Input], run: RunId) -> Option<Box<RunHead>> {
+    let is_start = |input: &&Input| matches!(input, Input::Fact(f) if f.kind == wire::fact::kind::START && input.run() == Some(run));
+    let Some(Input::Fact(fact)) = inputs.iter().find(is_start) else { return None };
+    match wire::fact::parse_start(&fact.body) {
+        Ok(Fact::Start(head)) => Some(head),
+        Ok(_) | Err(_) => None,
+    }
+}
