@@ -341,6 +341,7 @@ impl FromStr for EntryId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let wrong = || IdError::new("stream entry id", text, "two numbers such as 1754339718571-0");
+        // Byte by byte: such a text is too short for the search of `split_once` to pay.
         let (major, minor) = match text.as_bytes().iter().position(|byte| *byte == b'-') {
             Some(at) => (&text[..at], &text[at + 1..]),
             None => (text, "0"),
@@ -492,7 +493,9 @@ mod tests {
         let id: EntryId = "12-3".parse().unwrap();
         assert!(id < "12-4".parse().unwrap() && id < "13-0".parse().unwrap());
         assert_eq!("12".parse(), Ok(EntryId::new(12, 0)));
-        for wrong in ["", "-", "a-b", "1-", "+1-0", "99999999999999999999-0"] {
+        for wrong in
+            ["", "-", "-1", "a-b", "1-", "1-2-3", "é-1", "1é-1", "١-0", "+1-0", "99999999999999999999-0"]
+        {
             assert!(wrong.parse::<EntryId>().is_err(), "{wrong}");
         }
     }

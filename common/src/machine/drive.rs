@@ -194,7 +194,7 @@ fn job_inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
     if begins_runs(spec) {
         return pool.names().iter().filter_map(carried).collect();
     }
-    // Nearly all of them are there, and few: a list that grows would begin with room for four.
+    // Nearly all of them are there, and they are few; a list that grows by itself begins with room for four.
     let mut inputs = Vec::with_capacity(spec.mentions.len());
     inputs.extend(spec.mentions.iter().filter_map(carried));
     inputs

@@ -1,4 +1,5 @@
-//! What is told of a run: its events, by graphon's names. [`crate::wire::event`] writes them.
+//! What is told of a run: its events, under graphon's names where graphon has them, and what a step tells within a node.
+//! What is ordered beside them stands in [`super::changes`].
 
 use std::sync::Arc;
 

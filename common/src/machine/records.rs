@@ -1,5 +1,5 @@
-//! What an execution leaves for the record. That of an evaluation in the step is made here, in the form in which it is kept:
-//! secrets masked where they are only shown, large values stored apart.
+//! What an execution leaves for the record, and how a step makes one of what it has evaluated itself: secrets masked where
+//! they are only shown, large values stored apart.
 
 use uuid::Uuid;
 

@@ -1,4 +1,5 @@
-//! Facts from one run to another on the same shard: that a called run is over, and what it asks of its caller.
+//! Facts from one run to another on the same shard: that a called run is over, what it asks of its caller, and what the
+//! caller answers. Written and read here.
 
 use serde_json::json;
 

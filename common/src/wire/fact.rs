@@ -20,6 +20,8 @@
 //!
 //! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
 //! Commands may carry the `key` under which they were given.
+//!
+//! Facts are read here. What workers write is in [`super::report`], what one run tells another in [`super::between_runs`].
 
 use std::sync::Arc;
 

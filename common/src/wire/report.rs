@@ -1,4 +1,5 @@
-//! What a worker has to say of a job, as it is written; [`super::fact`] reads it.
+//! What a worker has to say of a job, as it is written. [`super::fact`] reads it: whoever changes a field here changes it
+//! there.
 
 use serde_json::{Value as Json, json};
 

@@ -7,7 +7,7 @@ use std::mem::take;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::value::{StoredJson, is_plain as is_plain_value};
+use super::value::{StoredJson, is_plain};
 use crate::clock::Timestamp;
 use crate::ids::{EntryId, ExecutionId};
 use crate::machine::fact::NamedValues;
@@ -46,8 +46,8 @@ impl ObjectText {
         *text = object.end();
     }
 
-    /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise. Within its callers, and they within
-    /// theirs: there its length is known, and a few stores write it.
+    /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise. Inlined, as are most of its
+    /// callers: where the name is a constant its length is known, and a few stores write it.
     #[inline(always)]
     fn name(&mut self, name: &'static str) {
         debug_assert!(needs_no_escape(name), "{name}");
@@ -206,7 +206,7 @@ impl ObjectText {
 
     fn put_stored(&mut self, value: &Stored) {
         match value {
-            Stored::Inline(segment) if is_plain_value(segment) => match &segment.value {
+            Stored::Inline(segment) if is_plain(segment) => match &segment.value {
                 Json::String(text) => self.put_text(text),
                 other => self.put(other),
             },
@@ -271,11 +271,12 @@ pub(crate) fn put_stored(text: &mut String, value: &Stored) {
 /// The text of named values.
 pub(crate) fn named_text(values: &NamedValues) -> String {
     let mut object = ObjectText { text: String::with_capacity(64) };
-    object.put_named(values.iter().map(|(name, value)| (&**name, value)));
+    object.put_values(values);
     object.text
 }
 
-/// Whether a text stands between quotes as it is. Sixteen characters are looked at at once, or eight of a shorter one.
+/// Whether a text stands between quotes as it is. Sixteen bytes are looked at at once, eight of a shorter text, and each for
+/// itself below that.
 fn needs_no_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     // The last ones are looked at whether or not some of them have been before.
@@ -283,29 +284,29 @@ fn needs_no_escape(text: &str) -> bool {
         return bytes.as_chunks().0.iter().all(are_plain_16) && are_plain_16(last);
     }
     match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(first), Some(last)) => are_plain(*first) && are_plain(*last),
-        _ => bytes.iter().all(|byte| is_plain(*byte)),
+        (Some(first), Some(last)) => are_plain_8(first) && are_plain_8(last),
+        _ => bytes.iter().all(|byte| is_plain_byte(*byte)),
     }
 }
 
-const fn is_plain(byte: u8) -> bool {
+const fn is_plain_byte(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
-/// Whether none of sixteen bytes needs an escape. Each reason is looked for in all of them, none passed over: that is how the
-/// compiler sees that it can look at all in one go.
+/// Whether none of sixteen bytes needs an escape. Every byte is tested for every reason, with no early end: only so does the
+/// compiler test all sixteen at once.
 fn are_plain_16(bytes: &[u8; 16]) -> bool {
-    let any = |wrong: fn(u8) -> bool| bytes.iter().fold(false, |any, byte| any | wrong(*byte));
+    let any = |wrong: fn(u8) -> bool| bytes.iter().fold(false, |found, byte| found | wrong(*byte));
     !(any(|byte| byte < 0x20) | any(|byte| byte == b'"') | any(|byte| byte == b'\\'))
 }
 
 /// Whether none of eight bytes needs an escape. Each byte of a word is told apart by what it borrows from its highest bit,
 /// which is why bytes above 127, of which none needs one, are left out at the end. A borrow may pass on to the next byte:
 /// only behind one that was found.
-const fn are_plain(eight: [u8; 8]) -> bool {
+const fn are_plain_8(eight: &[u8; 8]) -> bool {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
-    let word = u64::from_le_bytes(eight);
+    let word = u64::from_le_bytes(*eight);
     let quote = word ^ (ONES * b'"' as u64);
     let slash = word ^ (ONES * b'\\' as u64);
     let below = word.wrapping_sub(ONES * 0x20);
@@ -354,10 +355,11 @@ mod tests {
 
     #[test]
     fn a_character_that_needs_an_escape_is_found_wherever_it_stands() {
+        let places = || (1..=40).flat_map(|length| (0..length).map(move |at| (length, at)));
         for wrong in ['"', '\\', '\n', '\u{0}', '\u{1f}'] {
-            for at in 0..40 {
-                let text: String = (0..40).map(|place| if place == at { wrong } else { 'x' }).collect();
-                assert!(!needs_no_escape(&text), "{wrong:?} at {at}");
+            for (length, at) in places() {
+                let text: String = (0..length).map(|place| if place == at { wrong } else { 'x' }).collect();
+                assert!(!needs_no_escape(&text), "{wrong:?} at {at} of {length}");
             }
         }
         for byte in 0..=127u8 {
@@ -366,7 +368,7 @@ mod tests {
                 assert_eq!(
                     needs_no_escape(&format!("{before}{}é", char::from(byte))),
                     !wrong,
-                    "{before}{byte}"
+                    "{before:?} {byte}"
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! What is done about a fact that panics, or brings its owner down: no fact may take its shard with it.
+//! What is done about a fact whose step panics or brings its owner down: no fact may take its shard with it.
 
 use tidemill_common::limits;
 use tidemill_common::store::StoreError;

@@ -1,4 +1,4 @@
-//! What a shard's owner does beside its facts, one thing at once: trimming the inbox, removing old runs, looking for lost jobs.
+//! What a shard's owner does beside its facts, one thing at a time, so that none of it holds up the wheel.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn uncommitted(committing: Option<&(Instant, Batch, Committing)>, next: Option<&
     batches.flat_map(|batch| batch.touched.iter().copied()).collect()
 }
 
-/// Waits for what is done; for ever when nothing is.
+/// Waits for the housekeeping under way; for ever when there is none.
 pub(super) async fn poll_house(
     housekeeping: &mut Option<BoxFuture<'static, Result<Swept, StoreError>>>,
 ) -> Result<Swept, StoreError> {

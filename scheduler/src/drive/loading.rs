@@ -1,4 +1,4 @@
-//! Brings the runs into memory that facts are about.
+//! Brings the runs that facts are about into memory, and says which cannot be, and why.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! What a step waits for: a time to come, a run that it has called, somebody's answer. What takes long is waited for in Redis,
-//! in nobody's hands.
+//! What a step waits for: a time to come, a run that it has called, somebody's answer. Short times are waited for here, all
+//! else in Redis: the job is put down, and lies in nobody's hands.
 
 use std::collections::HashMap;
 use std::time::Duration;
