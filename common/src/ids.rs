@@ -135,7 +135,8 @@ impl<'de> Deserialize<'de> for RunId {
     }
 }
 
-/// A node's id as the workflow file has it. Cheap to clone.
+/// A node's id as the workflow file has it; of variables also `sys`, `env` and the like, where a node's id would stand. Cheap to
+/// clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(Arc<str>);

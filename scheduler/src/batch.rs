@@ -4,7 +4,6 @@
 //! fact that panics fails its own run.
 
 use std::collections::{HashMap, HashSet};
-use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value as Json;
@@ -22,6 +21,7 @@ use tidemill_common::wire::state::AtRest;
 use tidemill_common::wire::timers::{TimerRead, timer_from_member, timer_run};
 
 use crate::cache::RunCache;
+use crate::changed::Changed;
 
 /// Something to apply.
 #[derive(Debug, Clone)]
@@ -104,26 +104,23 @@ pub struct Panicked {
 }
 
 /// Applies inputs to the runs in the cache. Every run that an input is about has been loaded before, or is in `gone`
-/// with the reason why it cannot be.
+/// with the reason why it cannot be. `changed` is room that is kept from batch to batch.
+///
+/// What changes is written when all steps are made: each run once, and writing is about as much code as a processor keeps close by.
 ///
 /// # Errors
 /// A step panicked.
 pub fn decide(
     inputs: &[Input],
     cache: &mut RunCache,
+    changed: &mut Changed,
     gone: &HashMap<RunId, Gone>,
     number: u64,
     now: Timestamp,
 ) -> Result<Batch, Panicked> {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
-    // Of one run after the other, in the same room.
-    let mut ordered = Changes::default();
-    // What runs have changed that more is to come of. What comes of all others is written at once, as long as it is near.
-    let mut pending: Vec<(RunId, Changes)> = Vec::new();
-    let mut to_come = to_come(inputs);
-    batch.commit.writes.reserve(to_come.len());
-    batch.touched.reserve(to_come.len());
-    batch.written.reserve(to_come.len());
+    // Until all has gone well: what a panic leaves half done goes with its room.
+    let mut rooms = std::mem::take(changed);
     let mut jobs = 0;
     for input in inputs {
         batch.inputs += 1;
@@ -153,62 +150,54 @@ pub fn decide(
                 Fact::Defect(reason.into())
             }
         };
-        let moment = Moment { now, commit: number, jobs };
-        let stepped = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, &mut ordered)));
-        stepped.map_err(|panic| {
-            let mut touched = batch.touched.clone();
-            touched.extend(pending.iter().map(|(run, _)| *run));
-            touched.push(id);
-            Panicked { touched, reason: panic_text(&*panic) }
-        })?;
+        let (moment, ordered) = (Moment { now, commit: number, jobs }, rooms.next());
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, ordered))) {
+            return Err(Panicked {
+                touched: rooms.runs().chain([id]).collect(),
+                reason: panic_text(&*panic),
+            });
+        }
         jobs += ordered.jobs.len() as u64;
-        keep_timer(&mut batch, input, &ordered);
-        let before = pending.iter().position(|(known, _)| *known == id);
-        if let Some(at) = before {
-            let (_, mut all) = pending.swap_remove(at);
-            all.append(take(&mut ordered));
-            ordered = all;
+        keep_timer(&mut batch, input, ordered);
+        rooms.keep(id);
+    }
+    let (runs, mut lost) = (rooms.runs().count(), None);
+    batch.commit.writes.reserve(runs);
+    batch.touched.reserve(runs);
+    batch.written.reserve(runs);
+    rooms.hand_over(|id, ordered| match cache.get(&id) {
+        Some(run) => write(&mut batch, run, ordered),
+        None => {
+            lost = Some(id);
+            0
         }
-        let more = to_come.get_mut(&id).map_or(0, |left| {
-            *left -= 1;
-            *left
+    });
+    if let Some(id) = lost {
+        // Nothing takes a run out of the cache meanwhile. If ever something does, its facts must not pass for applied.
+        batch.touched.push(id);
+        return Err(Panicked {
+            touched: batch.touched,
+            reason: format!("run {id} has moved, and its state is gone"),
         });
-        if more > 0 {
-            pending.push((id, take(&mut ordered)));
-        } else {
-            write(&mut batch, run, &mut ordered);
-        }
     }
-    for (id, mut ordered) in pending {
-        if let Some(run) = cache.get(&id) {
-            write(&mut batch, run, &mut ordered);
-        }
-    }
+    *changed = rooms;
     Ok(batch)
 }
 
-/// How many inputs are about each run.
-fn to_come(inputs: &[Input]) -> HashMap<RunId, usize, Hashing> {
-    let mut count = HashMap::with_capacity_and_hasher(inputs.len(), Hashing::default());
-    for run in inputs.iter().filter_map(Input::run) {
-        *count.entry(run).or_default() += 1;
-    }
-    count
-}
-
-/// Puts what a run has changed into the commit.
-fn write(batch: &mut Batch, run: &RunState, ordered: &mut Changes) {
+/// Puts what a run has changed into the commit; answers about how many bytes that is.
+fn write(batch: &mut Batch, run: &RunState, ordered: &mut Changes) -> usize {
     if ordered.is_empty() {
-        return ordered.clear();
+        return 0;
     }
     batch.touched.push(run.id);
     if run.status.is_over() {
         batch.ended.push(run.id);
     }
     let write = RunWrite::new(run, ordered);
-    // Now, as long as it is near.
-    batch.written.push((run.id, write.size()));
+    let bytes = write.size();
+    batch.written.push((run.id, bytes));
     batch.commit.writes.push(write);
+    bytes
 }
 
 /// A timer that its run did not clear by itself is cleared all the same: its time has come and gone.
@@ -382,7 +371,14 @@ workflow:
         let reason = format!("RuntimeError: the state of run {run} is not there, and its job was done");
         let gone = HashMap::from([(run, Gone { reason, rest: None })]);
         let mut cache = RunCache::new(1024);
-        let batch = decide(&[Input::Fact(fact)], &mut cache, &gone, 1, Timestamp::from_millis(0));
+        let batch = decide(
+            &[Input::Fact(fact)],
+            &mut cache,
+            &mut Changed::default(),
+            &gone,
+            1,
+            Timestamp::from_millis(0),
+        );
         batch.expect("nothing panics").commit.dead.len()
     }
 
@@ -395,24 +391,93 @@ workflow:
         assert_eq!(letters(EngineErrorType::Engine.name(), &format!("{JOB_REFUSED}: it is newer")), 0);
     }
 
-    #[test]
-    fn a_fact_that_is_given_up_on_leaves_its_letter_and_ends_its_run_only_once() {
+    /// A cache with runs of this status.
+    fn cached<const N: usize>(status: &str, ids: [RunId; N]) -> RunCache {
         let graph = tidemill_common::graph::import(WORKFLOW.as_bytes()).graph.expect("it can run");
         let graph = std::sync::Arc::new(graph);
-        for (status, ends) in [("running", 1), ("succeeded", 0)] {
-            let id = RunId::new(1, 2, ShardId(0));
+        let mut cache = RunCache::new(1024);
+        for id in ids {
             let fields = [("status", status), ("version", &graph.hash.0)];
             let fields = fields.map(|(name, text)| (name.to_string(), text.to_string()));
             let rest = AtRest { run: fields.into_iter().collect(), ..AtRest::default() };
-            let mut cache = RunCache::new(1024);
             cache.insert(wire::state::load(id, graph.clone(), rest).expect("a run"));
-            let fact =
-                RawFact::read(EntryId::new(1, 0), wire::fact::kind::DONE, &id.to_string(), "{}".into());
-            let batch = end_by_defect(&Input::Fact(fact), &mut cache, "a test", 1, Timestamp::from_millis(0));
+        }
+        cache
+    }
+
+    fn run(number: u64) -> RunId {
+        RunId::new(number, 2, ShardId(0))
+    }
+
+    fn said(entry: u64, kind: &'static str, run: RunId) -> Input {
+        Input::Fact(RawFact::read(EntryId::new(entry, 0), kind, &run.to_string(), "{}".into()))
+    }
+
+    fn decided(
+        inputs: &[Input],
+        cache: &mut RunCache,
+        changed: &mut Changed,
+        number: u64,
+    ) -> Result<Batch, Panicked> {
+        decide(inputs, cache, changed, &HashMap::new(), number, Timestamp::from_millis(0))
+    }
+
+    #[test]
+    fn a_fact_that_is_given_up_on_leaves_its_letter_and_ends_its_run_only_once() {
+        for (status, ends) in [("running", 1), ("succeeded", 0)] {
+            let id = run(1);
+            let mut cache = cached(status, [id]);
+            let input = said(1, wire::fact::kind::DONE, id);
+            let batch = end_by_defect(&input, &mut cache, "a test", 1, Timestamp::from_millis(0));
             let Commit { writes, dead, cursor, .. } = batch.commit;
             assert_eq!((writes.len(), batch.ended.len(), dead.len()), (ends, ends, 1), "{status}");
             assert_eq!(cursor, Some(EntryId::new(1, 0)), "{status}");
         }
+    }
+
+    /// Turns of one conversation may end in one batch, and what they leave to it is written in the order of their writes.
+    #[test]
+    fn of_runs_of_one_batch_the_one_that_changed_last_is_written_last() {
+        use wire::fact::kind::{DONE, PAUSE, STOP};
+        let [a, b, c] = [run(1), run(2), run(3)];
+        let (mut cache, mut changed) = (cached("running", [a, b, c]), Changed::default());
+        let stale = format!("{b} retry 1 gone/e");
+        let inputs = [
+            said(1, PAUSE, a),
+            said(2, PAUSE, c),
+            said(3, STOP, b),
+            said(4, DONE, c),
+            Input::Timer(stale.clone()),
+            said(5, STOP, a),
+            // It is over: that means nothing any more, and b's turn is where it was.
+            said(6, STOP, b),
+        ];
+        let batch = decided(&inputs, &mut cache, &mut changed, 7).expect("nothing panics");
+        let written: Vec<RunId> = batch.commit.writes.iter().map(|write| write.run).collect();
+        assert_eq!(written, [c, b, a]);
+        assert_eq!((&batch.touched, &batch.ended), (&vec![c, b, a], &vec![b, a]));
+        assert_eq!((batch.commit.cursor, batch.inputs), (Some(EntryId::new(6, 0)), inputs.len()));
+        assert_eq!(batch.commit.timers_cleared, [stale]);
+        // A result that names no node cannot be read, and is kept.
+        assert_eq!(batch.commit.dead.len(), 1);
+    }
+
+    #[test]
+    fn a_step_that_panics_takes_what_its_batch_has_changed_with_it() {
+        use wire::fact::kind::{CONTINUE, PAUSE, STOP};
+        let [a, b] = [run(1), run(2)];
+        let (mut cache, mut changed) = (cached("running", [a, b]), Changed::default());
+        cache
+            .get_mut(&b)
+            .expect("a run")
+            .ready
+            .push_back((FramePath::default(), tidemill_common::graph::NodeIx(99)));
+        let inputs = [said(1, PAUSE, a), said(2, CONTINUE, b)];
+        let panicked = decided(&inputs, &mut cache, &mut changed, 1).expect_err("there is no such node");
+        assert_eq!(panicked.touched, [a, b]);
+        let mut cache = cached("running", [a, b]);
+        let batch = decided(&[said(2, STOP, b)], &mut cache, &mut changed, 1).expect("nothing panics");
+        assert_eq!((batch.touched, batch.commit.writes.len()), (vec![b], 1));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod budgets;
 pub mod cache;
 pub mod calls;
+pub mod changed;
 pub mod drive;
 pub mod lease;
 pub mod metrics;

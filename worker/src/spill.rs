@@ -71,7 +71,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         outputs,
         metadata: secrets.hidden_in(result.metadata),
         handle: result.handle,
-        usage: result.usage,
+        usage: result.usage.map(Box::new),
         wasted: result.wasted,
         error: secrets.masked(failure.message),
         error_type: failure.error_type,

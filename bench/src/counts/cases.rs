@@ -126,7 +126,7 @@ fn of_step(scene: &Scene, repeats: u64) -> Result<(), Error> {
     let mut changes = Changes::default();
     for turn in 0..=repeats {
         let (mut run, fact, at) = (scene.story.run.clone(), scene.fact()?, scene.story.moment());
-        // As within a batch of many runs: into the room of the step before.
+        // As in each batch but the first: into room that is kept.
         changes.clear();
         counted(turn, || step_into(&mut run, black_box(fact), at, &mut changes));
         if changes.entries.is_empty() {
@@ -183,7 +183,12 @@ fn of_load(repeats: u64) -> Result<(), Error> {
 fn of_commit(scene: &Scene, repeats: u64) -> Result<(), Error> {
     for turn in 0..=repeats {
         let (run, mut changes) = scene.changes()?;
-        drop(counted(turn, || RunWrite::new(black_box(&run), &mut changes)));
+        let encode = || {
+            let write = RunWrite::new(black_box(&run), &mut changes);
+            changes.clear();
+            write
+        };
+        drop(counted(turn, encode));
     }
     Ok(())
 }

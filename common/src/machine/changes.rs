@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
-use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
+use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, NodeId, RunId};
 use crate::nodes::Phase;
 use crate::value::{JsonMap, Stored};
 
@@ -162,7 +162,7 @@ pub struct Changes {
     /// Nodes whose state moved.
     pub nodes: Touched<(FramePath, NodeIx)>,
     /// Variables that were written or removed, as (frame, node, name).
-    pub variables: Touched<(FramePath, String, String)>,
+    pub variables: Touched<(FramePath, NodeId, String)>,
     /// Frames below the root that were opened, changed or closed.
     pub frames: Touched<FramePath>,
     /// Those of them that were opened: of one that is closed within the same commit nothing was ever written.

@@ -98,7 +98,7 @@ fn whole(cx: &mut Step<'_>, it: &JobDone) {
         return;
     }
     ledger::note_attempt(cx, frame, node, &it.record);
-    let usage = Spent::of(it.record.usage.as_ref());
+    let usage = Spent::of(it.record.usage.as_deref());
     if usage != Spent::default() {
         cx.update(frame, node, |state| state.spent = state.spent.plus(&usage.without(&state.charged)));
     }

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
-use crate::ids::{Delivery, EntryId, ExecutionId, FramePath, NodeId, RunId};
+use crate::ids::{EntryId, ExecutionId, FramePath, NodeId, RunId};
 use crate::objects::MessageChange;
 use crate::value::{JsonMap, Selector, Stored};
 
@@ -64,7 +64,7 @@ pub enum Fact {
     Import(Box<RunState>),
 }
 
-/// Which attempt of which node a worker speaks of, and as whose holder.
+/// Which attempt of which node a worker speaks of, and by which delivery it holds the job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRef {
     /// The frame.
@@ -75,8 +75,8 @@ pub struct JobRef {
     pub attempt: u32,
     /// The entry of the job: one that was lost and enqueued again has another, and the old one counts no more.
     pub entry: EntryId,
-    /// Who speaks.
-    pub holder: Delivery,
+    /// Which delivery of it speaks.
+    pub delivery: u32,
 }
 
 /// See [`Fact::JobStarted`].

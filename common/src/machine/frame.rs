@@ -10,7 +10,7 @@ use super::body::Tally;
 use super::node_state::{NodeState, NodeStatus};
 use crate::clock::Timestamp;
 use crate::graph::{EdgeIx, Graph, NodeIx};
-use crate::ids::FramePath;
+use crate::ids::{FramePath, NodeId};
 use crate::value::Stored;
 
 /// Where an edge stands. Not written: it follows from the nodes.
@@ -37,9 +37,9 @@ pub struct Frame {
     pub edges: Vec<EdgeState>,
     /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing. A loop's round writes
     /// into the frame around the loop, so this is empty for it.
-    pub variables: HashMap<String, Vec<(String, Stored)>, Hashing>,
+    pub variables: HashMap<NodeId, Vec<(String, Stored)>, Hashing>,
     /// Variables of the frames around that an item must not see, since they were written after it was opened.
-    pub hidden: BTreeSet<(String, String)>,
+    pub hidden: BTreeSet<(NodeId, String)>,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// Response nodes that have ended in here, in that order: they make the run's outputs.
@@ -80,9 +80,9 @@ impl Frame {
         }
     }
     /// Writes a variable.
-    pub fn set(&mut self, node: &str, name: &str, value: Stored) {
+    pub fn set(&mut self, node: &NodeId, name: &str, value: Stored) {
         let Some(of_node) = self.variables.get_mut(node) else {
-            self.variables.insert(node.to_string(), vec![(name.to_string(), value)]);
+            self.variables.insert(node.clone(), vec![(name.to_string(), value)]);
             return;
         };
         match of_node.iter_mut().find(|(known, _)| known == name) {

@@ -95,10 +95,10 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
     changes
 }
 
-/// The same for whoever makes many steps: the changes go where there is room from those of the step before, which must have been
+/// The same for whoever makes many steps: the changes go where there is room from others, which must have been
 /// [cleared](Changes::clear).
 pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Changes) {
-    debug_assert!(changes.is_cleared(), "the changes of the step before are still there");
+    debug_assert!(changes.is_cleared(), "other changes are still there");
     let mut cx = Step { run, at, out: changes, last_execution: None };
     if cx.run.status.is_over() {
         return charges::behind_the_end(&mut cx, fact);

@@ -124,7 +124,7 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     let effects = done.record.effects.take();
     let JobDone { job, finished_at, mut record, .. } = done;
     if let Some(effects) = effects.as_ref().filter(|_| how == ChildEnd::Succeeded)
-        && let Err(error) = objects::apply(cx, &job.frame, job.node, effects, record.usage.as_ref())
+        && let Err(error) = objects::apply(cx, &job.frame, job.node, effects, record.usage.as_deref())
     {
         // Its parent has gone on with what it made; what could not be changed is said where it is looked for.
         let said = Stored::Inline(Segment::string(format!("{}: {error}", error.name())));
@@ -148,7 +148,7 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     if how != ChildEnd::Failed {
         let id = cx.run.graph.node(job.node).id.clone();
         for (name, value) in &end.record.outputs {
-            variables::write(cx, &job.frame, id.as_str(), name, value.clone());
+            variables::write(cx, &job.frame, &id, name, value.clone());
         }
     }
     if how == ChildEnd::Succeeded {
@@ -169,7 +169,7 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
 /// Counts what a try cost as a whole; what its steps have told is counted already.
 pub(super) fn cost(cx: &mut Step<'_>, job: &JobRef, number: u32, record: &Record) {
     ledger::note_wasted(cx, &job.frame, job.node, number, record);
-    let Some(usage) = record.usage.as_ref().filter(|usage| usage.is_any()) else { return };
+    let Some(usage) = record.usage.as_deref().filter(|usage| usage.is_any()) else { return };
     let charged = cx.run.node(&job.frame, job.node).map(|state| state.charged.clone()).unwrap_or_default();
     if charged.tokens == 0 {
         ledger::note_whole(cx, &job.frame, job.node, number, record, usage);

@@ -25,7 +25,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
         state.job = None;
         state.parked = Some(it.reason.into());
         // As behind a hand-back: the next handing-out is newer than this one, and counts no more than it.
-        state.delivery = it.job.holder.number.saturating_add(Delivery::HAND_BACK - 1);
+        state.delivery = it.job.delivery.saturating_add(Delivery::HAND_BACK - 1);
     });
     if let Some(asked) = it.pause {
         pause::wait_in_job(cx, &frame, node, *asked);

@@ -19,7 +19,7 @@ pub(super) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
         node.status.has_job()
             && node.attempt == job.attempt
             && node.job == Some(job.entry)
-            && node.delivery <= job.holder.number
+            && node.delivery <= job.delivery
     })
 }
 
@@ -27,7 +27,7 @@ pub(super) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
 pub(super) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     let Some(node) = cx.run.node(&job.frame, job.node) else { return };
     let first = node.started_at.is_none();
-    if node.status == NodeStatus::Running && node.delivery == job.holder.number && !first {
+    if node.status == NodeStatus::Running && node.delivery == job.delivery && !first {
         return;
     }
     hold(cx, job, Some(at));
@@ -40,16 +40,15 @@ pub(super) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
 
 /// Remembers who holds the job of a node. What runs inside the node comes before it: of the node itself nothing is told.
 pub(super) fn heard(cx: &mut Step<'_>, job: &JobRef) {
-    let is_known = |node: &super::run::NodeState| {
-        node.status == NodeStatus::Running && node.delivery == job.holder.number
-    };
+    let is_known =
+        |node: &super::run::NodeState| node.status == NodeStatus::Running && node.delivery == job.delivery;
     if !cx.run.node(&job.frame, job.node).is_some_and(is_known) {
         hold(cx, job, None);
     }
 }
 
 fn hold(cx: &mut Step<'_>, job: &JobRef, began: Option<Timestamp>) {
-    let (now, number) = (cx.at.now, job.holder.number);
+    let (now, number) = (cx.at.now, job.delivery);
     let mut was_queued = false;
     cx.update(&job.frame, job.node, |node| {
         was_queued = node.status == NodeStatus::Queued;

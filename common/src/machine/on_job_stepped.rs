@@ -39,7 +39,7 @@ fn tell(cx: &mut Step<'_>, it: JobStepped) {
 /// older one.
 pub(super) fn numbered(mut data: JsonMap, job: &JobRef) -> JsonMap {
     if data.contains_key("attempt") {
-        data.insert("delivery".into(), job.holder.number.into());
+        data.insert("delivery".into(), job.delivery.into());
     }
     data
 }

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::fact::NamedValues;
 use super::run::RunState;
 use crate::graph::Graph;
-use crate::ids::FramePath;
+use crate::ids::{FramePath, NodeId};
 use crate::nodes::llm::history;
 use crate::objects;
 use crate::value::{Lookup, Segment, SegmentType, Stored, Variables};
@@ -34,7 +34,7 @@ impl<'a> Pool<'a> {
             if let Some(value) = frame.get(node, name) {
                 return Some(Cow::Borrowed(value));
             }
-            if !frame.hidden.is_empty() && frame.hidden.contains(&(node.to_string(), name.to_string())) {
+            if !frame.hidden.is_empty() && frame.hidden.contains(&(NodeId::from(node), name.to_string())) {
                 return None;
             }
         }
@@ -129,7 +129,7 @@ impl Variables for Pool<'_> {
             let mut written: Vec<_> = frame.variables.iter().collect();
             written.sort_by_key(|(node, _)| node.as_str());
             for (node, values) in written {
-                values.iter().for_each(|(name, _)| add(node, name));
+                values.iter().for_each(|(name, _)| add(node.as_str(), name));
             }
         }
         names

@@ -26,7 +26,7 @@ pub struct Record {
     /// The handle it left by; empty means `source`.
     pub handle: String,
     /// What its model calls cost.
-    pub usage: Option<Usage>,
+    pub usage: Option<Box<Usage>>,
     /// What was paid for a reply that is no part of that, since it was of no use.
     pub wasted: Option<Box<Wasted>>,
     /// The failure's text, empty for none.
@@ -111,7 +111,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         outputs,
         metadata: result.metadata,
         handle: result.handle,
-        usage: result.usage,
+        usage: result.usage.map(Box::new),
         wasted: result.wasted,
         passing: graph.node(node).settings.passing_only && failure.as_ref().is_some_and(|f| f.retryable),
         retry_hint: failure.as_ref().and_then(|f| f.retry_after_ms),

@@ -130,7 +130,7 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     run.containers.retain(|(path, ix), _| !(is_gone(path) || path == frame && nodes.contains(ix)));
     let pool = run.pool_frame(frame);
     if let Some(open) = run.frames.get_mut(&pool) {
-        open.variables.retain(|id, _| graph.find(id).is_none_or(|ix| !lies_in(&graph, ix, nodes)));
+        open.variables.retain(|id, _| graph.find(id.as_str()).is_none_or(|ix| !lies_in(&graph, ix, nodes)));
     }
     hide_messages(run, frame, nodes);
     end_no_loop(run, frame, nodes);

@@ -35,7 +35,7 @@ pub(super) fn succeeded(
                 Err(error) => failed(cx, frame, node, finished_at, Box::new(refused(*record, &error))),
             };
         }
-        match objects::apply(cx, frame, node, effects, record.usage.as_ref()) {
+        match objects::apply(cx, frame, node, effects, record.usage.as_deref()) {
             Ok(Some(outcome)) if cx.run.graph.node(node).kind == NodeKind::ContextProcessor => {
                 record.outputs = objects::outputs(cx, frame, node, effects, &outcome);
             }
@@ -227,7 +227,7 @@ fn close(
         if !is_container {
             // What its frames have cost is counted with them.
             // What its steps have charged is in it once more; another attempt will find them done, too.
-            let usage = Spent::of(record.usage.as_ref());
+            let usage = Spent::of(record.usage.as_deref());
             state.spent = state.spent.plus(&usage.without(&state.charged));
         }
         state.handle = (!record.handle.is_empty() && record.handle != SOURCE_HANDLE)
@@ -258,7 +258,7 @@ fn go_on(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: 
         if is_in_the_pool(spec, name) {
             continue;
         }
-        variables::write(cx, frame, spec.id.as_str(), name, value.clone());
+        variables::write(cx, frame, &spec.id, name, value.clone());
     }
     response::streams::close_of_node(cx, frame, node);
     edges::decide(cx, frame, node, handle);

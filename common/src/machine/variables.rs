@@ -5,7 +5,7 @@
 
 use super::Step;
 use crate::graph::NodeIx;
-use crate::ids::FramePath;
+use crate::ids::{FramePath, NodeId};
 use crate::nodes::user_interaction::on_answer::RUN;
 use crate::value::Stored;
 
@@ -13,15 +13,15 @@ use crate::value::Stored;
 pub(super) const CONVERSATION: &str = "conversation";
 
 /// Writes a variable as a node in `frame` does.
-pub(super) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &str, value: Stored) {
+pub(super) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &NodeId, name: &str, value: Stored) {
     let pool = cx.run.pool_frame(frame);
-    preserve(cx, &pool, node, name);
+    preserve(cx, &pool, node.as_str(), name);
     let Some(open) = cx.run.frames.get_mut(&pool) else { return };
     if !open.hidden.is_empty() {
-        open.hidden.remove(&(node.to_string(), name.to_string()));
+        open.hidden.remove(&(node.clone(), name.to_string()));
     }
     open.set(node, name, value);
-    cx.out.variables.insert((pool, node.to_string(), name.to_string()));
+    cx.out.variables.insert((pool, node.clone(), name.to_string()));
 }
 
 /// Writes a variable on behalf of somebody who sets variables of others: those of the conversation are kept beyond the
@@ -36,11 +36,12 @@ pub(super) fn assign(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &st
             item.conversation_written.insert(name.to_string());
         }
     }
+    let of = NodeId::from(node);
     // A variable of the run is everybody's, but for items that were begun before.
     if node == RUN && !cx.run.pool_frame(frame).is_root() {
-        write(cx, &FramePath::root(), node, name, value.clone());
+        write(cx, &FramePath::root(), &of, name, value.clone());
     }
-    write(cx, frame, node, name, value);
+    write(cx, frame, &of, name, value);
 }
 
 /// Removes all variables of a node, as a node in `frame` sees them.
@@ -54,7 +55,7 @@ pub(super) fn clear_node(cx: &mut Step<'_>, frame: &FramePath, node: &str) {
         if let Some(open) = cx.run.frames.get_mut(&pool) {
             open.unset(node, &name);
         }
-        cx.out.variables.insert((pool.clone(), node.to_string(), name));
+        cx.out.variables.insert((pool.clone(), node.into(), name));
     }
 }
 
@@ -92,13 +93,13 @@ fn may_ask(cx: &Step<'_>, item: &FramePath, node: &str, name: &str) -> bool {
 
 fn save(cx: &mut Step<'_>, item: FramePath, node: &str, name: &str, seen: Option<Stored>) {
     let Some(frame) = cx.run.frames.get_mut(&item) else { return };
-    let key = (node.to_string(), name.to_string());
+    let key = (NodeId::from(node), name.to_string());
     if frame.get(node, name).is_some() || frame.hidden.contains(&key) {
         return;
     }
     match seen {
-        Some(value) => frame.set(node, name, value),
-        None => _ = frame.hidden.insert(key),
+        Some(value) => frame.set(&key.0, name, value),
+        None => _ = frame.hidden.insert(key.clone()),
     }
-    cx.out.variables.insert((item, node.to_string(), name.to_string()));
+    cx.out.variables.insert((item, key.0, key.1));
 }

@@ -97,7 +97,7 @@ pub struct RunWrite {
     /// It is over, and what was said in it is to become a turn of its conversation.
     pub leaves_turn: bool,
     /// What it leaves to its conversation.
-    pub conversation: Option<ConversationWrite>,
+    pub conversation: Option<Box<ConversationWrite>>,
     /// Delete the list of held chunks first.
     pub held_cleared: bool,
     /// Then append these to it.
@@ -129,14 +129,9 @@ pub struct RunWrite {
 }
 
 impl RunWrite {
-    /// Encodes what a run's steps of one commit have ordered. The changes are empty afterwards, with room for others.
+    /// Encodes what a run's steps of one commit have ordered. Some of it is taken out of the changes: all that is left to do
+    /// with them is to [clear](Changes::clear) them.
     pub fn new(run: &RunState, changes: &mut Changes) -> Self {
-        let write = Self::encode(run, changes);
-        changes.clear();
-        write
-    }
-
-    fn encode(run: &RunState, changes: &mut Changes) -> Self {
         let graph = &run.graph;
         let names = changes.nodes.len() + changes.variables.len() + 2;
         let mut state = Pairs::with_capacity(names, names * STATE_BYTES);
@@ -152,9 +147,9 @@ impl RunWrite {
             state.write(|name| put_node_field(name, frame, spec.id.as_str()), node);
         }
         for (frame, node, name) in changes.variables.iter().filter(|(frame, _, _)| !never_was(frame)) {
-            let value =
-                variable_text(run, frame, node, name).map(|value| |text: &mut String| value.put(text));
-            state.write(|field| put_variable_field(field, frame, node, name), value);
+            let value = variable_text(run, frame, node.as_str(), name)
+                .map(|value| |text: &mut String| value.put(text));
+            state.write(|field| put_variable_field(field, frame, node.as_str(), name), value);
         }
         for frame in changes.frames.iter().filter(|frame| !never_was(frame)) {
             let open = run.frames.get(frame).map(open::frame_json);

@@ -27,12 +27,12 @@ pub struct ConversationWrite {
 }
 
 /// What it leaves, if anything.
-pub(super) fn left(run: &RunState, changes: &Changes) -> Option<ConversationWrite> {
-    let id = run.head.conversation_id.clone()?;
+pub(super) fn left(run: &RunState, changes: &Changes) -> Option<Box<ConversationWrite>> {
     let main = left_messages(run, changes);
     if changes.conversation.is_empty() && main.is_none() {
         return None;
     }
+    let id = run.head.conversation_id.clone()?;
     let (mut fields, mut copies, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(main) = main {
         let mut index = objects::index_json(main);
@@ -60,7 +60,7 @@ pub(super) fn left(run: &RunState, changes: &Changes) -> Option<ConversationWrit
         .filter(|name| !changes.conversation.iter().any(|(written, _)| written == name))
         .map(|name| conversation_copy(&id, name))
         .collect();
-    Some(ConversationWrite { id, fields, copies, dropped, kept, messages: main.map(|_| run.id) })
+    Some(Box::new(ConversationWrite { id, fields, copies, dropped, kept, messages: main.map(|_| run.id) }))
 }
 
 /// The list that a run leaves to its conversation, when it ends or waits and has changed it: so the next turn finds it.

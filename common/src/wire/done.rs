@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde::de::MapAccess;
+use serde::de::{IgnoredAny, MapAccess};
 
 use super::WireError;
 use super::fact::{WHAT, streamed};
@@ -12,7 +12,7 @@ use super::record::read_field;
 use super::value::Named;
 use crate::clock::Timestamp;
 use crate::graph::Graph;
-use crate::ids::{Delivery, FramePath};
+use crate::ids::FramePath;
 use crate::machine::fact::{JobDone, JobRef};
 use crate::machine::records::Record;
 
@@ -35,17 +35,14 @@ pub(super) fn read(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
             .ok_or_else(|| missing("job"))?
             .parse()
             .map_err(|error| WireError::malformed(WHAT, error))?,
-        holder: Delivery {
-            consumer: end.holder.as_deref().unwrap_or_default().into(),
-            number: end.delivery.ok_or_else(|| missing("delivery"))?,
-        },
+        delivery: end.delivery.ok_or_else(|| missing("delivery"))?,
     };
     Ok(JobDone {
         job,
         started_at: end.started_at.ok_or_else(|| missing("started_at"))?,
         finished_at: end.finished_at.ok_or_else(|| missing("finished_at"))?,
         streamed: streamed(end.streamed.as_ref())?,
-        record: Box::new(end.record),
+        record: end.record,
     })
 }
 
@@ -55,13 +52,13 @@ struct End<'a> {
     node: Option<Cow<'a, str>>,
     frame: Option<Cow<'a, str>>,
     entry: Option<Cow<'a, str>>,
-    holder: Option<Cow<'a, str>>,
     attempt: Option<u32>,
     delivery: Option<u32>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
     streamed: Option<serde_json::Value>,
-    record: Record,
+    /// Where it is kept: it is too large to be carried there.
+    record: Box<Record>,
     /// The first value that does not fit. The rest is read all the same: a newer version is said to be one.
     wrong: Option<WireError>,
 }
@@ -75,7 +72,8 @@ impl<'a> Sink<'a> for End<'a> {
             "node" => self.node = text(fields.next_value()?),
             "frame" => self.frame = text(fields.next_value()?),
             "job" => self.entry = text(fields.next_value()?),
-            "holder" => self.holder = text(fields.next_value()?),
+            // The delivery's number says who speaks; the name is for people.
+            "holder" => _ = fields.next_value::<IgnoredAny>()?,
             "attempt" => self.attempt = number(fields.next_value()?),
             "delivery" => self.delivery = number(fields.next_value()?),
             "started_at" => self.started_at = moment(fields.next_value()?),

@@ -35,7 +35,7 @@ use super::value::stored_from_json;
 use super::{WireError, child, done, read};
 use crate::clock::Timestamp;
 use crate::graph::{Graph, NodeIx};
-use crate::ids::{Delivery, FramePath};
+use crate::ids::FramePath;
 use crate::machine::Fact;
 use crate::machine::events::StepEvent;
 use crate::machine::fact::{
@@ -280,10 +280,7 @@ pub(super) fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireEr
             .ok_or_else(|| WireError::malformed(WHAT, "job is missing"))?
             .parse()
             .map_err(|e| WireError::malformed(WHAT, e))?,
-        holder: Delivery {
-            consumer: text("holder").unwrap_or("").into(),
-            number: number("delivery").ok_or_else(|| WireError::malformed(WHAT, "delivery is missing"))?,
-        },
+        delivery: number("delivery").ok_or_else(|| WireError::malformed(WHAT, "delivery is missing"))?,
     })
 }
 

@@ -106,7 +106,7 @@ pub(super) fn read_field(record: &mut Record, name: &str, field: Field<'_>) -> R
         "outputs" => record.outputs = named_from_field(Some(field))?,
         "metadata" => record.metadata = field.into_object().unwrap_or_default(),
         "handle" => record.handle = field.into_text().unwrap_or_default(),
-        "usage" => record.usage = field.into_object().map(Usage::from_record),
+        "usage" => record.usage = field.into_object().map(Usage::from_record).map(Box::new),
         "wasted" => record.wasted = field.into_object().and_then(wasted).map(Box::new),
         "error" => record.error = field.into_text().unwrap_or_default(),
         "error_type" => record.error_type = field.into_text().unwrap_or_default(),

@@ -95,7 +95,9 @@ pub fn variables(run: &RunState) -> Vec<(FramePath, String, String, Stored)> {
     for (path, frame) in run.frames.iter().filter(|(path, _)| !path.is_root()) {
         for (node, values) in &frame.variables {
             found.extend(
-                values.iter().map(|(name, value)| (path.clone(), node.clone(), name.clone(), value.clone())),
+                values
+                    .iter()
+                    .map(|(name, value)| (path.clone(), node.to_string(), name.clone(), value.clone())),
             );
         }
     }
@@ -151,7 +153,10 @@ pub fn write(
     let mut frames = JsonMap::new();
     for (path, frame) in run.frames.iter().filter(|(path, _)| !path.is_root()) {
         let mut shown = dictionary(run, variables, path);
-        shown.insert("hidden".into(), frame.hidden.iter().map(|(node, name)| json!([node, name])).collect());
+        shown.insert(
+            "hidden".into(),
+            frame.hidden.iter().map(|(node, name)| json!([node.as_str(), name])).collect(),
+        );
         frames.insert(path.to_string(), Json::Object(shown));
     }
     let mut snapshot = json!({

@@ -25,6 +25,7 @@ use tokio::sync::{Notify, watch};
 use crate::batch::{self, Batch, Input};
 use crate::budgets::Meter;
 use crate::cache::{Graphs, RunCache};
+use crate::changed::Changed;
 use crate::metrics::Counts;
 use crate::pulse::Pulse;
 use crate::repair::{Found, Repair};
@@ -107,6 +108,7 @@ struct Wheel<'a> {
     began: (Timestamp, Instant),
     stop: watch::Receiver<bool>,
     cache: RunCache,
+    changed: Changed,
     /// Runs in it that were over when they were loaded.
     over: Vec<RunId>,
     queue: VecDeque<Input>,
@@ -161,6 +163,7 @@ impl<'a> Wheel<'a> {
             began,
             stop,
             cache: RunCache::new(drive.cache_bytes),
+            changed: Changed::default(),
             over: Vec::new(),
             queue: VecDeque::new(),
             owner: Some(owner),
@@ -241,7 +244,7 @@ impl<'a> Wheel<'a> {
         }
         let gone = self.load_missing(&inputs).await?;
         let (number, now) = (self.number + 1, self.now());
-        match batch::decide(&inputs, &mut self.cache, &gone, number, now) {
+        match batch::decide(&inputs, &mut self.cache, &mut self.changed, &gone, number, now) {
             Ok(batch) => {
                 self.number = number;
                 for id in self.over.drain(..).filter(|id| !batch.touched.contains(id)) {

@@ -221,7 +221,7 @@ fn comparable(run: &RunState) -> RunState {
     };
     for frame in run.frames.values_mut() {
         for (node, values) in &mut frame.variables {
-            if !shows_order(&graph, node) {
+            if !shows_order(&graph, node.as_str()) {
                 values.sort_by(|(a, _), (b, _)| a.cmp(b));
             }
         }

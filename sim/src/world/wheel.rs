@@ -13,6 +13,7 @@ use tidemill_common::store::{CommitError, Shards};
 use tidemill_common::wire;
 use tidemill_scheduler::batch::{self, Batch, Input};
 use tidemill_scheduler::cache::{self, LoadError, RunCache};
+use tidemill_scheduler::changed::Changed;
 
 use super::desk::SharedOwner;
 use super::ground::{Ground, QUEUE, at_once};
@@ -45,6 +46,7 @@ pub(crate) struct Wheel {
     read_all_at: Timestamp,
     queue: VecDeque<Input>,
     cache: RunCache,
+    changed: Changed,
     /// Computed, not sent: the one that is on its way in the real loop, and the next.
     computed: VecDeque<(Batch, Vec<EntryId>)>,
     /// Jobs that one look missed.
@@ -67,6 +69,7 @@ impl Wheel {
             read_all_at: Timestamp::default(),
             queue: VecDeque::new(),
             cache: RunCache::new(cache_bytes),
+            changed: Changed::default(),
             computed: VecDeque::new(),
             suspects: BTreeSet::new(),
             lost: Default::default(),
@@ -129,7 +132,14 @@ impl Wheel {
         self.load_missing(&inputs, ground);
         sabotage::twist(&mut inputs, &self.cache, ground.off);
         let number = self.number + 1;
-        match batch::decide(&inputs, &mut self.cache, &HashMap::new(), number, ground.now()) {
+        match batch::decide(
+            &inputs,
+            &mut self.cache,
+            &mut self.changed,
+            &HashMap::new(),
+            number,
+            ground.now(),
+        ) {
             Ok(batch) => {
                 self.number = number;
                 let entries = inputs.iter().filter_map(Input::entry).collect();

@@ -16,10 +16,10 @@ pub(super) fn open(cx: &mut Step<'_>, path: &FramePath, container: NodeIx, own: 
     let graph = cx.run.graph.clone();
     let mut frame = Frame::new(&graph);
     frame.opened_at = cx.at.now;
-    let id = graph.node(container).id.as_str();
+    let id = &graph.node(container).id;
     for (name, value) in own {
         frame.set(id, &name, value);
-        cx.out.variables.insert((path.clone(), id.to_string(), name));
+        cx.out.variables.insert((path.clone(), id.clone(), name));
     }
     cx.run.frames.insert(path.clone(), frame);
     cx.out.frames.insert(path.clone());
@@ -113,7 +113,7 @@ pub(super) fn hand_over_conversation(cx: &mut Step<'_>, parent: &FramePath, fram
             }
             // What is kept beyond the run must be what the nodes behind see: the item that closes last has the word.
             cx.out.conversation.insert(name.clone(), value.clone());
-            variables::write(cx, parent, variables::CONVERSATION, name, value);
+            variables::write(cx, parent, &variables::CONVERSATION.into(), name, value);
         }
     }
 }

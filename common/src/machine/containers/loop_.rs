@@ -57,7 +57,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
         tell_end(cx, frame, node, &record, 0, Some("error"));
         return settle::failed(cx, frame, node, now, record.into());
     }
-    let id = cx.run.graph.node(node).id.to_string();
+    let id = cx.run.graph.node(node).id.clone();
     for (name, value) in &record.outputs {
         variables::write(cx, frame, &id, name, value.clone());
     }

@@ -57,12 +57,7 @@ fn keep(cx: &mut Step<'_>, job: &JobRef, key: &str, text: String) {
         return;
     }
     stream.held.push(text.clone());
-    cx.out.held.push(Held {
-        stream: key.to_string(),
-        attempt: job.attempt,
-        delivery: job.holder.number,
-        text,
-    });
+    cx.out.held.push(Held { stream: key.to_string(), attempt: job.attempt, delivery: job.delivery, text });
 }
 
 /// What of a piece has not come yet; nothing when it lies behind a gap.
@@ -74,7 +69,7 @@ fn fresh_part<'a>(stream: &Stream, offset: u64, text: &'a str) -> Option<&'a str
 /// Another holder produces the text anew: what was told of it is withdrawn, what was held is void.
 fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
     let key = stream_key(selector);
-    let (attempt, delivery) = (job.attempt, job.holder.number);
+    let (attempt, delivery) = (job.attempt, job.delivery);
     let old = cx.run.response.streams.get(&key);
     if old.is_some_and(|s| (s.attempt, s.delivery) >= (attempt, delivery)) {
         return;
@@ -98,7 +93,7 @@ pub(in crate::machine) fn thinks(cx: &mut Step<'_>, job: &JobRef) {
     withdraw_thoughts(cx, job);
     let key = thoughts_key(cx, job.node);
     if !cx.run.response.streams.contains_key(&key) {
-        let (attempt, delivery) = (job.attempt, job.holder.number);
+        let (attempt, delivery) = (job.attempt, job.delivery);
         let stream = Stream { attempt, delivery, told: true, ..Stream::default() };
         cx.run.response.streams.insert(key.clone(), stream);
         cx.out.streams.insert(key);
@@ -107,7 +102,7 @@ pub(in crate::machine) fn thinks(cx: &mut Step<'_>, job: &JobRef) {
 
 fn withdraw_thoughts(cx: &mut Step<'_>, job: &JobRef) {
     let key = thoughts_key(cx, job.node);
-    let is_older = |s: &Stream| (s.attempt, s.delivery) < (job.attempt, job.holder.number);
+    let is_older = |s: &Stream| (s.attempt, s.delivery) < (job.attempt, job.delivery);
     if !cx.run.response.streams.get(&key).is_some_and(is_older) {
         return;
     }

@@ -39,7 +39,7 @@ fn charge(play: &mut Play, node: &str, tokens: u64, price: &str) {
 }
 
 fn ends(play: &mut Play, node: &str, tokens: u64) {
-    let record = Record { usage: Some(usage(tokens, "0.1")), ..Record::default() };
+    let record = Record { usage: Some(Box::new(usage(tokens, "0.1"))), ..Record::default() };
     let report = play.ended(record, Vec::new());
     let fact = play.fact(&play.job_of(node), 1, &report);
     play.finish(node, fact);
@@ -72,7 +72,7 @@ fn an_attempt_that_tells_no_steps_is_held_against_the_bound_at_its_end() {
 fn a_failed_attempt_is_charged_to_the_model_that_the_node_names() {
     let mut play = play(tokens(100));
     play.start();
-    let record = Record { usage: Some(usage(6, "0.1")), error: "no".into(), ..Record::default() };
+    let record = Record { usage: Some(Box::new(usage(6, "0.1"))), error: "no".into(), ..Record::default() };
     let finished_at = play.now;
     let report = Report::Ended {
         started_at: finished_at,

@@ -69,7 +69,7 @@ fn ve_a27_an_attempt_that_ended_before_a_stop_and_lies_behind_it_is_charged_once
         play.start();
         let fact = play.fact(&play.job_of("m"), 1, &step(&play, 7));
         play.feed(vec![fact]);
-        let record = Record { usage: Some(usage(10)), ..Record::default() };
+        let record = Record { usage: Some(Box::new(usage(10))), ..Record::default() };
         let late = play.ended(record, Vec::new());
         stopped_before(&mut play, "m", &late, at_once);
         assert_eq!(play.run.tokens(), 10, "its step is a part of it");
@@ -87,7 +87,7 @@ fn ve_a27_what_a_child_cost_is_charged_behind_a_stop() {
         play.start();
         let child = play.run.graph.node(play.job_of("t").node).children[0];
         let child = play.run.graph.node(child).id.clone();
-        let record = Box::new(Record { usage: Some(usage(9)), ..Record::default() });
+        let record = Box::new(Record { usage: Some(Box::new(usage(9))), ..Record::default() });
         let (at, streamed) = (play.now, Vec::new());
         let what = ChildEvent::Ended { at, end: ChildEnd::Succeeded, record, streamed };
         let late = Report::Child { started_at: play.now, child, number: 1, what };

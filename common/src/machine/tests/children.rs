@@ -24,7 +24,7 @@ fn usage(tokens: u64) -> Option<Usage> {
 
 fn text(text: &str, tokens: u64) -> Record {
     let outputs = vec![("text".to_string(), Stored::Inline(Segment::string(text)))];
-    Record { outputs, usage: usage(tokens), ..Record::default() }
+    Record { outputs, usage: usage(tokens).map(Box::new), ..Record::default() }
 }
 
 fn error(message: &str) -> Record {

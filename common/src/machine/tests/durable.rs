@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 
+use crate::ids::NodeId;
 use crate::machine::RunState;
 use crate::machine::end_of_run;
 use crate::machine::run::{Frame, RunHead};
@@ -164,7 +165,7 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
     found
 }
 
-fn variables(frame: &Frame) -> Vec<(&String, &String, &Stored)> {
+fn variables(frame: &Frame) -> Vec<(&NodeId, &String, &Stored)> {
     let mut all: Vec<_> = frame
         .variables
         .iter()

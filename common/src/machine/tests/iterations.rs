@@ -326,7 +326,7 @@ fn the_cost_of_model_calls_adds_up_over_items_rounds_and_retries() {
     play.start();
     let cost = |tokens: u64, price: &str, error: &str| Record {
         outputs: vec![("text".into(), Stored::Inline(Segment::string("t")))],
-        usage: Some(usage(tokens, price)),
+        usage: Some(Box::new(usage(tokens, price))),
         error: error.into(),
         ..Record::default()
     };

@@ -248,7 +248,7 @@ fn cx_a11_tokens_count_for_the_list_that_a_model_was_asked_with() {
     let used = json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7});
     let usage = Some(Usage::from_record(map(used)));
     let effects = Effects::appending("main", vec![user("q"), Message::text(Role::Assistant, "r")]);
-    let fact = ending(&play, "m", Record { usage, ..record(effects) });
+    let fact = ending(&play, "m", Record { usage: usage.map(Box::new), ..record(effects) });
     play.finish("m", fact);
     let index = &play.run.objects.as_ref().unwrap().lists["main"].index;
     assert_eq!((index.current.total, index.lifetime.total), (7, 7));

@@ -161,6 +161,7 @@ impl Play {
         self.events.extend_from_slice(all.entries.events());
         let orders = all.jobs.clone();
         let write = RunWrite::new(&self.run, &mut all);
+        all.clear();
         self.room = all;
         self.publish(&write);
         self.follow(&write, orders);

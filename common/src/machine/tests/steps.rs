@@ -57,7 +57,7 @@ fn parked(play: &Play, wait_ms: u64) -> Report {
 fn done(play: &mut Play, delivery: u32, tokens: u64, price: &str) {
     let order = play.job_of("m");
     let outputs = vec![("text".to_string(), Stored::Inline(Segment::string("yes")))];
-    let record = Record { outputs, usage: Some(usage(tokens, price)), ..Record::default() };
+    let record = Record { outputs, usage: Some(Box::new(usage(tokens, price))), ..Record::default() };
     let report = play.ended(record, Vec::new());
     let fact = play.fact(&order, delivery, &report);
     play.finish("m", fact);

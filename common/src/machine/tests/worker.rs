@@ -157,7 +157,7 @@ impl Play {
             outputs: keep("out", result.outputs),
             metadata: result.metadata,
             handle: result.handle,
-            usage: result.usage,
+            usage: result.usage.map(Box::new),
             error: failure.as_ref().map(|f| f.message.clone()).unwrap_or_default(),
             error_type: failure.map(|f| f.error_type).unwrap_or_default(),
             updates,

@@ -193,7 +193,7 @@ pub(super) async fn a_commit_writes_what_containers_and_conversations_keep(s: Su
     let text = |text: &str| text.to_string();
     let kept = |fields: &[(&str, &str)]| {
         let fields = fields.iter().map(|(field, value)| (text(field), text(value))).collect();
-        Some(conversation_write(id, fields))
+        Some(Box::new(conversation_write(id, fields)))
     };
     let collected = [("it/0", Some("1")), ("it/1", Some("2"))].into_iter().collect();
     let conversation = kept(&[("v:a", "1"), ("v:b", "2")]);
@@ -224,7 +224,7 @@ pub(super) async fn a_conversation_keeps_one_copy_of_each_large_value(s: Subject
             kept: kept.iter().map(|id| (*id).clone()).collect(),
             ..conversation_write(id, fields)
         };
-        owning.write(vec![RunWrite { blobs, conversation: Some(written), ..write(1) }]).await
+        owning.write(vec![RunWrite { blobs, conversation: Some(written.into()), ..write(1) }]).await
     };
     keep("\"one\"", &[]).await?;
     same("the copy", store.blob(SHARD, &copy).await?, Some("\"one\"".to_string()))?;
@@ -233,7 +233,7 @@ pub(super) async fn a_conversation_keeps_one_copy_of_each_large_value(s: Subject
     same("what was never there", store.blob(SHARD, &other).await?, None)?;
     let fields = vec![("v:a".to_string(), "1".to_string())];
     let small = ConversationWrite { dropped: vec![copy.clone()], ..conversation_write(id, fields) };
-    owning.write(vec![RunWrite { conversation: Some(small), ..write(1) }]).await?;
+    owning.write(vec![RunWrite { conversation: Some(small.into()), ..write(1) }]).await?;
     same("a small value needs none", store.blob(SHARD, &copy).await?, None)?;
     let long = Duration::from_secs(crate::limits::CONVERSATION_SECONDS + 1);
     if s.control.patience() >= long {

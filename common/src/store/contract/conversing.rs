@@ -184,14 +184,14 @@ pub(super) async fn a_conversation_that_is_removed_takes_nothing_more(s: Subject
     let written = |n| RunWrite {
         run: run_id(n),
         blobs: vec![(blob.clone(), "\"large\"".to_string())],
-        conversation: Some(ConversationWrite {
+        conversation: Some(Box::new(ConversationWrite {
             id: "chat".into(),
             fields: vec![("v:v".into(), "1".into())],
             copies: vec![(blob.clone(), copy())],
             dropped: vec![],
             kept: vec![],
             messages: None,
-        }),
+        })),
         ..super::fixtures::write(n)
     };
     owning.write(vec![written(1)]).await?;

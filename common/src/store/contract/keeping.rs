@@ -76,7 +76,10 @@ pub(super) async fn a_run_begins_with_a_copy_of_the_messages_of_its_conversation
     let index = "{\"count\":2}".to_string();
     let kept = conversation_write("chat", vec![(CONVERSATION_MESSAGES.to_string(), index.clone())]);
     let left = RunWrite {
-        conversation: Some(crate::wire::commit::ConversationWrite { messages: Some(run_id(1)), ..kept }),
+        conversation: Some(Box::new(crate::wire::commit::ConversationWrite {
+            messages: Some(run_id(1)),
+            ..kept
+        })),
         ..messages(1, 0..2, "messages:main")
     };
     owning.write(vec![left]).await?;

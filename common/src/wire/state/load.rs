@@ -104,9 +104,9 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             let value = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
             let open = run.frames.get_or_insert_with(frame, || Frame::new(&graph));
             if text == HIDDEN {
-                open.hidden.insert((unescape(node), unescape(name)));
+                open.hidden.insert((unescape(node).into(), unescape(name)));
             } else {
-                open.set(&unescape(node), &unescape(name), stored_from_json(value)?);
+                open.set(&unescape(node).into(), &unescape(name), stored_from_json(value)?);
             }
         }
         Some(("f", path)) => {

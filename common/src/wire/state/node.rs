@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::WHAT;
 use crate::clock::Timestamp;
 use crate::graph::DEFAULT_QUEUE;
-use crate::ids::FramePath;
+use crate::ids::{FramePath, NodeId};
 use crate::machine::body::Spent;
 use crate::machine::run::{Ended, NodeState, NodeStatus, OpenCall, RunState};
 use crate::value::{JsonMap, Stored};
@@ -149,7 +149,7 @@ pub(in crate::wire) fn variable_text<'a>(
     let open = run.frames.get(frame)?;
     match open.get(node, name) {
         Some(stored) => Some(VariableText::Stored(stored)),
-        None if open.hidden.contains(&(node.to_string(), name.to_string())) => Some(VariableText::Hidden),
+        None if open.hidden.contains(&(NodeId::from(node), name.to_string())) => Some(VariableText::Hidden),
         None => None,
     }
 }
