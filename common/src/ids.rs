@@ -342,19 +342,24 @@ impl FromStr for EntryId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let wrong = || IdError::new("stream entry id", text, "two numbers such as 1754339718571-0");
-        // Byte by byte: such a text is too short for the search of `split_once` to pay.
-        let (major, minor) = match text.as_bytes().iter().position(|byte| *byte == b'-') {
-            Some(at) => (&text[..at], &text[at + 1..]),
-            None => (text, "0"),
-        };
-        let number = |part: &str| {
-            // A sign would be read as well.
-            if !part.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+        // Digit by digit, in one go: each fact names two of them.
+        let (mut parts, mut at, mut begin) = ([0u64; 2], 0, 0);
+        for (place, byte) in text.bytes().enumerate() {
+            if byte == b'-' && at == 0 && place > 0 {
+                (at, begin) = (1, place + 1);
+                continue;
+            }
+            if !byte.is_ascii_digit() {
                 return Err(wrong());
             }
-            part.parse().map_err(|_| wrong())
-        };
-        Ok(Self { major: number(major)?, minor: number(minor)? })
+            let digit = u64::from(byte - b'0');
+            parts[at] =
+                parts[at].checked_mul(10).and_then(|number| number.checked_add(digit)).ok_or_else(wrong)?;
+        }
+        if begin == text.len() {
+            return Err(wrong());
+        }
+        Ok(Self { major: parts[0], minor: parts[1] })
     }
 }
 impl fmt::Display for EntryId {

@@ -118,7 +118,8 @@ impl Cached {
 
 /// The runs of one shard, bounded in bytes.
 pub struct RunCache {
-    runs: HashMap<RunId, Cached, Hashing>,
+    /// Each in a place of its own: a table that grows moves no states.
+    runs: HashMap<RunId, Box<Cached>, Hashing>,
     bytes: usize,
     bytes_max: usize,
     clock: u64,
@@ -162,7 +163,7 @@ impl RunCache {
         self.clock += 1;
         let bytes = run.size_estimate();
         self.bytes += bytes;
-        let cached = Cached { bytes, measured: bytes, used: self.clock, run };
+        let cached = Box::new(Cached { bytes, measured: bytes, used: self.clock, run });
         if let Some(old) = self.runs.insert(cached.run.id, cached) {
             self.bytes -= old.bytes;
         }

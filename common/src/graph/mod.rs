@@ -194,6 +194,25 @@ pub struct Node {
     pub children: Vec<NodeIx>,
     /// Set for such a node itself.
     pub child: Option<Box<Child>>,
+    /// How it is named in messages.
+    pub quoted: Quoted,
+}
+
+/// What each event of a node says of it, as JSON: put into words once and not for each event.
+#[derive(Debug, Clone, Default)]
+pub struct Quoted {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+}
+
+impl Quoted {
+    /// Of a node of this id and title.
+    fn of(id: &NodeId, title: &str) -> Self {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        Self { id: quoted(id.as_str()), title: quoted(title) }
+    }
 }
 
 impl Node {

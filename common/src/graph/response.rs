@@ -254,6 +254,7 @@ mod tests {
             work: None,
             children: Vec::new(),
             child: None,
+            quoted: Default::default(),
         }
     }
 

@@ -214,30 +214,35 @@ pub struct Changes {
 impl Changes {
     /// True when there is nothing to write, to tell or to do.
     pub fn is_empty(&self) -> bool {
-        self.status_from.is_none()
-            && self.nodes.is_empty()
+        self.nodes.is_empty()
             && self.variables.is_empty()
-            && self.frames.is_empty()
-            && self.containers.is_empty()
-            && self.collected.is_empty()
-            && !self.collected_cleared
-            && self.nested.is_empty()
-            && self.pauses.is_empty()
-            && !self.control
-            && self.ledger.is_empty()
-            && self.conversation.is_empty()
-            && self.streams.is_empty()
-            && !self.response
-            && self.held.is_empty()
-            && !self.held_cleared
             && self.entries.is_empty()
             && self.jobs.is_empty()
-            && self.cancelled.is_empty()
-            && self.timers.is_empty()
-            && self.calls.is_none()
-            && self.objects.is_none()
-            && self.blobs.is_empty()
-            && !self.go_on
+            && !self.has_seldom()
+    }
+
+    /// True when there is anything but nodes, variables, events and jobs.
+    pub fn has_seldom(&self) -> bool {
+        self.status_from.is_some()
+            || !self.frames.is_empty()
+            || !self.containers.is_empty()
+            || !self.collected.is_empty()
+            || self.collected_cleared
+            || !self.nested.is_empty()
+            || !self.pauses.is_empty()
+            || self.control
+            || !self.ledger.is_empty()
+            || !self.conversation.is_empty()
+            || !self.streams.is_empty()
+            || self.response
+            || !self.held.is_empty()
+            || self.held_cleared
+            || !self.cancelled.is_empty()
+            || !self.timers.is_empty()
+            || self.calls.is_some()
+            || self.objects.is_some()
+            || !self.blobs.is_empty()
+            || self.go_on
     }
 
     /// True when nothing is left of what was there before: also of what means nothing by itself.

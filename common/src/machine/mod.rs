@@ -54,6 +54,7 @@ mod on_timer_fired;
 mod on_update;
 mod parent;
 mod pool;
+mod recent;
 mod retry;
 mod settle;
 mod timeouts;
@@ -99,7 +100,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
 /// [cleared](Changes::clear).
 pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Changes) {
     debug_assert!(changes.is_cleared(), "other changes are still there");
-    let mut cx = Step { run, at, out: changes, last_execution: None };
+    let mut cx = Step { run, at, out: changes };
     if cx.run.status.is_over() {
         return charges::behind_the_end(&mut cx, fact);
     }
@@ -149,8 +150,6 @@ struct Step<'a> {
     run: &'a mut RunState,
     at: Moment,
     out: &'a mut Changes,
-    /// The execution that was asked for last: it is a hash, and asked for several times in a row.
-    last_execution: Option<(FramePath, NodeIx, ExecutionId)>,
 }
 
 impl Step<'_> {
@@ -171,14 +170,12 @@ impl Step<'_> {
 
     /// The id of a node's execution.
     fn execution(&mut self, frame: &FramePath, node: NodeIx) -> ExecutionId {
-        match &self.last_execution {
-            Some((of, at, execution)) if *at == node && of == frame => *execution,
-            _ => {
-                let execution = self.run.execution(frame, node);
-                self.last_execution = Some((frame.clone(), node, execution));
-                execution
-            }
+        if let Some(known) = self.run.recent.find(frame, node) {
+            return known;
         }
+        let execution = self.run.execution(frame, node);
+        self.run.recent.keep(frame, node, execution);
+        execution
     }
 
     /// Changes the state of a node. It will be written, and the counters follow.

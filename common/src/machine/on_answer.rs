@@ -10,6 +10,7 @@ use crate::nodes::human_input::{answered, check_answer, expired};
 use crate::nodes::{NodeResult, PauseKind};
 use crate::value::JsonMap;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
     let status = if it.said == Said::Cancel { PauseStatus::Cancelled } else { PauseStatus::Answered };
     let Some(pause) = pause::close(cx, &it.pause, status) else { return };

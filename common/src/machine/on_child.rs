@@ -11,6 +11,7 @@ use super::{Step, budget, charges, ledger, objects, on_job_started, response, va
 use crate::clock::Timestamp;
 use crate::value::{Segment, Stored};
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
     let is_inside = |child: &crate::graph::Child| child.of == it.job.node;
     if !cx.run.graph.node(it.child).child.as_deref().is_some_and(is_inside) {

@@ -3,6 +3,7 @@
 use super::fact::JobChunk;
 use super::{Step, on_job_started, response};
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: JobChunk) {
     if !on_job_started::is_current(cx, &it.job) {
         return;

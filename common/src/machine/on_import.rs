@@ -10,6 +10,7 @@ use super::{Step, children, drive, end_of_run, on_start, pause};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     if cx.run.status != RunStatus::Scheduled || other.status.is_over() {
         return;

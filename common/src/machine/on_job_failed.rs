@@ -5,6 +5,7 @@ use super::run::Ended;
 use super::{Step, containers, drive, late_hooks, on_job_started, settle};
 use crate::failure::EngineErrorType;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     if !on_job_started::is_current(cx, &it.job) {
         return;

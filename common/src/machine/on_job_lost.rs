@@ -5,6 +5,7 @@ use super::changes::CancelledJob;
 use super::fact::JobLost;
 use super::{Step, drive, timeouts};
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: &JobLost) {
     let waits = cx.run.node(&it.frame, it.node).is_some_and(|n| n.job == Some(it.entry));
     if waits {

@@ -9,6 +9,7 @@ use super::run::NodeStatus;
 use super::{Step, calls, drive, on_job_started, pause, timeouts};
 use crate::ids::Delivery;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
     if !on_job_started::is_current(cx, &it.job) {
         return;

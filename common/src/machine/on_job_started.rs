@@ -6,6 +6,7 @@ use super::run::NodeStatus;
 use super::{Step, timeouts};
 use crate::clock::Timestamp;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: &JobStarted) {
     if is_current(cx, &it.job) {
         tell_started(cx, &it.job, it.at);

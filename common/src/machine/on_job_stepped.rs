@@ -6,6 +6,7 @@ use super::fact::{JobRef, JobStepped};
 use super::{Step, budget, charges, on_job_started, response};
 use crate::value::JsonMap;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: JobStepped) {
     if let Some(charge) = &it.charge {
         charges::count(cx, &it.job, charge);

@@ -6,6 +6,7 @@ use super::{Step, drive, end_of_run, timeouts};
 use crate::graph::NodeIx;
 use crate::ids::FramePath;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: PauseCommand) {
     hold(cx, it);
     if cx.run.status == RunStatus::Paused {

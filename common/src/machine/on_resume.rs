@@ -5,6 +5,7 @@ use super::run::{Ended, RunStatus};
 use super::{Step, drive, end_of_run, late_hooks, records, step_limits};
 use crate::nodes::{PauseKind, evaluate};
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>) {
     if !cx.run.control.pausing.is_empty() {
         cx.run.control.pausing.clear();

@@ -5,6 +5,7 @@ use super::run::{RunHead, RunStatus};
 use super::{Step, drive, edges, end_of_run, objects, response};
 use crate::ids::FramePath;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
     if cx.run.status != RunStatus::Scheduled {
         return;

@@ -5,6 +5,7 @@ use super::fact::Timer;
 use super::run::{NodeStatus, RunStatus};
 use super::{Step, drive, end_of_run, on_answer, timeouts};
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
     cx.out.timers.push(TimerChange::Clear(timer.clone()));
     match timer {

@@ -6,6 +6,7 @@ use super::run::RunStatus;
 use super::{Step, variables};
 use crate::ids::FramePath;
 
+#[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, it: UpdateVariables) {
     let root = FramePath::root();
     let mut selectors = Vec::with_capacity(it.updates.len());

@@ -21,6 +21,7 @@ use super::control::Control;
 use super::fact::NamedValues;
 use super::node_state::started_attempts;
 use super::pause::Pause;
+use super::recent::Recent;
 use super::response::ResponseState;
 
 pub use super::frame::{EdgeState, Frame, Frames, Hashing, Responder, derive_edges};
@@ -244,6 +245,8 @@ pub struct RunState {
     pub objects: Option<Box<Objects>>,
     /// Counters over all frames. Not written: they follow from the nodes.
     pub sums: Sums,
+    /// Ids of executions that were asked for last. Not written: they follow from the nodes.
+    pub recent: Recent,
 }
 
 /// A graph shared by the runs of a process; two are equal when they are the same version.
@@ -261,10 +264,14 @@ impl std::ops::Deref for SharedGraph {
     }
 }
 
+/// There is room for what so many nodes write from the beginning.
+const WRITERS_AT_FIRST: usize = 56;
+
 impl RunState {
     /// A run that was submitted and has not begun.
     pub fn new(id: RunId, graph: Arc<Graph>, head: RunHead) -> Self {
-        let root = Frame::new(&graph);
+        let mut root = Frame::new(&graph);
+        root.variables.reserve(graph.nodes.len().min(WRITERS_AT_FIRST));
         Self {
             id,
             status: RunStatus::Scheduled,
@@ -281,6 +288,7 @@ impl RunState {
             control: Control::default(),
             objects: None,
             sums: Sums::default(),
+            recent: Recent::default(),
             graph: SharedGraph(graph),
             head,
         }
@@ -384,6 +392,47 @@ impl RunState {
             frame.open = frame.nodes.iter().filter(|node| node.status.is_open()).count();
         }
         self.sums = Sums::of(self);
+    }
+
+    /// Looks once at all that the step will look at which hears how a job of this node has ended: a processor that has many
+    /// runs to look at fetches what lies far away of several at once. The sum means nothing.
+    pub fn glance(&self, frame: &FramePath, node: NodeIx) -> usize {
+        let Self { response, control, head, recent, sums, .. } = self;
+        let mut sum = self.status as usize
+            + self.error.iter().len()
+            + self.ready.len()
+            + self.pauses.len()
+            + self.containers.len()
+            + self.nested.len()
+            + self.objects.iter().len()
+            + control.pausing.len()
+            + control.wasted.iter().len()
+            + head.commands.len()
+            + head.inputs.len()
+            + head.key.iter().len()
+            + usize::from(head.options.iteration_failures_count)
+            + head.options.budget.iter().len()
+            + head.options.choices.iter().len()
+            + response.streams.len()
+            + response.reached.first().copied().unwrap_or_default()
+            + (sums.steps + sums.waiting + self.seq) as usize
+            + usize::from(recent.find(frame, node).is_some());
+        let Some(open) = self.frames.get(frame) else { return sum };
+        let spec = self.graph.node(node);
+        let state = |at: NodeIx| {
+            let Some(state) = open.nodes.get(at.at()) else { return 0 };
+            state.status as usize
+                + state.attempt as usize
+                + state.body.iter().len()
+                + (state.inside.steps + state.spent.tokens) as usize
+                + state.started_at.iter().len()
+                + state.error.iter().len()
+        };
+        sum += state(node) + open.hidden.len() + usize::from(open.variables.contains_key(&spec.id));
+        for edge in &spec.outs {
+            sum += open.edges[edge.at()] as usize + state(self.graph.edge(*edge).target);
+        }
+        sum
     }
 
     /// About how many bytes the state takes in memory; for the cache's bound.

@@ -23,11 +23,12 @@ use super::timers::timers;
 use super::value::OutputsJson;
 use super::{ENDS_ARE_KEPT, WireError};
 use crate::clock::Timestamp;
-use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash, NodeIx};
+use crate::graph::{DEFAULT_QUEUE, Graph, GraphHash};
 use crate::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use crate::machine::changes::{CancelledJob, Changes, JobOrder, Spending};
 use crate::machine::entries::Entries;
 use crate::machine::events::EventKind;
+use crate::machine::pause::Pause;
 use crate::machine::run::{RunState, RunStatus};
 
 pub use super::calls::CallsWrite;
@@ -131,15 +132,20 @@ pub struct RunWrite {
 impl RunWrite {
     /// Encodes what a run's steps of one commit have ordered. Some of it is taken out of the changes: all that is left to do
     /// with them is to [clear](Changes::clear) them.
+    ///
+    /// What nearly every commit has is written here, all else in a function of its own: the instructions of the one stay
+    /// close by while many runs are written one after the other.
     pub fn new(run: &RunState, changes: &mut Changes) -> Self {
         let graph = &run.graph;
         let names = changes.nodes.len() + changes.variables.len() + 2;
         let mut state = Pairs::with_capacity(names, names * STATE_BYTES);
         // Of a frame that was opened and closed within this commit nothing was ever written.
         let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
+        let mut has_end = false;
         for (frame, node) in changes.nodes.iter().filter(|(frame, _)| !never_was(frame)) {
             let spec = graph.node(*node);
             let node = run.node(frame, *node).map(|state| {
+                has_end |= state.ended.is_some();
                 |text: &mut String| {
                     ObjectText::behind(text, |object| write_node(object, state, &spec.settings.queue));
                 }
@@ -151,70 +157,102 @@ impl RunWrite {
                 .map(|value| |text: &mut String| value.put(text));
             state.write(|field| put_variable_field(field, frame, node.as_str(), name), value);
         }
+        let mut write = Self {
+            state,
+            created_at: run.head.created_at,
+            has_ledger: run.tokens() > 0 || run.control.wasted.is_some(),
+            entries: event_texts(&changes.entries, graph),
+            seq: run.seq,
+            jobs: jobs(run, changes),
+            ..Self::nothing(run.id, graph.hash.clone())
+        };
+        if has_end || changes.has_seldom() || run.status.is_over() {
+            write.add_seldom(run, changes, has_end);
+        }
+        write
+    }
+
+    /// A run's write without anything in it.
+    fn nothing(run: RunId, graph: GraphHash) -> Self {
+        Self {
+            run,
+            graph,
+            created_at: Timestamp::default(),
+            fields: Vec::new(),
+            state: Pairs::default(),
+            collected_cleared: false,
+            collected: Pairs::default(),
+            pauses: Vec::new(),
+            ledger: Vec::new(),
+            spent: None,
+            has_ledger: false,
+            leaves_turn: false,
+            conversation: None,
+            held_cleared: false,
+            held: Vec::new(),
+            entries: EventTexts::default(),
+            seq: 0,
+            status: None,
+            ended_at: None,
+            calls: None,
+            objects: None,
+            jobs: Vec::new(),
+            taken_back: Vec::new(),
+            timers_set: Vec::new(),
+            timers_cleared: Vec::new(),
+            blobs: Vec::new(),
+            go_on: false,
+        }
+    }
+
+    /// Adds what few commits have. `has_end`: the end of a node is kept in its state.
+    #[inline(never)]
+    fn add_seldom(&mut self, run: &RunState, changes: &mut Changes, has_end: bool) {
+        let graph = &run.graph;
+        let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
         for frame in changes.frames.iter().filter(|frame| !never_was(frame)) {
             let open = run.frames.get(frame).map(open::frame_json);
-            state.add(&open::frame_field(frame), open.as_deref());
+            self.state.add(&open::frame_field(frame), open.as_deref());
         }
         for key in &changes.streams {
             let stream = run.response.streams.get(key).map(stream_json);
-            state.add(&stream_field(key), stream.as_deref());
+            self.state.add(&stream_field(key), stream.as_deref());
         }
         if changes.response {
-            state.add(RESPONSE_FIELD, Some(&response_json(run)));
+            self.state.add(RESPONSE_FIELD, Some(&response_json(run)));
         }
-        write_open(run, changes, &mut state);
-        let (timers_set, timers_cleared) = timers(run, &changes.timers);
-        let mut fields = run_fields(run, changes);
-        let has_end =
-            |(frame, node): &(FramePath, NodeIx)| run.node(frame, *node).is_some_and(|it| it.ended.is_some());
-        if changes.nodes.iter().any(has_end) {
-            fields.push(("v", ENDS_ARE_KEPT.to_string()));
+        write_open(run, changes, &mut self.state);
+        (self.timers_set, self.timers_cleared) = timers(run, &changes.timers);
+        self.fields = run_fields(run, changes);
+        if has_end {
+            self.fields.push(("v", ENDS_ARE_KEPT.to_string()));
         }
-        let objects = objects::write(run, changes, &mut state, &mut fields);
-        let conversation = conversation::left(run, changes);
-        let calls = calls(run, changes);
-        Self {
-            run: run.id,
-            graph: graph.hash.clone(),
-            created_at: run.head.created_at,
-            fields,
-            state,
-            collected_cleared: changes.collected_cleared,
-            collected: collected(run, changes),
-            pauses: changes
-                .pauses
-                .values()
-                .map(|pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string()))
-                .collect(),
-            ledger: take(&mut changes.ledger),
-            spent: spent(run, take(&mut changes.spent)),
-            has_ledger: run.tokens() > 0 || run.control.wasted.is_some(),
-            leaves_turn: run.head.leaves_turn && run.status.is_over() && changes.status_from.is_some(),
-            conversation,
-            held_cleared: changes.held_cleared,
-            held: changes.held.iter().map(held_json).collect(),
-            entries: event_texts(&changes.entries, graph),
-            seq: run.seq,
-            status: changes.status_from.map(|from| (from, run.status)),
-            ended_at: run.status.is_over().then_some(run.finished_at).flatten(),
-            calls,
-            objects,
-            jobs: jobs(run, changes),
-            taken_back: changes
-                .cancelled
-                .iter()
-                .filter(|c| !changes.jobs.iter().any(|order| c.entry == order.entry))
-                .map(|CancelledJob { queue, entry, execution }| TakeBack {
-                    queue: queue.to_string(),
-                    entry: *entry,
-                    execution: *execution,
-                })
-                .collect(),
-            timers_set,
-            timers_cleared,
-            blobs: take(&mut changes.blobs),
-            go_on: changes.go_on && !run.status.is_over(),
-        }
+        self.objects = objects::write(run, changes, &mut self.state, &mut self.fields);
+        self.conversation = conversation::left(run, changes);
+        self.calls = calls(run, changes);
+        self.collected_cleared = changes.collected_cleared;
+        self.collected = collected(run, changes);
+        let pause = |pause: &Pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string());
+        self.pauses = changes.pauses.values().map(pause).collect();
+        self.ledger = take(&mut changes.ledger);
+        self.spent = spent(run, take(&mut changes.spent));
+        self.leaves_turn = run.head.leaves_turn && run.status.is_over() && changes.status_from.is_some();
+        self.held_cleared = changes.held_cleared;
+        self.held = changes.held.iter().map(held_json).collect();
+        self.status = changes.status_from.map(|from| (from, run.status));
+        self.ended_at = run.status.is_over().then_some(run.finished_at).flatten();
+        let stands =
+            |cancelled: &&CancelledJob| !changes.jobs.iter().any(|order| cancelled.entry == order.entry);
+        let taken_back = changes.cancelled.iter().filter(stands);
+        self.taken_back = taken_back
+            .map(|CancelledJob { queue, entry, execution }| TakeBack {
+                queue: queue.to_string(),
+                entry: *entry,
+                execution: *execution,
+            })
+            .collect();
+        self.blobs = take(&mut changes.blobs);
+        self.go_on = changes.go_on && !run.status.is_over();
     }
 
     /// Ends a run whose state or workflow cannot be read, so that nobody waits for it for ever.
@@ -228,37 +266,22 @@ impl RunWrite {
         let error = format!("{}: {reason}", crate::failure::EngineErrorType::Engine);
         let told = serde_json::json!({"seq": rest.seq + 1, "ts": now.millis(), "error": error});
         Ok(Self {
-            run,
-            graph: GraphHash(field("version").into()),
             created_at: Timestamp::from_micros(field("created_at").parse().unwrap_or(0)),
             fields: vec![
                 ("status", RunStatus::Failed.name().to_string()),
                 ("finished_at", now.micros().to_string()),
                 ("error", error.clone()),
             ],
-            state: Pairs::default(),
-            collected_cleared: false,
-            collected: Pairs::default(),
-            pauses: Vec::new(),
-            ledger: Vec::new(),
-            spent: None,
             has_ledger: true,
-            leaves_turn: false,
-            conversation: None,
-            held_cleared: false,
-            held: Vec::new(),
             entries: [[(event::kind::GRAPH_RUN_FAILED, told.to_string())]].into_iter().collect(),
             seq: rest.seq + 1,
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
             calls: caller_of(rest).map(|caller| to_caller(run, &caller)),
             objects: unreadable_objects(rest),
-            jobs: Vec::new(),
             taken_back: jobs_of(run, rest),
-            timers_set: Vec::new(),
             timers_cleared: vec![format!("{run} deadline")],
-            blobs: Vec::new(),
-            go_on: false,
+            ..Self::nothing(run, GraphHash(field("version").into()))
         })
     }
 

@@ -9,6 +9,7 @@ use super::WireError;
 use super::fact::{WHAT, streamed};
 use super::fields::{Field, Sink, read_each};
 use super::record::read_field;
+use super::scan::Scan;
 use super::value::Named;
 use crate::clock::Timestamp;
 use crate::graph::Graph;
@@ -18,6 +19,55 @@ use crate::machine::records::Record;
 
 /// Reads the body of a `done` or `failed` fact.
 pub(super) fn read(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
+    match plain(body, graph) {
+        Some(done) => Ok(done),
+        None => general(body, graph),
+    }
+}
+
+/// Reads one that is written as we write it; none of any other.
+fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
+    let (mut node, mut frame, mut entry) = (None, "", None);
+    let (mut attempt, mut delivery, mut started_at, mut finished_at) = (None, None, None, None);
+    let mut streamed = None;
+    let mut record = Box::new(Record::default());
+    let moment = |micros: u64| i64::try_from(micros).ok().map(Timestamp::from_micros);
+    let mut scan = Scan::new(body);
+    scan.object(|scan, name| {
+        match name {
+            "node" => node = Some(scan.text()?),
+            "frame" => frame = scan.text()?,
+            "attempt" => attempt = u32::try_from(scan.number()?).ok(),
+            "job" => entry = scan.text()?.parse().ok(),
+            // The delivery's number says who speaks; the name is for people.
+            "holder" => _ = scan.text()?,
+            "delivery" => delivery = u32::try_from(scan.number()?).ok(),
+            "started_at" => started_at = moment(scan.number()?),
+            "finished_at" => finished_at = moment(scan.number()?),
+            "inputs" => record.inputs = scan.named()?,
+            "outputs" => record.outputs = scan.named()?,
+            "process_data" => record.process_data = scan.named()?,
+            "streamed" => streamed = Some(scan.field()?.into_json()),
+            // Of another version.
+            "v" => return None,
+            of_record => read_field(&mut record, of_record, scan.field()?).ok()?,
+        }
+        Some(())
+    })?;
+    let job = JobRef {
+        frame: FramePath::from(frame),
+        node: graph.find(node?)?,
+        attempt: attempt?,
+        entry: entry?,
+        delivery: delivery?,
+    };
+    let streamed = super::fact::streamed(streamed.as_ref()).ok()?;
+    let is_whole = scan.is_at_end();
+    is_whole.then_some(JobDone { job, started_at: started_at?, finished_at: finished_at?, streamed, record })
+}
+
+/// Reads one that may be written in any way, or says what is wrong with it.
+fn general(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
     let mut end = End::default();
     read_each(WHAT, body, &mut end)?;
     if let Some(wrong) = end.wrong {
@@ -169,8 +219,8 @@ workflow:
     }
 
     fn body(fields: &[(&str, &str)]) -> String {
-        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name:?}: {value}")).collect();
-        format!("{{{}}}", fields.join(", "))
+        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        format!("{{{}}}", fields.join(","))
     }
 
     #[track_caller]
@@ -178,15 +228,17 @@ workflow:
         let told =
             |done: Result<JobDone, WireError>| format!("{:?}", done.map_err(|wrong| wrong.to_string()));
         assert_eq!(told(read(body, graph)), told(by_fields(body, graph)), "{body}");
+        assert_eq!(told(general(body, graph)), told(by_fields(body, graph)), "{body}");
     }
 
     #[test]
     fn the_end_of_a_job_is_read_as_other_facts_are() {
         let graph = crate::graph::import(GRAPH.as_bytes()).graph.expect("it can run");
         let whole = body(&FIELDS);
-        let done = read(&whole, &graph).unwrap();
+        let done = plain(&whole, &graph).unwrap();
         assert_eq!((done.job.attempt, done.record.outputs.len()), (2, 1));
         same(&whole, &graph);
+        same(&whole.replace(',', " , "), &graph);
         for (at, (name, _)) in FIELDS.iter().enumerate() {
             let mut fields = FIELDS.to_vec();
             fields.remove(at);
@@ -212,7 +264,7 @@ workflow:
             "pause",
             "v",
             "unknown",
-            r"no\de",
+            r"no\\de",
         ] {
             for value in VALUES {
                 let mut fields = FIELDS.to_vec();

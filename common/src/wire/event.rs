@@ -137,7 +137,38 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
     }
 }
 
+/// What nearly all events are stands here, the others apart, out of the way of these.
 fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
+    match kind {
+        EventKind::NodeRunStarted(about) => {
+            write_about(object, about, graph);
+            let node = graph.node(about.node);
+            object.word("node_type", node.kind.wire());
+            object.json("node_title", &node.quoted.title);
+        }
+        EventKind::NodeRunSucceeded(end)
+        | EventKind::NodeRunFailed(end)
+        | EventKind::NodeRunException(end) => write_end(object, end, graph),
+        EventKind::NodeRunStreamChunk { about, selector, chunk, last } => {
+            write_about(object, about, graph);
+            object.value("selector", selector);
+            match chunk {
+                ChunkText::Inline(text) => object.text("chunk", text),
+                ChunkText::Blob(blob, from) => {
+                    object.stored("chunk", &Stored::Blob(blob.clone()));
+                    object.number("from", *from);
+                }
+            }
+            if *last {
+                object.value("is_final", last);
+            }
+        }
+        seldom => write_seldom(object, seldom, graph),
+    }
+}
+
+#[inline(never)]
+fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
     match kind {
         EventKind::GraphRunStarted { resumed, caller } => {
             if *resumed {
@@ -234,34 +265,11 @@ fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             object.text("target_node_id", graph.node(edge.target).id.as_str());
             object.text("source_handle", &edge.handle);
         }
-        EventKind::NodeRunStarted(about) => {
-            write_about(object, about, graph);
-            let node = graph.node(about.node);
-            object.text("node_type", node.kind.wire());
-            object.text("node_title", &node.title);
-        }
-        EventKind::NodeRunStreamChunk { about, selector, chunk, last } => {
-            write_about(object, about, graph);
-            object.value("selector", selector);
-            match chunk {
-                ChunkText::Inline(text) => object.text("chunk", text),
-                ChunkText::Blob(blob, from) => {
-                    object.stored("chunk", &Stored::Blob(blob.clone()));
-                    object.number("from", *from);
-                }
-            }
-            if *last {
-                object.value("is_final", last);
-            }
-        }
         EventKind::NodeRunStreamReplaced { about, selector, text } => {
             write_about(object, about, graph);
             object.value("selector", selector);
             object.text("text", text);
         }
-        EventKind::NodeRunSucceeded(end)
-        | EventKind::NodeRunFailed(end)
-        | EventKind::NodeRunException(end) => write_end(object, end, graph),
         EventKind::NodeStep { about, data, .. } => {
             write_about(object, about, graph);
             object.value("data", data);
@@ -270,6 +278,11 @@ fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             write_end(object, end, graph);
             object.number("retry_index", *index);
         }
+        EventKind::NodeRunStarted(_)
+        | EventKind::NodeRunSucceeded(_)
+        | EventKind::NodeRunFailed(_)
+        | EventKind::NodeRunException(_)
+        | EventKind::NodeRunStreamChunk { .. } => {}
     }
 }
 
@@ -288,7 +301,7 @@ fn reason(pause: &Pause, graph: &Graph) -> Json {
 
 fn write_about(object: &mut ObjectText, about: &About, graph: &Graph) {
     object.execution("id", &about.execution);
-    object.text("node_id", graph.node(about.node).id.as_str());
+    object.json("node_id", &graph.node(about.node).quoted.id);
     if !about.frame.is_root() {
         object.text("frame", about.frame.as_str());
     }

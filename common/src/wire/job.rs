@@ -66,8 +66,8 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
         object.number("v", ENDS_ARE_KEPT);
     }
     let node = graph.node(order.node);
-    object.text("node", node.id.as_str());
-    object.text("type", node.kind.wire());
+    object.json("node", &node.quoted.id);
+    object.word("type", node.kind.wire());
     if !order.frame.is_root() {
         object.text("frame", order.frame.as_str());
     }

@@ -23,6 +23,7 @@ pub mod pairs;
 pub mod pause;
 pub mod record;
 pub mod report;
+mod scan;
 pub mod snapshot;
 pub mod state;
 pub(crate) mod text;

@@ -85,6 +85,34 @@ impl ObjectText {
         self.put_text(text);
     }
 
+    /// One of our own words: it holds nothing that JSON writes otherwise.
+    #[inline(always)]
+    pub(crate) fn word(&mut self, name: &'static str, word: &'static str) {
+        debug_assert!(needs_no_escape(word), "{word}");
+        self.name(name);
+        self.put_plain(word);
+    }
+
+    /// What is JSON already.
+    #[inline(always)]
+    pub(crate) fn json(&mut self, name: &'static str, json: &str) {
+        self.name(name);
+        self.text.push_str(json);
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts<'a>(&mut self, name: &'static str, texts: impl Iterator<Item = &'a str>) {
+        self.name(name);
+        self.text.push('[');
+        for (at, text) in texts.enumerate() {
+            if at > 0 {
+                self.text.push(',');
+            }
+            self.put_text(text);
+        }
+        self.text.push(']');
+    }
+
     /// A whole number.
     #[inline(always)]
     pub(crate) fn number(&mut self, name: &'static str, number: impl itoa::Integer) {
@@ -300,18 +328,32 @@ fn are_plain_16(bytes: &[u8; 16]) -> bool {
     !(any(|byte| byte < 0x20) | any(|byte| byte == b'"') | any(|byte| byte == b'\\'))
 }
 
-/// Whether none of eight bytes needs an escape. Each byte of a word is told apart by what it borrows from its highest bit,
-/// which is why bytes above 127, of which none needs one, are left out at the end. A borrow may pass on to the next byte:
-/// only behind one that was found.
+/// Whether none of eight bytes needs an escape.
 const fn are_plain_8(eight: &[u8; 8]) -> bool {
+    marks_of_8(eight) == 0
+}
+
+/// Marks, with their highest bits, those of eight bytes that need an escape: the first one surely, others perhaps. Each byte of
+/// a word is told apart by what it borrows from its highest bit, which is why bytes above 127, of which none needs one, are
+/// left out at the end. A borrow may pass on to the next byte: only behind one that was found.
+const fn marks_of_8(eight: &[u8; 8]) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
     let word = u64::from_le_bytes(*eight);
     let quote = word ^ (ONES * b'"' as u64);
     let slash = word ^ (ONES * b'\\' as u64);
     let below = word.wrapping_sub(ONES * 0x20);
-    let found = (below | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES)) & !word & HIGHS;
-    found == 0
+    (below | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES)) & !word & HIGHS
+}
+
+/// How many bytes stand before the first one that stands for itself in no text: a quotation mark, a backslash, a control.
+pub(super) fn plain_length(bytes: &[u8]) -> usize {
+    let (eights, rest) = bytes.as_chunks();
+    let found = eights.iter().map(marks_of_8).enumerate().find(|(_, marks)| *marks != 0);
+    match found {
+        Some((at, marks)) => at * 8 + marks.trailing_zeros() as usize / 8,
+        None => eights.len() * 8 + rest.iter().take_while(|byte| is_plain_byte(**byte)).count(),
+    }
 }
 
 #[cfg(test)]
@@ -360,6 +402,8 @@ mod tests {
             for (length, at) in places() {
                 let text: String = (0..length).map(|place| if place == at { wrong } else { 'x' }).collect();
                 assert!(!needs_no_escape(&text), "{wrong:?} at {at} of {length}");
+                assert_eq!(plain_length(text.as_bytes()), at, "{wrong:?} of {length}");
+                assert_eq!(plain_length(text.replace('x', "é").as_bytes()), 2 * at, "{wrong:?} of {length}");
             }
         }
         for byte in 0..=127u8 {
@@ -374,6 +418,7 @@ mod tests {
         }
         for right in ["", "x", "a text of more than sixteen bytes", "Zürich \u{7f} 水车"] {
             assert!(needs_no_escape(right), "{right}");
+            assert_eq!(plain_length(right.as_bytes()), right.len(), "{right}");
         }
     }
 
@@ -389,6 +434,10 @@ mod tests {
         let null = Json::Null;
         let mut object = ObjectText::with_capacity(16);
         object.text("text", "{");
+        object.word("word", "a word");
+        object.json("json", "[1]");
+        object.texts("texts", ["a", "\"", ""].into_iter());
+        object.texts("no_texts", [].into_iter());
         object.number("number", -17_i64);
         object.execution("execution", &execution);
         object.entry("entry", EntryId::new(17, 3));
@@ -404,7 +453,7 @@ mod tests {
         object.close();
         object.grouped("grouped", &grouped);
         let expected = json!({
-            "text": "{", "number": -17, "execution": execution.to_string(), "entry": "17-3", "float": 1.5,
+            "text": "{", "word": "a word", "json": [1], "texts": ["a", "\"", ""], "no_texts": [], "number": -17, "execution": execution.to_string(), "entry": "17-3", "float": 1.5,
             "stored": StoredJson(&typed), "named": NamedJson(&named), "none": {}, "d\n": [1], "7": null, "object": {"a": 1, "b": 2},
             "grouped": {"n": {"x": "1", "y": "\t3"}, "m": {"x": "2"}},
         });

@@ -6,7 +6,8 @@ use super::containers::Parent;
 use super::draft::Draft;
 use super::work::{Child, ChildKind, FedInput, INPUTS, Work};
 use super::{
-    Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, RetryConfig, body, children, names, response, validate,
+    Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, Quoted, RetryConfig, body, children, names, response,
+    validate,
 };
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
 use crate::nodes::hooks::Hooks;
@@ -164,6 +165,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             gives_context: node.source.data.get("emit_context") == Some(&true.into()),
             children: Vec::new(),
             child,
+            quoted: Quoted::default(),
         });
         inside.push((node.wrapper.child_retry, children::fed_inputs(&node.source.data)));
         hooks.push(node.wrapper.hooks);
@@ -173,6 +175,9 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         // What surrounds the node asks for values, too.
         mentions.append(&mut nodes[at].mentions);
         nodes[at].mentions = each_once(mentions);
+    }
+    for node in &mut nodes {
+        node.quoted = Quoted::of(&node.id, &node.title);
     }
     ask_for_contexts(&mut nodes);
     put_around(&mut nodes, hooks);

@@ -21,7 +21,7 @@ pub(super) const HIDDEN: &str = r#"{"$tm":"hidden"}"#;
 
 /// Writes a node's state; its job, if it has one, lies in this queue.
 pub(in crate::wire) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str) {
-    object.text("status", node.status.name());
+    object.word("status", node.status.name());
     if node.attempt != 1 {
         object.number("attempt", node.attempt);
     }

@@ -52,25 +52,26 @@ pub fn held_json(held: &Held) -> String {
 pub fn response_json(run: &RunState) -> String {
     let graph = &run.graph;
     let id = |ix: NodeIx| graph.node(ix).id.as_str();
-    let reached: Vec<&str> = run.response.reached.iter().map(|at| id(graph.responses[*at].node)).collect();
     let root = run.frames.root();
     let responded = &root.responded;
-    let mut map = JsonMap::new();
-    map.insert("reached".into(), reached.into());
-    map.insert("done".into(), run.response.done.into());
-    map.insert("at".into(), run.response.at.into());
-    map.insert("responded".into(), open::responded_json(responded, graph));
+    let mut object = ObjectText::with_capacity(128);
+    object.texts("reached", run.response.reached.iter().map(|at| id(graph.responses[*at].node)));
+    object.number("done", run.response.done);
+    object.number("at", run.response.at);
+    object.value("responded", &open::responded_json(responded, graph));
     let several = responded.iter().filter_map(|responder| {
         let Responder::Root(node) = responder else { return None };
         let node = id(*node);
-        let values = root.variables.get(node).filter(|values| values.len() > 1)?;
-        Some((node.to_string(), values.iter().map(|(name, _)| name.as_str()).collect()))
+        Some((node, root.variables.get(node).filter(|values| values.len() > 1)?))
     });
-    let names: JsonMap = several.collect();
-    if !names.is_empty() {
-        map.insert("names".into(), Json::Object(names));
+    let several: Vec<_> = several.collect();
+    if !several.is_empty() {
+        let names = several.into_iter().map(|(node, values)| {
+            (node.to_string(), values.iter().map(|(name, _)| name.as_str()).collect::<Json>())
+        });
+        object.value("names", &names.collect::<JsonMap>());
     }
-    Json::Object(map).to_string()
+    object.end()
 }
 
 pub(super) fn load_response(run: &mut RunState, text: &str) -> Result<(), WireError> {

@@ -27,18 +27,14 @@ impl Scan {
     /// Whether all has come; `bytes` is everything that came so far.
     pub(super) fn is_whole(&mut self, bytes: &[u8]) -> Result<bool, Malformed> {
         while self.left > 0 {
-            let Some((kind, line, end)) = line_at(bytes, self.at) else { return Ok(false) };
-            let mut more = 0;
-            let mut next = end;
-            match kind {
-                b'+' | b'-' | b':' => {}
-                b'$' => {
-                    if let Some(length) = length_of(line)? {
-                        next = length.checked_add(2).and_then(|all| end.checked_add(all)).ok_or(Malformed)?;
-                    }
+            let Some((head, end)) = head_at(bytes, self.at)? else { return Ok(false) };
+            let (mut more, mut next) = (0, end);
+            match head {
+                Head::Text(length) => {
+                    next = length.checked_add(2).and_then(|all| end.checked_add(all)).ok_or(Malformed)?;
                 }
-                b'*' => more = length_of(line)?.unwrap_or(0),
-                _ => return Err(Malformed),
+                Head::List(length) => more = length,
+                Head::Status(_) | Head::Error(_) | Head::Number(_) | Head::Nil => {}
             }
             if next > bytes.len() {
                 return Ok(false);
@@ -50,48 +46,76 @@ impl Scan {
     }
 }
 
+/// What a reply begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Head<'a> {
+    Status(&'a [u8]),
+    Error(&'a [u8]),
+    Number(i64),
+    /// A text of so many bytes follows, and the end of a line.
+    Text(usize),
+    /// So many replies follow.
+    List(usize),
+    Nil,
+}
+
 /// That a command waits for the end of its transaction.
-const QUEUED: &[u8] = b"+QUEUED\r\n";
+const QUEUED: &[u8; 9] = b"+QUEUED\r\n";
 
-/// The line that begins at `at`: its first byte, what follows that, and where the next one begins.
-fn line_at(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
-    let rest = bytes.get(at..)?;
-    // Of the replies to a transaction half say this, one for each command.
-    if rest.starts_with(QUEUED) {
-        return Some((b'+', &rest[1..QUEUED.len() - 2], at + QUEUED.len()));
+/// The head that begins at `at`, and where what follows it begins; none when its line has not come whole.
+#[inline(always)]
+fn head_at(bytes: &[u8], at: usize) -> Result<Option<(Head<'_>, usize)>, Malformed> {
+    let Some(line) = bytes.get(at..) else { return Ok(None) };
+    let Some((kind, rest)) = line.split_first() else { return Ok(None) };
+    if let b'+' | b'-' = kind {
+        // Of the replies to a transaction half say this, one for each command.
+        if line.first_chunk() == Some(QUEUED) {
+            return Ok(Some((Head::Status(&QUEUED[1..7]), at + QUEUED.len())));
+        }
+        let Some(length) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        let text = rest[..length].strip_suffix(b"\r").ok_or(Malformed)?;
+        let head = if *kind == b'+' { Head::Status(text) } else { Head::Error(text) };
+        return Ok(Some((head, at + length + 2)));
     }
-    // Lines are a few bytes long, but for errors.
-    let end = rest.iter().position(|byte| *byte == b'\n')?;
-    let line = rest[..end].strip_suffix(b"\r")?;
-    let (kind, line) = line.split_first()?;
-    Some((*kind, line, at + end + 1))
-}
-
-/// A length; none for the length of what is not there (-1).
-fn length_of(line: &[u8]) -> Result<Option<usize>, Malformed> {
-    match number(line)? {
-        -1 => Ok(None),
-        length => usize::try_from(length).map(Some).map_err(|_| Malformed),
-    }
-}
-
-fn number(line: &[u8]) -> Result<i64, Malformed> {
-    let (digits, negative) = match line.strip_prefix(b"-") {
-        Some(digits) => (digits, true),
-        None => (line, false),
-    };
-    if digits.is_empty() {
+    if !matches!(kind, b':' | b'$' | b'*') {
         return Err(Malformed);
     }
-    let mut number = 0i64;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return Err(Malformed);
+    let Some((number, length)) = number_in(rest)? else { return Ok(None) };
+    let head = match kind {
+        b':' => Head::Number(number),
+        // The length of what is not there.
+        _ if number == -1 => Head::Nil,
+        _ => {
+            let length = usize::try_from(number).map_err(|_| Malformed)?;
+            if *kind == b'$' { Head::Text(length) } else { Head::List(length) }
         }
-        let digit = i64::from(digit - b'0');
-        number = number.checked_mul(10).and_then(|n| n.checked_add(digit)).ok_or(Malformed)?;
+    };
+    Ok(Some((head, at + 1 + length)))
+}
+
+/// The number that the line consists of, and the length of the line with its end; none when it has not come whole.
+#[inline(always)]
+fn number_in(line: &[u8]) -> Result<Option<(i64, usize)>, Malformed> {
+    let is_negative = line.first() == Some(&b'-');
+    let first = usize::from(is_negative);
+    let (mut number, mut at) = (0i64, first);
+    loop {
+        match line.get(at) {
+            None => return Ok(None),
+            Some(digit @ b'0'..=b'9') => {
+                let digit = i64::from(digit - b'0');
+                number = number.checked_mul(10).and_then(|n| n.checked_add(digit)).ok_or(Malformed)?;
+                at += 1;
+            }
+            Some(b'\r') if at > first => break,
+            Some(_) => return Err(Malformed),
+        }
     }
-    Ok(if negative { -number } else { number })
+    match line.get(at + 1) {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some((if is_negative { -number } else { number }, at + 2))),
+        Some(_) => Err(Malformed),
+    }
 }
 
 /// A reply, or the head of one with elements.
@@ -145,22 +169,30 @@ impl<'a> Replies<'a> {
     }
 
     /// The next reply or element; none at the end.
+    #[inline]
     pub(in crate::store::redis) fn next(&mut self) -> Option<Reply<'a>> {
-        let (kind, line, end) = line_at(self.bytes, self.at)?;
+        let (head, end) = head_at(self.bytes, self.at).ok()??;
         self.at = end;
-        Some(match kind {
-            b'+' => Reply::Status(line),
-            b'-' => Reply::Error(line),
-            b':' => Reply::Number(number(line).ok()?),
-            b'$' => match length_of(line).ok()? {
-                None => Reply::Nil,
-                Some(length) => {
-                    self.at = end + length + 2;
-                    Reply::Text(self.bytes.get(end..end + length)?)
-                }
-            },
-            _ => length_of(line).ok()?.map_or(Reply::Nil, Reply::List),
+        Some(match head {
+            Head::Status(text) => Reply::Status(text),
+            Head::Error(text) => Reply::Error(text),
+            Head::Number(number) => Reply::Number(number),
+            Head::List(length) => Reply::List(length),
+            Head::Nil => Reply::Nil,
+            Head::Text(length) => {
+                let text = self.bytes.get(end..)?.get(..length)?;
+                self.at = end + length + 2;
+                Reply::Text(text)
+            }
         })
+    }
+
+    /// The next text, as it came.
+    pub(in crate::store::redis) fn word(&mut self) -> Option<&'a [u8]> {
+        match self.next()? {
+            Reply::Status(text) | Reply::Text(text) => Some(text),
+            Reply::Number(_) | Reply::Error(_) | Reply::Nil | Reply::List(_) => None,
+        }
     }
 
     /// The next text.

@@ -27,6 +27,7 @@ impl Request {
     }
 
     /// Adds a word.
+    #[inline]
     pub(in crate::store::redis) fn word(&mut self, word: impl Word) -> &mut Self {
         match self.missing.checked_sub(1) {
             Some(missing) => self.missing = missing,
@@ -53,6 +54,7 @@ impl Request {
         (self.missing == 0 && !self.is_wrong).then_some((self.bytes.as_slice(), self.commands))
     }
 
+    #[inline]
     fn head(&mut self, kind: u8, number: usize) {
         // A commit has some dozens of words a step, nearly all of them shorter than this: of a length that is known they are put
         // down at once.
@@ -61,20 +63,30 @@ impl Request {
             0..10 => self.bytes.extend_from_slice(&[kind, digit(1), b'\r', b'\n']),
             10..100 => self.bytes.extend_from_slice(&[kind, digit(10), digit(1), b'\r', b'\n']),
             100..1000 => self.bytes.extend_from_slice(&[kind, digit(100), digit(10), digit(1), b'\r', b'\n']),
-            _ => {
-                self.bytes.push(kind);
-                self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-                self.bytes.extend_from_slice(b"\r\n");
-            }
+            _ => self.long_head(kind, number),
         }
     }
 
-    fn bulk(&mut self, parts: &[&[u8]]) {
-        self.head(b'$', parts.iter().map(|part| part.len()).sum());
+    #[cold]
+    fn long_head(&mut self, kind: u8, number: usize) {
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// A word that consists of these parts. Inlined: there are one or few, and of most the length is known there.
+    #[inline]
+    fn bulk<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.bytes.reserve(length + ROOM_OF_ENDS);
+        self.head(b'$', length);
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.bytes.extend_from_slice(b"\r\n");
     }
 }
+
+/// More than a word takes beside itself.
+const ROOM_OF_ENDS: usize = 32;
 
 /// What can be a word of a command.
 pub(in crate::store::redis) trait Word {
@@ -87,40 +99,40 @@ impl<T: Word + ?Sized> Word for &T {
 }
 impl Word for str {
     fn write(&self, request: &mut Request) {
-        request.bulk(&[self.as_bytes()]);
+        request.bulk([self.as_bytes()]);
     }
 }
 impl Word for String {
     fn write(&self, request: &mut Request) {
-        request.bulk(&[self.as_bytes()]);
+        request.bulk([self.as_bytes()]);
     }
 }
 /// One word in two parts.
 impl Word for [&str; 2] {
     fn write(&self, request: &mut Request) {
-        request.bulk(&[self[0].as_bytes(), self[1].as_bytes()]);
+        request.bulk([self[0].as_bytes(), self[1].as_bytes()]);
     }
 }
 impl Word for RunId {
     fn write(&self, request: &mut Request) {
-        request.bulk(&[self.encode(&mut Self::buffer()).as_bytes()]);
+        request.bulk([self.encode(&mut Self::buffer()).as_bytes()]);
     }
 }
 impl Word for ExecutionId {
     fn write(&self, request: &mut Request) {
-        request.bulk(&[self.encode(&mut [0; 36]).as_bytes()]);
+        request.bulk([self.encode(&mut [0; 36]).as_bytes()]);
     }
 }
 impl Word for EntryId {
     fn write(&self, request: &mut Request) {
         let (mut major, mut minor) = (itoa::Buffer::new(), itoa::Buffer::new());
-        request.bulk(&[major.format(self.major).as_bytes(), b"-", minor.format(self.minor).as_bytes()]);
+        request.bulk([major.format(self.major).as_bytes(), b"-", minor.format(self.minor).as_bytes()]);
     }
 }
 macro_rules! numbers {
     ($($ty:ty)*) => { $(impl Word for $ty {
         fn write(&self, request: &mut Request) {
-            request.bulk(&[itoa::Buffer::new().format(*self).as_bytes()]);
+            request.bulk([itoa::Buffer::new().format(*self).as_bytes()]);
         }
     })* };
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Replies;
+use super::{Replies, Reply};
 use crate::ids::EntryId;
 
 /// Hands on each entry with its stream and the values of the named fields; what an entry lacks is empty. Entries without
@@ -21,9 +21,9 @@ pub(in crate::store::redis) fn entries<'a, const N: usize>(
             let words = replies.list()?;
             let mut values = [const { Cow::Borrowed("") }; N];
             for _ in 0..words / 2 {
-                let (name, value) = (replies.text()?, replies.text()?);
-                if let Some(at) = names.iter().position(|known| *known == name) {
-                    values[at] = value;
+                let (name, value) = (replies.word()?, replies.word()?);
+                if let Some(at) = names.iter().position(|known| known.as_bytes() == name) {
+                    values[at] = Reply::Text(value).text()?;
                 }
             }
             if let Some(id) = id
