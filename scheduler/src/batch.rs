@@ -189,7 +189,7 @@ pub fn decide(
 /// the states of their runs is looked at here: those lie far apart in memory, a step waits for them one after the other, and a
 /// loop that does nothing else waits for many at once.
 fn read_ahead(inputs: &[Input], cache: &RunCache) -> Vec<Option<Fact>> {
-    let facts: Vec<Option<Fact>> = inputs.iter().map(|input| end_of_job(input, cache)).collect();
+    let facts: Vec<Option<Fact>> = inputs.iter().map(|input| known_before(input, cache)).collect();
     for (input, fact) in inputs.iter().zip(&facts) {
         let Some(Fact::JobSucceeded(done) | Fact::JobFailed(done)) = fact else { continue };
         let run = input.run().and_then(|id| cache.get(&id));
@@ -198,14 +198,19 @@ fn read_ahead(inputs: &[Input], cache: &RunCache) -> Vec<Option<Fact>> {
     facts
 }
 
-/// Of anything else, also of what cannot be read, nothing: it is read when its turn comes.
-fn end_of_job(input: &Input, cache: &RunCache) -> Option<Fact> {
-    use wire::fact::kind::{DONE, FAILED};
+/// Of anything else, also of what cannot be read, nothing: it is read when its turn comes. The beginning of a run that was made
+/// of what that says has been read.
+fn known_before(input: &Input, cache: &RunCache) -> Option<Fact> {
+    use wire::fact::kind::{DONE, FAILED, START};
     let Input::Fact(fact) = input else { return None };
+    let run = fact.run.as_ref().ok()?;
+    if fact.kind == START {
+        return cache.is_made_of(run, fact.entry).then_some(Fact::Begin);
+    }
     if fact.kind != DONE && fact.kind != FAILED {
         return None;
     }
-    fact_of(input, cache.get(fact.run.as_ref().ok()?)?).ok()?
+    fact_of(input, cache.get(run)?).ok()?
 }
 
 /// Puts what a run has changed into the commit; answers about how many bytes that is.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_common::dsl::{Document, SealingKey};
 use tidemill_common::graph::{self, Graph, GraphHash};
-use tidemill_common::ids::{RunId, ShardId};
+use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::machine::RunState;
 use tidemill_common::machine::run::Hashing;
 use tidemill_common::store::{Shards, StoreError};
@@ -102,6 +102,8 @@ struct Cached {
     bytes: usize,
     measured: usize,
     used: u64,
+    /// The fact that it was made of, if it was not loaded.
+    made_of: Option<EntryId>,
 }
 
 impl Cached {
@@ -160,10 +162,24 @@ impl RunCache {
 
     /// Takes a run in.
     pub fn insert(&mut self, run: RunState) {
+        self.take_in(run, None);
+    }
+
+    /// Takes a run in that was made of the fact with which it is to begin.
+    pub fn insert_new(&mut self, run: RunState, made_of: EntryId) {
+        self.take_in(run, Some(made_of));
+    }
+
+    /// Whether a run was made of this fact: its head is what the fact says.
+    pub fn is_made_of(&self, run: &RunId, fact: EntryId) -> bool {
+        self.runs.get(run).is_some_and(|cached| cached.made_of == Some(fact))
+    }
+
+    fn take_in(&mut self, run: RunState, made_of: Option<EntryId>) {
         self.clock += 1;
         let bytes = run.size_estimate();
         self.bytes += bytes;
-        let cached = Box::new(Cached { bytes, measured: bytes, used: self.clock, run });
+        let cached = Box::new(Cached { bytes, measured: bytes, used: self.clock, made_of, run });
         if let Some(old) = self.runs.insert(cached.run.id, cached) {
             self.bytes -= old.bytes;
         }

@@ -69,6 +69,7 @@ pub(super) fn behind_the_end(cx: &mut Step<'_>, fact: Fact) {
         }
         Fact::JobSucceeded(it) | Fact::JobFailed(it) => whole(cx, &it),
         Fact::Start(_)
+        | Fact::Begin
         | Fact::JobStarted(_)
         | Fact::JobChunk(_)
         | Fact::JobParked(_)

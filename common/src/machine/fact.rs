@@ -20,6 +20,8 @@ use crate::nodes::{PauseRequest, Usage};
 pub enum Fact {
     /// The run was submitted.
     Start(Box<RunHead>),
+    /// The same, of a run that was made of what was submitted: its head says it.
+    Begin,
     /// A worker has begun an attempt and is still at it.
     JobStarted(JobStarted),
     /// A piece of streamed text.

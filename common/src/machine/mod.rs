@@ -105,7 +105,8 @@ pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Chang
         return charges::behind_the_end(&mut cx, fact);
     }
     match fact {
-        Fact::Start(head) => on_start::step(&mut cx, *head),
+        Fact::Start(head) => on_start::step(&mut cx, Some(*head)),
+        Fact::Begin => on_start::step(&mut cx, None),
         Fact::JobStarted(it) => on_job_started::step(&mut cx, &it),
         Fact::JobChunk(it) => on_chunk::step(&mut cx, it),
         Fact::JobStepped(it) => on_job_stepped::step(&mut cx, it),

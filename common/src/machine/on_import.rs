@@ -17,7 +17,7 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     }
     if other.status == RunStatus::Scheduled {
         // It had not begun there either.
-        return on_start::step(cx, other.head);
+        return on_start::step(cx, Some(other.head));
     }
     take(cx, other);
     cx.tell(EventKind::GraphRunStarted { resumed: true, caller: None });

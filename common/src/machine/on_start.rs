@@ -5,12 +5,15 @@ use super::run::{RunHead, RunStatus};
 use super::{Step, drive, edges, end_of_run, objects, response};
 use crate::ids::FramePath;
 
+/// `head` is what the run was given, unless it has it already.
 #[inline(never)]
-pub(super) fn step(cx: &mut Step<'_>, head: RunHead) {
+pub(super) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
     if cx.run.status != RunStatus::Scheduled {
         return;
     }
-    cx.run.head = head;
+    if let Some(head) = head {
+        cx.run.head = head;
+    }
     cx.out.status_from = Some(RunStatus::Scheduled);
     cx.run.status = RunStatus::Running;
     cx.run.started_at = Some(cx.at.now);

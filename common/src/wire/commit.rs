@@ -353,7 +353,7 @@ fn write_open(run: &RunState, changes: &Changes, state: &mut Pairs) {
 
 fn event_texts(entries: &Entries, graph: &Graph) -> EventTexts {
     let events = entries.events().len();
-    let mut texts = EventTexts::with_capacity(entries.iter().len(), events, events * event::BYTES);
+    let mut texts = EventTexts::with_capacity(events, events * event::BYTES);
     for entry in entries.iter() {
         entry.iter().for_each(|event| texts.add(|text| event::put(text, event, graph)));
         texts.close();

@@ -63,48 +63,59 @@ impl<N: AsRef<str>, T: AsRef<str>> FromIterator<(N, Option<T>)> for Pairs {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventTexts {
     text: String,
-    /// The type of each event, and where its text ends.
-    events: Vec<(&'static str, usize)>,
-    /// Behind which event each entry ends.
-    entries: Vec<usize>,
+    events: Vec<EventText>,
+    /// How many entries.
+    entries: usize,
+}
+
+/// An event among others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct EventText {
+    kind: &'static str,
+    /// Where its text ends; it begins where the one before ends.
+    end: usize,
+    /// It is the last of its entry.
+    is_last: bool,
 }
 
 impl EventTexts {
-    /// Nothing, with room for so many entries, events, and bytes of the events' texts.
-    pub(super) fn with_capacity(entries: usize, events: usize, bytes: usize) -> Self {
-        Self {
-            text: String::with_capacity(bytes),
-            events: Vec::with_capacity(events),
-            entries: Vec::with_capacity(entries),
-        }
+    /// Nothing, with room for so many events, and bytes of their texts.
+    pub(super) fn with_capacity(events: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), events: Vec::with_capacity(events), entries: 0 }
     }
     /// Adds an event to the entry that is being put together: `write` writes its text behind what is there, and says its type.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut String) -> &'static str) {
         let kind = write(&mut self.text);
-        self.events.push((kind, self.text.len()));
+        self.events.push(EventText { kind, end: self.text.len(), is_last: false });
     }
-    /// What was added since the last call becomes an entry.
+    /// What was added since the last call, an event or more, becomes an entry.
     pub(super) fn close(&mut self) {
-        self.entries.push(self.events.len());
+        self.events.last_mut().into_iter().for_each(|event| event.is_last = true);
+        self.entries += 1;
     }
     /// Each entry: types of events and their texts.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = impl ExactSizeIterator<Item = (&'static str, &str)>> {
-        let before = |at: usize, ends: &[usize]| at.checked_sub(1).map_or(0, |before| ends[before]);
-        self.entries.iter().enumerate().map(move |(at, end)| {
-            (before(at, &self.entries)..*end).map(|event| {
-                let begin = event.checked_sub(1).map_or(0, |before| self.events[before].1);
-                let (kind, end) = self.events[event];
-                (kind, &self.text[begin..end])
+        let (mut left, mut begin) = (&self.events[..], 0);
+        (0..self.entries).map(move |_| {
+            let length = left.iter().position(|event| event.is_last).map_or(left.len(), |last| last + 1);
+            let (events, others) = left.split_at(length);
+            let mut from = begin;
+            begin = events.last().map_or(begin, |event| event.end);
+            left = others;
+            events.iter().map(move |event| {
+                let text = &self.text[from..event.end];
+                from = event.end;
+                (event.kind, text)
             })
         })
     }
     /// True when there is no entry.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries == 0
     }
     /// Bytes of the types and the texts.
     pub fn bytes(&self) -> usize {
-        self.text.len() + self.events.iter().map(|(kind, _)| kind.len()).sum::<usize>()
+        self.text.len() + self.events.iter().map(|event| event.kind.len()).sum::<usize>()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidemill_common::ids::RunId;
+use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::machine::run::RunHead;
 use tidemill_common::machine::{Fact, RunState};
 use tidemill_common::store::StoreError;
@@ -19,8 +19,10 @@ impl Wheel<'_> {
         let mut gone = HashMap::new();
         for id in batch::missing(inputs, &self.cache) {
             // One that goes on with messages has more than its fact says.
-            let loaded = match start_of(inputs, id).filter(|head| !head.takes_messages) {
-                Some(head) => {
+            let start = start_of(inputs, id).filter(|(_, head)| !head.takes_messages);
+            let made_of = start.as_ref().map(|(entry, _)| *entry);
+            let loaded = match start {
+                Some((_, head)) => {
                     let graph = self.drive.graphs.get(&*self.drive.store, self.shard, &head.graph, id).await;
                     graph.map(|graph| RunState::new(id, graph, *head))
                 }
@@ -32,7 +34,10 @@ impl Wheel<'_> {
                     if run.status.is_over() {
                         self.over.push(id);
                     }
-                    self.cache.insert(run);
+                    match made_of {
+                        Some(fact) => self.cache.insert_new(run, fact),
+                        None => self.cache.insert(run),
+                    }
                 }
                 Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
                 // Nothing of it may be touched: whoever knows that version has to have the shard.
@@ -64,12 +69,12 @@ impl Wheel<'_> {
     }
 }
 
-/// The head in a run's start fact, when it is among the inputs.
-fn start_of(inputs: &[Input], run: RunId) -> Option<Box<RunHead>> {
+/// A run's start fact and the head in it, when it is among the inputs.
+fn start_of(inputs: &[Input], run: RunId) -> Option<(EntryId, Box<RunHead>)> {
     let is_start = |input: &&Input| matches!(input, Input::Fact(f) if f.kind == wire::fact::kind::START && input.run() == Some(run));
     let Some(Input::Fact(fact)) = inputs.iter().find(is_start) else { return None };
     match wire::fact::parse_start(&fact.body) {
-        Ok(Fact::Start(head)) => Some(head),
+        Ok(Fact::Start(head)) => Some((fact.entry, head)),
         Ok(_) | Err(_) => None,
     }
 }

@@ -40,6 +40,7 @@ fn run(variables: Json, pool: &Pool) -> NodeResult {
         work: None,
         children: Vec::new(),
         child: None,
+        quoted: Default::default(),
     };
     data.evaluate(&node, pool)
 }
