@@ -12,7 +12,7 @@ use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{EntryId, FramePath, NodeId, RunId};
 use tidemill_common::machine::changes::Changes;
 use tidemill_common::machine::fact::JobLost;
-use tidemill_common::machine::run::Hashing;
+use tidemill_common::machine::run::{Hashing, RunHead};
 use tidemill_common::machine::{Fact, Moment, RunState, step, step_into};
 use tidemill_common::store::{Commit, Dead, RawFact};
 use tidemill_common::wire;
@@ -369,6 +369,16 @@ pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId, Hashing> {
         .collect()
 }
 
+/// The fact with which a run begins and the head in it, when it is among the inputs.
+pub fn start_of(inputs: &[Input], run: RunId) -> Option<(EntryId, Box<RunHead>)> {
+    let is_start = |input: &&Input| matches!(input, Input::Fact(fact) if fact.kind == wire::fact::kind::START && input.run() == Some(run));
+    let Some(Input::Fact(fact)) = inputs.iter().find(is_start) else { return None };
+    match wire::fact::parse_start(&fact.body) {
+        Ok(Fact::Start(head)) => Some((fact.entry, head)),
+        Ok(_) | Err(_) => None,
+    }
+}
+
 /// Whether any of these may tell of a cost of a run.
 pub fn may_cost(inputs: &[Input], run: RunId) -> bool {
     inputs.iter().any(|input| input.run() == Some(run) && input.may_cost())
@@ -488,6 +498,37 @@ workflow:
         assert_eq!(batch.commit.timers_cleared, [stale]);
         // A result that names no node cannot be read, and is kept.
         assert_eq!(batch.commit.dead.len(), 1);
+    }
+
+    #[test]
+    fn a_run_that_is_made_of_its_start_begins_as_one_that_was_loaded() {
+        let graph = std::sync::Arc::new(
+            tidemill_common::graph::import(WORKFLOW.as_bytes()).graph.expect("it can run"),
+        );
+        let body = json!({"graph": &*graph.hash.0, "user": "ada", "created_at": 7, "inputs": {"x": "given"}})
+            .to_string();
+        let entry = EntryId::new(5, 0);
+        let start =
+            || Input::Fact(RawFact::read(entry, wire::fact::kind::START, &run(1).to_string(), body.clone()));
+        let (found, head) =
+            start_of(&[said(4, wire::fact::kind::DONE, run(1)), start()], run(1)).expect("it can be read");
+        assert_eq!((found, start_of(&[start()], run(2))), (entry, None));
+        let new = |head: RunHead| RunState::new(run(1), graph.clone(), head);
+        let mut written = Vec::new();
+        for made_of in [Some(entry), Some(EntryId::new(4, 0)), None] {
+            let mut cache = RunCache::new(1024);
+            match made_of {
+                Some(fact) => cache.insert_new(new((*head).clone()), fact),
+                // What is said to be its head is not what the fact says: the fact counts.
+                None => cache.insert(new(RunHead { user: "bob".into(), ..(*head).clone() })),
+            }
+            let begins = known_before(&start(), &cache);
+            assert_eq!(begins, (made_of == Some(entry)).then_some(Fact::Begin), "{made_of:?}");
+            let batch = decided(&[start()], &mut cache, &mut Changed::default(), 1).expect("nothing panics");
+            assert_eq!(cache.get(&run(1)).map(|run| run.head.user.as_str()), Some("ada"), "{made_of:?}");
+            written.push(batch.commit.writes);
+        }
+        assert!(!written[0][0].entries.is_empty() && written.iter().all(|writes| *writes == written[0]));
     }
 
     #[test]

@@ -292,10 +292,15 @@ impl Changes {
         containers.clear();
         collected.clear();
         nested.clear();
-        pauses.clear();
+        // A tree looks for its leaves even when it has none.
+        if !pauses.is_empty() {
+            pauses.clear();
+        }
         ledger.clear();
         spent.clear();
-        conversation.clear();
+        if !conversation.is_empty() {
+            conversation.clear();
+        }
         streams.clear();
         held.clear();
         entries.clear();

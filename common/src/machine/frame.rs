@@ -67,7 +67,7 @@ impl Frame {
     /// A frame in which nothing has happened.
     pub fn new(graph: &Graph) -> Self {
         Self {
-            nodes: vec![NodeState::default(); graph.nodes.len()],
+            nodes: graph.nodes.iter().map(|_| NodeState::default()).collect(),
             edges: vec![EdgeState::Unknown; graph.edges.len()],
             variables: HashMap::default(),
             hidden: BTreeSet::new(),

@@ -181,6 +181,12 @@ impl Step<'_> {
 
     /// Changes the state of a node. It will be written, and the counters follow.
     fn update(&mut self, frame: &FramePath, node: NodeIx, change: impl FnOnce(&mut run::NodeState)) {
+        let mut change = Some(change);
+        self.update_by(frame, node, &mut |state| change.take().into_iter().for_each(|change| change(state)));
+    }
+
+    /// The same. Of each kind of change [`Self::update`] is made anew; all that they have in common is this one.
+    fn update_by(&mut self, frame: &FramePath, node: NodeIx, change: &mut dyn FnMut(&mut run::NodeState)) {
         let counts = self.run.failures_count(frame);
         let Some(open) = self.run.frames.get_mut(frame) else { return };
         let Some(state) = open.nodes.get_mut(node.at()) else { return };

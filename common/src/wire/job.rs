@@ -1,6 +1,8 @@
 //! Jobs: entries of a jobs stream, with the fields `run` and `job` (JSON). A job carries all its node needs: the values
 //! its configuration mentions, and the hash of the graph, which every worker can fetch and keep.
 
+use std::sync::LazyLock;
+
 use serde_json::Value as Json;
 
 use super::fields::{Field, Fields};
@@ -89,11 +91,19 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
     if !order.inputs.is_empty() {
         object.grouped("inputs", &order.inputs);
     }
-    let options = super::state::options_to_json(options);
-    if !options.is_empty() {
-        object.value("options", &options);
-    }
+    write_options(&mut object, options);
     object.end()
+}
+
+/// Of nearly all runs nothing: nobody has chosen anything.
+fn write_options(object: &mut ObjectText, options: &RunOptions) {
+    static DEFAULT: LazyLock<RunOptions> = LazyLock::new(RunOptions::default);
+    if *options != *DEFAULT {
+        let options = super::state::options_to_json(options);
+        if !options.is_empty() {
+            object.value("options", &options);
+        }
+    }
 }
 
 fn write_ended(object: &mut ObjectText, ended: &Ended) {

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use tidemill_common::ids::{EntryId, RunId};
-use tidemill_common::machine::run::RunHead;
-use tidemill_common::machine::{Fact, RunState};
+use tidemill_common::ids::RunId;
+use tidemill_common::machine::RunState;
 use tidemill_common::store::StoreError;
-use tidemill_common::wire;
 use tidemill_common::wire::state::AtRest;
 
 use super::{End, Wheel};
@@ -19,7 +17,7 @@ impl Wheel<'_> {
         let mut gone = HashMap::new();
         for id in batch::missing(inputs, &self.cache) {
             // One that goes on with messages has more than its fact says.
-            let start = start_of(inputs, id).filter(|(_, head)| !head.takes_messages);
+            let start = batch::start_of(inputs, id).filter(|(_, head)| !head.takes_messages);
             let made_of = start.as_ref().map(|(entry, _)| *entry);
             let loaded = match start {
                 Some((_, head)) => {
@@ -66,15 +64,5 @@ impl Wheel<'_> {
             }
         }
         Ok(gone)
-    }
-}
-
-/// A run's start fact and the head in it, when it is among the inputs.
-fn start_of(inputs: &[Input], run: RunId) -> Option<(EntryId, Box<RunHead>)> {
-    let is_start = |input: &&Input| matches!(input, Input::Fact(f) if f.kind == wire::fact::kind::START && input.run() == Some(run));
-    let Some(Input::Fact(fact)) = inputs.iter().find(is_start) else { return None };
-    match wire::fact::parse_start(&fact.body) {
-        Ok(Fact::Start(head)) => Some((fact.entry, head)),
-        Ok(_) | Err(_) => None,
     }
 }

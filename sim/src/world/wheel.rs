@@ -7,10 +7,9 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::NodeIx;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
+use tidemill_common::machine::RunState;
 use tidemill_common::machine::fact::JobLost;
-use tidemill_common::machine::{Fact, RunState};
 use tidemill_common::store::{CommitError, Shards};
-use tidemill_common::wire;
 use tidemill_scheduler::batch::{self, Batch, Input};
 use tidemill_scheduler::cache::{self, LoadError, RunCache};
 use tidemill_scheduler::changed::Changed;
@@ -155,8 +154,10 @@ impl Wheel {
 
     fn load_missing(&mut self, inputs: &[Input], ground: &mut Ground) {
         for id in batch::missing(inputs, &self.cache) {
-            let loaded = match start_of(inputs, id) {
-                Some(head) => {
+            let start = batch::start_of(inputs, id);
+            let made_of = start.as_ref().map(|(entry, _)| *entry);
+            let loaded = match start {
+                Some((_, head)) => {
                     let graph = at_once(ground.graphs.get(&ground.store, self.shard, &head.graph, id));
                     graph.map(|graph| RunState::new(id, graph, *head))
                 }
@@ -164,7 +165,10 @@ impl Wheel {
             };
             match loaded {
                 Ok(run) if run.status.is_over() => self.cache.end(id),
-                Ok(run) => self.cache.insert(run),
+                Ok(run) => match made_of {
+                    Some(fact) => self.cache.insert_new(run, fact),
+                    None => self.cache.insert(run),
+                },
                 Err(LoadError::NoRun(_)) => {}
                 Err(error) => ground.watch.found("SIM-13", format!("a run cannot be loaded: {error}")),
             }
@@ -284,16 +288,4 @@ fn open_jobs(run: &RunState) -> Vec<JobLost> {
             jobs.map(lost).collect::<Vec<_>>()
         };
     run.frames.iter().flat_map(of_frame).collect()
-}
-
-/// The head in a run's start fact, when it is among the inputs.
-fn start_of(inputs: &[Input], run: RunId) -> Option<Box<tidemill_common::machine::run::RunHead>> {
-    inputs.iter().find_map(|input| {
-        let Input::Fact(fact) = input else { return None };
-        if fact.kind != wire::fact::kind::START || input.run() != Some(run) {
-            return None;
-        }
-        let Ok(Fact::Start(head)) = wire::fact::parse_start(&fact.body) else { return None };
-        Some(head)
-    })
 }
