@@ -124,6 +124,7 @@ fn node() -> Node {
         work: None,
         children: Vec::new(),
         child: None,
+        quoted: Default::default(),
     }
 }
 
