@@ -173,7 +173,7 @@ impl RunWrite {
     }
 
     /// A run's write without anything in it.
-    fn nothing(run: RunId, graph: GraphHash) -> Self {
+    pub(crate) fn nothing(run: RunId, graph: GraphHash) -> Self {
         Self {
             run,
             graph,

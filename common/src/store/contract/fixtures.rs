@@ -11,7 +11,6 @@ use crate::machine::run::RunStatus;
 use crate::store::{Commit, CommitError, Created, Delivered, NewRun, Owner, RawFact, Store};
 use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite, TakeBack};
 use crate::wire::fact::kind;
-use crate::wire::pairs::{EventTexts, Pairs};
 
 pub(super) const SHARD: ShardId = ShardId(0);
 pub(super) const QUEUE: &str = "default";
@@ -71,35 +70,7 @@ pub(super) fn conversation_write(id: &str, fields: Vec<(String, String)>) -> Con
 
 /// A write that writes nothing yet.
 pub(super) fn write(n: u8) -> RunWrite {
-    RunWrite {
-        run: run_id(n),
-        graph: GraphHash(GRAPH.into()),
-        created_at: created_at(n),
-        fields: Vec::new(),
-        state: Pairs::default(),
-        collected_cleared: false,
-        collected: Pairs::default(),
-        pauses: Vec::new(),
-        ledger: Vec::new(),
-        spent: None,
-        has_ledger: false,
-        leaves_turn: false,
-        conversation: None,
-        held_cleared: false,
-        held: Vec::new(),
-        entries: EventTexts::default(),
-        seq: 0,
-        status: None,
-        ended_at: None,
-        calls: None,
-        objects: None,
-        jobs: Vec::new(),
-        taken_back: Vec::new(),
-        timers_set: Vec::new(),
-        timers_cleared: Vec::new(),
-        blobs: Vec::new(),
-        go_on: false,
-    }
+    RunWrite { created_at: created_at(n), ..RunWrite::nothing(run_id(n), GraphHash(GRAPH.into())) }
 }
 
 /// A write by which a run moves from one status to another.
