@@ -395,7 +395,7 @@ impl RunState {
     }
 
     /// Looks once at all that the step will look at which hears how a job of this node has ended: a processor that has many
-    /// runs to look at fetches what lies far away of several at once. The sum means nothing.
+    /// runs to look at fetches what lies far away of several at once. The sum means nothing, and is of small numbers: whatever a run holds, it is one.
     pub fn glance(&self, frame: &FramePath, node: NodeIx) -> usize {
         let Self { response, control, head, recent, sums, .. } = self;
         let mut sum = self.status as usize
@@ -415,7 +415,9 @@ impl RunState {
             + head.options.choices.iter().len()
             + response.streams.len()
             + response.reached.first().copied().unwrap_or_default()
-            + (sums.steps + sums.waiting + self.seq) as usize
+            + usize::from(sums.steps > 0)
+            + usize::from(sums.waiting > 0)
+            + usize::from(self.seq > 0)
             + usize::from(recent.find(frame, node).is_some());
         let Some(open) = self.frames.get(frame) else { return sum };
         let spec = self.graph.node(node);
@@ -424,7 +426,8 @@ impl RunState {
             state.status as usize
                 + state.attempt as usize
                 + state.body.iter().len()
-                + (state.inside.steps + state.spent.tokens) as usize
+                + usize::from(state.inside.steps > 0)
+                + usize::from(state.spent.tokens > 0)
                 + state.started_at.iter().len()
                 + state.error.iter().len()
         };

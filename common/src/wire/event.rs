@@ -278,6 +278,7 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             write_end(object, end, graph);
             object.number("retry_index", *index);
         }
+        // These are written where the others are told from them.
         EventKind::NodeRunStarted(_)
         | EventKind::NodeRunSucceeded(_)
         | EventKind::NodeRunFailed(_)
