@@ -19,8 +19,40 @@ use crate::observed::Observed;
 /// Shards of the system.
 const SHARDS: u16 = 2;
 
-/// Set: every value is stored apart, however small, so that what reads one goes to a worker.
-const APART: &str = "CONFORMANCE_APART";
+/// Names where the values of a run are stored: `inline`, `apart`, or `both`, one after the other.
+const VALUES: &str = "CONFORMANCE_VALUES";
+
+/// Where the values of a run are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// In the run, unless they are large.
+    Inline,
+    /// Each by itself, however small, so that what reads one goes to a worker.
+    Apart,
+}
+
+impl Values {
+    /// What is to be played.
+    ///
+    /// # Panics
+    /// At a word that does not exist.
+    pub(crate) fn of_environment() -> Vec<Self> {
+        match std::env::var(VALUES).as_deref() {
+            Err(_) | Ok("inline") => vec![Self::Inline],
+            Ok("apart") => vec![Self::Apart],
+            Ok("both") => vec![Self::Inline, Self::Apart],
+            Ok(other) => panic!("{VALUES} is inline, apart or both, not {other:?}"),
+        }
+    }
+
+    /// What is printed after a case's name.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Inline => "",
+            Self::Apart => " (values apart)",
+        }
+    }
+}
 
 /// One system for all cases.
 pub(crate) struct System {
@@ -35,24 +67,29 @@ pub(crate) struct System {
 }
 
 impl System {
-    /// Starts it with the settings of the corpus.
-    pub(crate) async fn start() -> Self {
+    /// Starts it with the settings of the corpus, and with the models of these cases.
+    pub(crate) async fn start(values: Values, cases: impl Iterator<Item = &Case>) -> Self {
         let forwarder = Forwarder::start().await.expect("a free port");
         let settings = std::fs::read_to_string(workspace().join("tests/conformance/tidemill.toml"));
         let settings = settings.expect("the settings lie beside the cases");
         let folder = tempfile::tempdir().expect("there is room for a temporary folder");
         let file = folder.path().join("conformance.toml");
         let settings = settings.replace("${FORWARDER}", &forwarder.base_url);
-        std::fs::write(&file, &settings).expect("it can be written");
+        // Of two cases that say different things about a model, the later one has the worker started again.
+        let mut models = BTreeMap::new();
+        for (name, features) in cases.flat_map(Case::models) {
+            models.entry(name).or_insert(features);
+        }
+        std::fs::write(&file, with_models(&settings, &models)).expect("it can be written");
         let mut own = vec![("scheduler.secret_key", "seals the secrets of the cases")];
-        if std::env::var_os(APART).is_some() {
+        if values == Values::Apart {
             own.push(("run.inline_bytes_max", "1"));
         }
         let cluster = Cluster::start(&own, None).await;
         let config = ["--config", file.to_str().expect("temporary paths are text")];
         let scheduler = cluster.scheduler_with(&config).await;
         let worker = cluster.worker_with(&config).await;
-        Self { scheduler, worker, cluster, forwarder, folder, settings, models: BTreeMap::new() }
+        Self { scheduler, worker, cluster, forwarder, folder, settings, models }
     }
 
     /// Lets the worker know the models of a case; one that knows others is started anew.
@@ -61,12 +98,8 @@ impl System {
             return;
         }
         self.models.extend(models);
-        let table = |(name, features): (&String, &Vec<String>)| {
-            format!("\n[providers.default.models.{name:?}]\nfeatures = {features:?}\n")
-        };
-        let tables: String = self.models.iter().map(table).collect();
         let file = self.folder.path().join("conformance.toml");
-        std::fs::write(&file, format!("{}{tables}", self.settings)).expect("it can be written");
+        std::fs::write(&file, with_models(&self.settings, &self.models)).expect("it can be written");
         self.worker.process.kill();
         self.look_after().await;
     }
@@ -100,6 +133,14 @@ impl System {
             self.worker = self.cluster.worker_with(&config).await;
         }
     }
+}
+
+/// These settings, and a table for each model.
+fn with_models(settings: &str, models: &BTreeMap<String, Vec<String>>) -> String {
+    let table = |(name, features): (&String, &Vec<String>)| {
+        format!("\n[providers.default.models.{name:?}]\nfeatures = {features:?}\n")
+    };
+    std::iter::once(settings.to_owned()).chain(models.iter().map(table)).collect()
 }
 
 /// Runs a case.

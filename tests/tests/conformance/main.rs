@@ -18,9 +18,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tidemill_tests::workspace;
+use tokio::task::JoinSet;
 
 use case::Case;
-use drive::System;
+use drive::{System, Values};
 
 /// Longest time for one case.
 const CASE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -39,30 +40,46 @@ async fn main() -> ExitCode {
     if !wanted.is_empty() {
         names.retain(|name| wanted.iter().any(|word| name.contains(word)));
     }
-    let mut system = System::start().await;
+    // Each on a system of its own, side by side: a case mostly waits.
+    let mut passes = JoinSet::new();
+    for values in Values::of_environment() {
+        passes.spawn(play(values, folder.clone(), names.clone()));
+    }
     let (mut passed, mut failed) = (0, 0);
-    for name in &names {
-        match verdict(&mut system, &folder.join(name), name).await {
-            Ok(()) => {
-                passed += 1;
-                println!("PASS {name}");
-            }
-            Err(reason) => {
-                failed += 1;
-                println!("FAIL {name}: {}", on_a_line(&reason));
-            }
-        }
+    for (of_pass, failed_in_pass) in passes.join_all().await {
+        passed += of_pass;
+        failed += failed_in_pass;
     }
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-async fn verdict(system: &mut System, folder: &Path, name: &str) -> Result<(), String> {
+/// Plays these cases, one after the other, and prints a line for each. Returns how many passed and failed.
+async fn play(values: Values, folder: PathBuf, names: BTreeSet<String>) -> (usize, usize) {
+    let cases: Vec<(String, Result<Case, String>)> =
+        names.into_iter().map(|name| (name.clone(), Case::read(&folder.join(name)))).collect();
+    let mut system = System::start(values, cases.iter().filter_map(|(_, case)| case.as_ref().ok())).await;
+    let (mut passed, mut failed) = (0, 0);
+    for (name, case) in cases {
+        let label = format!("{name}{}", values.label());
+        match verdict(&mut system, case, &label).await {
+            Ok(()) => {
+                passed += 1;
+                println!("PASS {label}");
+            }
+            Err(reason) => {
+                failed += 1;
+                println!("FAIL {label}: {}", on_a_line(&reason));
+            }
+        }
+    }
+    (passed, failed)
+}
+
+async fn verdict(system: &mut System, case: Result<Case, String>, name: &str) -> Result<(), String> {
     let mut details = String::new();
-    let running = async {
-        let case = Case::read(folder)?;
-        drive::run(system, &case, &mut details).await
-    };
+    let case = case?;
+    let running = drive::run(system, &case, &mut details);
     let verdict = tokio::time::timeout(CASE_TIME_MAX, running).await;
     let verdict = verdict.unwrap_or_else(|_| Err(format!("did not end within {CASE_TIME_MAX:?}")));
     if let Err(reason) = &verdict {

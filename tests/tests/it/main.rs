@@ -18,6 +18,8 @@ mod library_steps;
 mod limits;
 mod masked;
 mod messages;
+mod model_protocols;
+mod model_provider;
 mod pauses;
 mod plain;
 mod profile_llm;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::{StreamExt, future, stream};
 use tidemill_common::config::RedisConfig;
 use tidemill_common::store::contract::{CASES, Control, Subject};
 use tidemill_common::store::redis::{RedisStore, StoreLimits};
@@ -11,6 +12,8 @@ use tidemill_tests::redis::Redis;
 
 const INBOX_MAX: u64 = 8;
 const QUEUE_MAX: u64 = 7;
+/// Cases at once: most of them wait for a lease.
+const AT_ONCE: usize = 8;
 
 /// Redis has its own clock: time passes by waiting.
 struct Waiting;
@@ -47,14 +50,13 @@ async fn redis_keeps_the_contract_of_every_store() {
 
 /// Plays every case, each in a namespace of its own.
 pub(crate) async fn kept_by(config: impl Fn(&str) -> RedisConfig) {
-    let mut broken = Vec::new();
-    for (name, case) in CASES {
+    let playing = stream::iter(CASES).map(|(name, case)| {
         let limits = StoreLimits { inbox_max: INBOX_MAX, queue_max: QUEUE_MAX, ..StoreLimits::default() };
         let store = RedisStore::new(&config(name), limits).expect("an address");
-        if let Err(error) = case(Subject { store, control: Arc::new(Waiting) }).await {
-            broken.push(format!("{name}: {error}"));
-        }
-    }
+        let playing = case(Subject { store, control: Arc::new(Waiting) });
+        async move { playing.await.err().map(|error| format!("{name}: {error}")) }
+    });
+    let broken: Vec<String> = playing.buffer_unordered(AT_ONCE).filter_map(future::ready).collect().await;
     assert!(
         broken.is_empty(),
         "{} of {} promises are broken:\n{}",

@@ -31,6 +31,9 @@ mod shards;
 mod spent;
 mod triggers;
 
+#[cfg(test)]
+mod page;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 

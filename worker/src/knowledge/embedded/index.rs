@@ -105,9 +105,11 @@ pub async fn load(
     let made = tokio::task::spawn_blocking(move || {
         let texts = segments.iter().map(super::shown).collect::<Vec<String>>();
         let words = Words::new(texts.iter().map(String::as_str));
-        words.map(|words| Content { segments, words, vectors, dimension })
+        Content { segments, words, vectors, dimension }
     });
-    let failed = |reason| StoreError::Unexpected { doing: "making an index", reason };
-    let content = made.await.map_err(|error| failed(error.to_string()))?;
-    content.map(Some).map_err(|error| failed(error.to_string()))
+    let failed = |error: tokio::task::JoinError| StoreError::Unexpected {
+        doing: "making an index",
+        reason: error.to_string(),
+    };
+    made.await.map(Some).map_err(failed)
 }

@@ -165,7 +165,6 @@ impl Knowledge for Embedded {
         };
         let (here, searched) = (index.clone(), tokio::task::spawn_blocking(move || find(&index, &wanted)));
         let found = searched.await.map_err(|error| self.error(error, true))?;
-        let found = found.map_err(|error| self.error(error, false))?;
         let passages: Vec<Passage> = found.into_iter().filter_map(|it| self.passage(&here, it)).collect();
         let mut passages = self.ranked(asked, passages, top_k).await?;
         passages.retain(|passage| settings.score_threshold.is_none_or(|least| passage.order() >= least));
@@ -189,24 +188,24 @@ fn shown(segment: &SegmentRecord) -> String {
 }
 
 /// The best segments, the best first.
-fn find(index: &Index, wanted: &Wanted) -> tantivy::Result<Vec<Found>> {
-    Ok(match wanted.method {
+fn find(index: &Index, wanted: &Wanted) -> Vec<Found> {
+    match wanted.method {
         SearchMethod::SemanticSearch => best(by_meaning(index, wanted), wanted.count),
-        SearchMethod::FullTextSearch => best(by_words(index, wanted)?, wanted.count),
+        SearchMethod::FullTextSearch => best(by_words(index, wanted), wanted.count),
         SearchMethod::KeywordSearch => {
-            let candidates = best(by_words(index, wanted)?, wanted.count.max(COMPARED_MAX));
+            let candidates = best(by_words(index, wanted), wanted.count.max(COMPARED_MAX));
             best(compared(index, wanted, candidates, 0.0), wanted.count)
         }
         SearchMethod::HybridSearch => {
             let mut candidates = best(by_meaning(index, wanted), wanted.count);
-            for found in best(by_words(index, wanted)?, wanted.count) {
+            for found in best(by_words(index, wanted), wanted.count) {
                 if !candidates.iter().any(|known| (known.0, known.1) == (found.0, found.1)) {
                     candidates.push(found);
                 }
             }
             best(compared(index, wanted, candidates, wanted.vector_weight), wanted.count)
         }
-    })
+    }
 }
 
 fn by_meaning(index: &Index, wanted: &Wanted) -> Vec<Found> {
@@ -225,14 +224,14 @@ fn nearness(index: &Index, wanted: &Wanted, document: usize, segment: usize) -> 
     f64::from(vectors::cosine(vector, &wanted.vector))
 }
 
-fn by_words(index: &Index, wanted: &Wanted) -> tantivy::Result<Vec<Found>> {
+fn by_words(index: &Index, wanted: &Wanted) -> Vec<Found> {
     let documents: Vec<_> = index.documents.iter().map(|document| &document.content.words).collect();
-    let hits = words::search(&wanted.query, &documents, |document| wanted.documents[document])?;
+    let hits = words::search(&wanted.query, &documents, |document| wanted.documents[document]);
     let enabled = hits.into_iter().filter(|hit| {
         let segment = index.documents[hit.document].content.segments.get(hit.segment);
         segment.is_some_and(|segment| segment.enabled)
     });
-    Ok(enabled.map(|hit| (hit.document, hit.segment, hit.score)).collect())
+    enabled.map(|hit| (hit.document, hit.segment, hit.score)).collect()
 }
 
 /// Scored anew: a share of meaning, and the rest by the words that question and segment have in common.

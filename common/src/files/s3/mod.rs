@@ -181,60 +181,6 @@ fn failed(error: Error) -> FilesError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(set: impl FnOnce(&mut FilesConfig)) -> FilesConfig {
-        let mut config = FilesConfig { url: "s3://b".into(), ..FilesConfig::default() };
-        config.access_key_id = "id".into();
-        config.secret_access_key = "hush".into();
-        set(&mut config);
-        config
-    }
-
-    #[test]
-    fn what_is_wrong_with_the_settings_is_told() {
-        type Case = (&'static str, fn(&mut FilesConfig), &'static str);
-        let cases: [Case; 5] = [
-            ("", |_| {}, "name of a bucket"),
-            ("user:pw@b", |_| {}, "name of a bucket"),
-            ("b", |c| c.secret_access_key.clear(), "belong together"),
-            ("b", |c| c.endpoint = "minio:9000".into(), "files.endpoint is not of the form"),
-            ("b", |c| c.endpoint = "http://minio/bucket".into(), "files.endpoint is not of the form"),
-        ];
-        for (place, set, told) in cases {
-            let error = S3::at(place, &config(set)).unwrap_err().to_string();
-            assert!(error.contains(told) && !error.contains("hush"), "{place}: {error}");
-        }
-    }
-
-    #[test]
-    fn the_bucket_stands_in_the_path_or_in_the_host() {
-        for (path_style, address) in [(true, "http://minio:9000"), (false, "http://b.minio:9000")] {
-            let config = config(|c| (c.endpoint, c.path_style) = ("http://minio:9000/".into(), path_style));
-            assert_eq!(endpoint("b", &config).as_deref(), Ok(address));
-        }
-    }
-
-    #[test]
-    fn what_the_service_says_comes_with_what_to_look_at() {
-        let not_found = |code: &str| Error::NotFound { path: "b/x".into(), source: code.into() };
-        assert!(is_about_the_bucket(&not_found("<Code>NoSuchBucket</Code>")));
-        assert!(!is_about_the_bucket(&not_found("<Code>NoSuchKey</Code>")));
-        let refused = Error::PermissionDenied { path: "b/x".into(), source: "403".into() };
-        for (error, hint) in
-            [(not_found("NoSuchBucket"), "is the bucket there"), (refused, "may these credentials")]
-        {
-            assert!(failed(error).to_string().contains(hint));
-        }
-    }
-
-    #[test]
-    fn a_prefix_comes_before_the_reference_and_secrets_are_not_shown() {
-        for (place, path) in [("b", "runs/x"), ("b/", "runs/x"), ("b/a/c/", "a/c/runs/x")] {
-            let files = S3::at(place, &config(|_| {})).unwrap();
-            assert_eq!(files.path("runs/x").as_ref(), path);
-            assert!(!format!("{files:?}").contains("hush"));
-        }
-    }
-}
+mod bucket;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! The words of a document: for each word the segments that have it, packed. Built once, then only read.
+
+use std::collections::HashMap;
+
+use tidemill_common::nodes::knowledge_retrieval::keywords::{each, is_unspaced};
+
+use super::bm25::Length;
+
+/// Longest word that is kept, in bytes: more is no word that somebody asks for.
+const WORD_BYTES_MAX: usize = 65_530;
+
+/// The words of a document's segments.
+///
+/// Words stand in one text, sorted, and their lists in one row of bytes: a document takes a few allocations, not some for
+/// each word. A list holds two numbers for each segment (how many segments it lies after the one before, and how often it
+/// has the word), each in seven bits a byte.
+#[derive(Default)]
+pub struct Words {
+    text: String,
+    lists: Vec<u8>,
+    /// In the order of their words.
+    entries: Vec<Entry>,
+    /// Of each segment.
+    lengths: Vec<Length>,
+    total: u64,
+}
+
+/// Where a word and its list end.
+struct Entry {
+    text_end: usize,
+    list_end: usize,
+    segments: u64,
+}
+
+/// The segments that have a word, in their order.
+pub struct List<'a> {
+    /// How many they are.
+    pub segments: u64,
+    bytes: &'a [u8],
+    lengths: &'a [Length],
+    next: usize,
+}
+
+/// A segment that has the word.
+pub struct Holding {
+    /// Its place in the document.
+    pub segment: usize,
+    /// How often it has the word.
+    pub times: u32,
+    /// Its length in words.
+    pub length: Length,
+}
+
+/// A list while it grows.
+#[derive(Default)]
+struct Growing {
+    bytes: Vec<u8>,
+    segments: u64,
+    /// The segment that is read, and how often it has the word so far.
+    last: usize,
+    times: u32,
+    next: usize,
+}
+
+impl Words {
+    /// The words of these segments.
+    pub fn new<'a>(segments: impl Iterator<Item = &'a str>) -> Self {
+        let mut lists: HashMap<String, Growing> = HashMap::new();
+        let mut made = Self::default();
+        for (segment, text) in segments.enumerate() {
+            let mut length: u32 = 0;
+            let mut add = |word: String| {
+                if word.len() <= WORD_BYTES_MAX {
+                    lists.entry(word).or_default().add(segment);
+                    length = length.saturating_add(1);
+                }
+            };
+            each(text, &mut add);
+            text.chars().filter(|c| is_unspaced(*c)).for_each(|c| add(c.into()));
+            made.lengths.push(Length::of(length));
+            made.total += u64::from(length);
+        }
+        let mut sorted: Vec<(String, Growing)> = lists.into_iter().collect();
+        sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for (word, mut list) in sorted {
+            list.close();
+            made.text.push_str(&word);
+            made.lists.extend_from_slice(&list.bytes);
+            let (text_end, list_end) = (made.text.len(), made.lists.len());
+            made.entries.push(Entry { text_end, list_end, segments: list.segments });
+        }
+        made.text.shrink_to_fit();
+        made.lists.shrink_to_fit();
+        made.entries.shrink_to_fit();
+        made.lengths.shrink_to_fit();
+        made
+    }
+
+    /// How many segments there are.
+    pub fn segments(&self) -> u64 {
+        self.lengths.len() as u64
+    }
+
+    /// How many words they have together.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> u64 {
+        let of_entries = self.entries.len() * size_of::<Entry>();
+        (size_of::<Self>() + self.text.len() + self.lists.len() + of_entries + self.lengths.len()) as u64
+    }
+
+    /// The segments of a word; none where no segment has it.
+    pub fn list(&self, word: &str) -> Option<List<'_>> {
+        let mut places = 0..self.entries.len();
+        while !places.is_empty() {
+            let middle = places.start + places.len() / 2;
+            let (here, bytes) = self.at(middle);
+            match here.cmp(word) {
+                std::cmp::Ordering::Less => places.start = middle + 1,
+                std::cmp::Ordering::Greater => places.end = middle,
+                std::cmp::Ordering::Equal => {
+                    let segments = self.entries[middle].segments;
+                    return Some(List { segments, bytes, lengths: &self.lengths, next: 0 });
+                }
+            }
+        }
+        None
+    }
+
+    fn at(&self, place: usize) -> (&str, &[u8]) {
+        let begin = place.checked_sub(1).map(|before| &self.entries[before]);
+        let (text, list) = begin.map_or((0, 0), |before| (before.text_end, before.list_end));
+        let entry = &self.entries[place];
+        (&self.text[text..entry.text_end], &self.lists[list..entry.list_end])
+    }
+}
+
+impl Iterator for List<'_> {
+    type Item = Holding;
+
+    fn next(&mut self) -> Option<Holding> {
+        let gap = take_number(&mut self.bytes)?;
+        let times = take_number(&mut self.bytes)?;
+        let segment = self.next + gap as usize;
+        self.next = segment + 1;
+        Some(Holding { segment, times: times as u32, length: *self.lengths.get(segment)? })
+    }
+}
+
+impl Growing {
+    /// Once more in this segment, which is the last one or a later one.
+    fn add(&mut self, segment: usize) {
+        if segment != self.last {
+            self.close();
+        }
+        self.last = segment;
+        self.times = self.times.saturating_add(1);
+    }
+
+    /// Nothing more comes of the last segment.
+    fn close(&mut self) {
+        if self.times > 0 {
+            put_number(&mut self.bytes, (self.last - self.next) as u64);
+            put_number(&mut self.bytes, self.times.into());
+            self.next = self.last + 1;
+            self.segments += 1;
+            self.times = 0;
+        }
+    }
+}
+
+fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
