@@ -5,7 +5,8 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint fix check conformance faults campaign recovery pressure sim fuzz bench bench-check bench-baseline bench-peers up down
+.PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint one-build fix check deep deny pure \
+	conformance faults campaign recovery pressure sim fuzz fuzz-check bench bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,38 +14,86 @@ help: ## Show this list
 setup: ## Install what is missing: redis-server, PostgreSQL, MariaDB, python3, a C compiler (through the system's packages)
 	@sh scripts/setup.sh
 
+# What `make run` needs, and first of all what every test needs. All targets name the same features, so nothing is
+# built twice (scripts/one-build.sh).
+PROGRAMS := -p tidemill -p tidemill-scheduler -p tidemill-worker
+
 build: ## Build everything (debug)
 	$(CARGO) build --workspace --locked
 
 run: setup ## Start Redis, a scheduler, two workers and a mock model, and run an example through them
-	$(CARGO) build --locked -p tidemill -p tidemill-scheduler -p tidemill-worker
+	@echo '==> building the programs: the first time about 400 crates, some minutes on two cores'
+	$(CARGO) build --locked $(PROGRAMS)
 	@sh scripts/demo.sh
 
-test: setup ## Run all tests: unit, store, whole processes, faults, and the conformance cases that pass
-	$(CARGO) test --workspace --locked
-	CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
-	@# Once more with every value stored apart: what the scheduler did before, workers do now.
-	CONFORMANCE_APART=1 CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
-	@# A campaign of two short rounds, one of which cuts Redis's log; `make faults` runs a longer one.
-	SEED=2 ROUNDS=2 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
+# Whole processes mostly wait: for leases, for models, for each other. So more of their tests run at a time than there are
+# cores, and the three longest programs side by side (each one's output comes when it ends, where make can do that).
+AT_ONCE ?= 6
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-lint: ## Check formatting, lints, documentation, that the pure half builds alone, and that the fuzz targets build
+test: setup programs unit system ## Run all tests: unit, store, whole processes, faults, and the conformance cases that pass
+	@echo '==> faults, conformance and a short campaign, side by side: two minutes or so'
+	@$(MAKE) --no-print-directory -j3 $(SYNC) faults-tests conformance-both campaign-short
+
+programs:
+	@echo '==> building programs and tests: the first time about 420 crates, some minutes on two cores'
+	$(CARGO) build --workspace --bins --locked
+	$(CARGO) test --workspace --no-run --lib --bin tidemill-bench --test '*' --locked
+
+# The pure half, the stores in memory, single parts of a worker, simulated fleets.
+unit:
+	$(CARGO) test --workspace --locked --lib --bin tidemill-bench --test stories --test sandbox
+
+system:
+	$(CARGO) test --workspace --locked --test it -- --test-threads=$(AT_ONCE)
+	$(CARGO) test -p tidemill-tests --locked --doc
+
+faults-tests:
+	$(CARGO) test --workspace --locked --test faults -- --test-threads=$(AT_ONCE)
+
+# Also with every value stored apart: what the scheduler decides by itself otherwise, workers do then.
+conformance-both:
+	CONFORMANCE_VALUES=both CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
+
+# Two short rounds, one of which cuts Redis's log; `make faults` runs a longer one.
+campaign-short:
+	@SEED=2 ROUNDS=2 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
+
+lint: one-build ## Check formatting, lints and documentation
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Heads of modules are maps for readers of the code, and may name private ones.
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --lib --locked
-	$(CARGO) check -p tidemill-common --no-default-features --locked
-	@# The fuzz targets name files of the worker by their paths, and nothing else would notice that one has moved.
-	@if command -v c++ >/dev/null 2>&1; then $(CARGO) check --manifest-path fuzz/Cargo.toml --locked; \
-	else echo 'lint: there is no C++ compiler (libfuzzer), the fuzz targets were not looked at'; fi
-	@if command -v cargo-deny >/dev/null 2>&1; then $(CARGO) deny check; \
-	else echo 'lint: cargo-deny is not installed, licences and advisories were not looked at'; fi
+
+one-build:
+	@CARGO='$(CARGO)' sh scripts/one-build.sh $(PROGRAMS)
 
 fix: ## Format the code and apply what clippy can mend
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
 
-check: lint test ## All that continuous integration checks: lint, then test
+check: lint test ## All that continuous integration checks of each change: lint, then test
+
+# What need not run on each change. Continuous integration runs it every night; run it before a release.
+deep: setup pure fuzz-check deny ## Check what takes long: other feature sets, licences, long campaigns and stories, fuzzing, counts of instructions
+	$(MAKE) --no-print-directory sim
+	$(MAKE) --no-print-directory pressure
+	$(MAKE) --no-print-directory campaign
+	$(MAKE) --no-print-directory recovery RECOVERY_KILLS=5
+	$(CARGO) test --workspace --locked --test sandbox -- --ignored
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(MAKE) --no-print-directory fuzz
+	$(MAKE) --no-print-directory bench-check
+
+pure: ## Check that the pure half builds alone
+	$(CARGO) check -p tidemill-common --no-default-features --locked
+
+# They name files of the worker by their paths.
+fuzz-check: ## Check that the fuzz targets build
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked
+
+deny: ## Check licences, refused crates and sources; installs cargo-deny where it is missing
+	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked
+	$(CARGO) deny check licenses bans sources
 
 conformance: setup ## Run every conformance case, also those that do not pass yet (CONFORMANCE_DIR: other cases)
 	$(CARGO) test --workspace --locked --test conformance

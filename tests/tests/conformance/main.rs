@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tidemill_tests::workspace;
-use tokio::task::JoinSet;
 
 use case::Case;
 use drive::{System, Values};
@@ -41,12 +41,9 @@ async fn main() -> ExitCode {
         names.retain(|name| wanted.iter().any(|word| name.contains(word)));
     }
     // Each on a system of its own, side by side: a case mostly waits.
-    let mut passes = JoinSet::new();
-    for values in Values::of_environment() {
-        passes.spawn(play(values, folder.clone(), names.clone()));
-    }
+    let passes = Values::of_environment().into_iter().map(|values| play(values, &folder, &names));
     let (mut passed, mut failed) = (0, 0);
-    for (of_pass, failed_in_pass) in passes.join_all().await {
+    for (of_pass, failed_in_pass) in join_all(passes).await {
         passed += of_pass;
         failed += failed_in_pass;
     }
@@ -55,9 +52,9 @@ async fn main() -> ExitCode {
 }
 
 /// Plays these cases, one after the other, and prints a line for each. Returns how many passed and failed.
-async fn play(values: Values, folder: PathBuf, names: BTreeSet<String>) -> (usize, usize) {
-    let cases: Vec<(String, Result<Case, String>)> =
-        names.into_iter().map(|name| (name.clone(), Case::read(&folder.join(name)))).collect();
+async fn play(values: Values, folder: &Path, names: &BTreeSet<String>) -> (usize, usize) {
+    let cases: Vec<(&String, Result<Case, String>)> =
+        names.iter().map(|name| (name, Case::read(&folder.join(name)))).collect();
     let mut system = System::start(values, cases.iter().filter_map(|(_, case)| case.as_ref().ok())).await;
     let (mut passed, mut failed) = (0, 0);
     for (name, case) in cases {

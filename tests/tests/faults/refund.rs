@@ -53,7 +53,7 @@ async fn xc_01_a_run_of_all_designs_ends_the_same_wherever_a_process_dies() {
         let dies = move |time| matches!(passed, Passed::Exactly(_)).then_some(time <= last);
         (1..=last + more).map(move |time| (format!("{name}:{time}"), *program, dies(time)))
     });
-    let fired = stream::iter(times).map(async |(at, program, dies)| {
+    let fired = stream::iter(times).map(|(at, program, dies)| async move {
         let fired = AssertUnwindSafe(survives(&at, program, dies)).catch_unwind().await;
         fired.unwrap_or_else(|_| Err(format!("{at} panicked, see above")))
     });
@@ -81,14 +81,21 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
 
     let mut armed = Armed { cluster: &cluster, program, address, process };
     let patient = Patient::new(vec![scheduler_at]);
-    let run = patient.submit(&refund.submission(), "once").await.map_err(|e| format!("{at}: {e:?}"))?;
     let mut has_died = false;
-    let followed = tokio::select! {
-        followed = patient.follow(&run, END_MAX) => followed,
-        never = patient.answer_pauses(&run, "no") => match never {},
-        died = dying(&mut armed, at, &mut has_died) => return Err(died),
+    let acting = async {
+        let run = patient.submit(&refund.submission(), "once").await.map_err(|e| format!("{at}: {e:?}"))?;
+        let followed = tokio::select! {
+            followed = patient.follow(&run, END_MAX) => followed,
+            never = patient.answer_pauses(&run, "no") => match never {},
+        };
+        followed.map(|seen| (run, seen.told)).map_err(|(_, trouble)| format!("{at}: {trouble:?}"))
     };
-    let told = followed.map_err(|(_, trouble)| format!("{at}: {trouble:?}"))?.told;
+    // It may die before it has answered the submission, and must come back for that.
+    let acted = tokio::select! {
+        acted = acting => acted,
+        died = dying(&mut armed, at, &mut has_died) => Err(died),
+    };
+    let (run, told) = acted?;
     if dies == Some(true) && !has_died {
         // Behind the very last of it the run may end first.
         armed.until_dead(at).await?;

@@ -81,6 +81,36 @@ fn every_part_knows_only_what_lies_below_it() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// They are built every night; a file that was moved should be seen before.
+#[test]
+fn every_file_that_a_fuzz_target_names_by_its_path_is_there() {
+    let mut named = 0;
+    for target in sources(&workspace().join("fuzz/targets"), &workspace(), &[]) {
+        let text = fs::read_to_string(&target).expect("a target can be read");
+        let mut folder = PathBuf::new();
+        for line in text.lines().map(str::trim) {
+            if let Some(path) = line.strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]")) {
+                folder = workspace().join("fuzz/targets").join(path);
+                assert!(folder.exists(), "{} names {path}, which is not there", target.display());
+            }
+            let module = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';'));
+            if let Some(module) = module.filter(|_| folder.is_dir()) {
+                named += 1;
+                let is_there = [format!("{module}.rs"), format!("{module}/mod.rs")]
+                    .iter()
+                    .any(|file| folder.join(file).is_file());
+                assert!(
+                    is_there,
+                    "{} names {module}, which is not in {}",
+                    target.display(),
+                    folder.display()
+                );
+            }
+        }
+    }
+    assert!(named > 5, "fuzz targets name files of the worker in another way now");
+}
+
 fn sources(folder: &Path, root: &Path, but: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
