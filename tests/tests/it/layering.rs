@@ -84,21 +84,27 @@ fn every_part_knows_only_what_lies_below_it() {
 /// They are built every night; a file that was moved should be seen before.
 #[test]
 fn every_file_that_a_fuzz_target_names_by_its_path_is_there() {
+    let targets = workspace().join("fuzz/targets");
     let mut named = 0;
-    for target in sources(&workspace().join("fuzz/targets"), &workspace(), &[]) {
+    for target in sources(&targets, &workspace(), &[]) {
         let text = fs::read_to_string(&target).expect("a target can be read");
-        let mut folder = PathBuf::new();
-        for line in text.lines().map(str::trim) {
+        // Where the modules are that are open, and where the next one is that opens.
+        let (mut open, mut next): (Vec<PathBuf>, Option<PathBuf>) = (Vec::new(), None);
+        for line in text.lines().map(|line| line.trim().trim_start_matches("pub ")) {
+            let module = line.strip_prefix("mod ");
             if let Some(path) = line.strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]")) {
-                folder = workspace().join("fuzz/targets").join(path);
-                assert!(folder.exists(), "{} names {path}, which is not there", target.display());
-            }
-            let module = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';'));
-            if let Some(module) = module.filter(|_| folder.is_dir()) {
+                next = Some(targets.join(path));
+            } else if let Some(module) = module.and_then(|rest| rest.strip_suffix(" {")) {
+                let inside = open.last().unwrap_or(&targets).join(module);
+                open.push(next.take().unwrap_or(inside));
+            } else if line == "}" {
+                open.pop();
+            } else if let (Some(module), Some(folder)) =
+                (module.and_then(|m| m.strip_suffix(';')), open.last())
+            {
                 named += 1;
-                let is_there = [format!("{module}.rs"), format!("{module}/mod.rs")]
-                    .iter()
-                    .any(|file| folder.join(file).is_file());
+                let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
+                let is_there = files.iter().any(|file| folder.join(file).is_file());
                 assert!(
                     is_there,
                     "{} names {module}, which is not in {}",
