@@ -113,7 +113,8 @@ pressure: setup ## Run the long tests under pressure and show what they measured
 
 SEEDS ?= 10000
 sim: ## Simulate a fleet to which everything happens: SEEDS=n stories, or SEED=n alone with its last lines (WITHOUT=guard)
-	$(CARGO) run --locked -p tidemill-sim -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WITHOUT),--without $(WITHOUT))
+	$(CARGO) build --workspace --locked --bin tidemill-sim
+	"$${CARGO_TARGET_DIR:-target}/debug/tidemill-sim" $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(WITHOUT),--without $(WITHOUT))
 
 fuzz: ## Feed every parser with what nobody would write, a minute each: FUZZ_SECONDS=n, ONLY="dsl_import …" (fuzz/README.md)
 	@CARGO='$(CARGO)' sh scripts/fuzz.sh

@@ -77,7 +77,7 @@ impl Engine {
     ) -> Result<Self, Error> {
         let fleet = Fleet::start(server, programs, plan).await?;
         let mut config = Config::default();
-        config.redis.url.clone_from(&plan.load_url);
+        config.redis.url = plan.load_url.as_str().into();
         let store = RedisStore::from_config(&config)?;
         let shards = store.meta().await?.shards;
         let (graph, document) = imported(&job)?;

@@ -71,7 +71,7 @@ impl Fleet {
     pub(crate) async fn start(server: &Server, programs: &Programs, plan: &Plan) -> Result<Self, Error> {
         // Whoever comes first writes the number of shards.
         let mut config = Config::default();
-        config.redis.url = server.url();
+        config.redis.url = server.url().into();
         config.scheduler.shards = plan.shards.unwrap_or(config.scheduler.shards);
         let store = RedisStore::from_config(&config)?;
         let shards = store.meta().await?.shards;

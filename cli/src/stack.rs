@@ -62,13 +62,13 @@ impl Stack {
             Some(_) => None,
             None => {
                 let server = RedisServer::start(&folder.redis()?).await?;
-                config.redis.url = server.url();
+                config.redis.url = server.url().into();
                 Some(server)
             }
         };
         match Local::start(&config, settings.workers).await {
             Ok(local) => {
-                let target = Target { url: url_of(local.addr()), key: config.scheduler.admin_key.clone() };
+                let target = Target { url: url_of(local.addr()), key: config.scheduler.admin_key.0.clone() };
                 Ok(Self { local, mock, redis, target })
             }
             Err(error) => {
@@ -132,13 +132,13 @@ fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config
         config.scheduler.listen = listen.into();
     }
     if config.scheduler.admin_key.is_empty() {
-        config.scheduler.admin_key = folder.admin_key()?;
+        config.scheduler.admin_key = folder.admin_key()?.into();
     }
     if config.scheduler.secret_key.is_empty() {
-        config.scheduler.secret_key = folder.secret_key()?;
+        config.scheduler.secret_key = folder.secret_key()?.into();
     }
     if config.files == FilesConfig::default() {
-        config.files.url = folder.files().display().to_string();
+        config.files.url = folder.files().display().to_string().into();
     }
     // Several workers in one process: the scheduler's port serves health and metrics of all.
     config.worker.listen = String::new();

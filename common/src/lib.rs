@@ -18,6 +18,7 @@ pub mod failure;
 #[cfg(feature = "runtime")]
 pub mod files;
 pub mod graph;
+pub mod hidden;
 pub mod ids;
 pub mod knowledge;
 pub mod language;

@@ -276,7 +276,7 @@ async fn listen(listen: &str) -> Result<Option<TcpListener>, StartError> {
 
 fn providers(config: &Config) -> Result<Providers, StartError> {
     let mut tables = std::collections::BTreeMap::new();
-    for (name, table) in &config.providers {
+    for (name, table) in config.providers.iter() {
         let read = table
             .clone()
             .try_into()

@@ -45,11 +45,11 @@ impl Fleet {
         let address = || Ok::<_, Error>(SocketAddr::from(([127, 0, 0, 1], free_port()?)));
         let (listen, model_at) = (address()?, address()?);
         let (settings, mut config) = (folder.path().join("tidemill.toml"), Config::default());
-        config.redis.url = server.url();
+        config.redis.url = server.url().into();
         let text = format!(
             "[redis]\nurl = \"{}\"\n[scheduler]\nlisten = \"{listen}\"\nadmin_key = \"{ADMIN_KEY}\"\n\
              [worker]\nlisten = \"\"\npermits = {PERMITS}\n[providers.default]\nbase_url = \"http://{model_at}/v1\"\n",
-            config.redis.url
+            config.redis.url.0
         );
         fs::write(&settings, text).map_err(Error::io("writing the settings of the fleet"))?;
         let settings = settings.display().to_string();

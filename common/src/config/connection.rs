@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::masked_url;
+use crate::hidden::HiddenUrl;
 
 /// `[redis]`
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
     /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
-    pub url: String,
+    pub url: HiddenUrl,
     /// A file with the certificates (PEM) that a server behind `rediss://` is known by; empty: the usual public ones.
     pub ca_file: String,
     /// In front of every key.
@@ -29,18 +29,5 @@ impl Default for RedisConfig {
             timeout_ms: 5_000,
             blob_connections: 4,
         }
-    }
-}
-
-impl std::fmt::Debug for RedisConfig {
-    // The URL may hold a password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisConfig")
-            .field("url", &masked_url(&self.url))
-            .field("ca_file", &self.ca_file)
-            .field("namespace", &self.namespace)
-            .field("timeout_ms", &self.timeout_ms)
-            .field("blob_connections", &self.blob_connections)
-            .finish()
     }
 }

@@ -11,12 +11,15 @@ mod scheduler;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 pub use crate::calls::CallsConfig;
+pub use crate::hidden::masked_url;
 pub use crate::nodes::code::CodeConfig;
 pub use crate::nodes::document_extractor::DocumentsConfig;
 pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
@@ -100,9 +103,35 @@ pub struct Config {
     /// Logs.
     pub log: LogConfig,
     /// Model providers by name, read by the worker.
-    pub providers: BTreeMap<String, Table>,
+    pub providers: HiddenTables,
     /// Profiles by id, read by the worker.
-    pub profiles: BTreeMap<String, Table>,
+    pub profiles: HiddenTables,
+}
+
+/// Tables as they were written, each with a name: `Debug` shows the names and no value, since nothing here knows which of
+/// them are secrets.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HiddenTables(pub BTreeMap<String, Table>);
+
+impl fmt::Debug for HiddenTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+impl Deref for HiddenTables {
+    type Target = BTreeMap<String, Table>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for HiddenTables {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 /// `[log]`
@@ -133,24 +162,134 @@ pub enum LogFormat {
     Json,
 }
 
-/// A URL with what stands between `://` and `@` hidden.
-pub fn masked_url(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme + 3 <= at => format!("{}***{}", &url[..scheme + 3], &url[at..]),
-        _ => url.to_string(),
-    }
-}
-
-/// A secret as it is shown.
-fn mask(secret: &str) -> String {
-    if secret.is_empty() { String::new() } else { "***".into() }
-}
-
 #[cfg(test)]
 mod tests {
-    use toml::Table;
+    use std::collections::BTreeSet;
+
+    use toml::{Table, Value};
 
     use super::Config;
+
+    /// Settings that hold texts and are printed: those that cannot be secrets, and URLs, which are printed without users and
+    /// queries. All others are of a type that hides them.
+    const SHOWN: [&str; 22] = [
+        "calls.programs",
+        "code.endpoint",
+        "code.python",
+        "documents.unstructured_url",
+        "files.endpoint",
+        "files.region",
+        "files.url",
+        "http.allow",
+        "http.ca_file",
+        "http.proxy",
+        "http.proxy_http",
+        "http.proxy_https",
+        "log.level",
+        "redis.ca_file",
+        "redis.namespace",
+        "redis.url",
+        "run.budget_price",
+        "scheduler.listen",
+        "tools.endpoint",
+        "worker.default_profile",
+        "worker.listen",
+        "worker.queues",
+    ];
+
+    /// A value for each kind of setting that is a text, or has texts in it.
+    fn canary(known: &Value, canary: &str) -> Option<Value> {
+        match known {
+            Value::String(_) => Some(Value::String(canary.into())),
+            Value::Array(_) => Some(Value::Array(vec![Value::String(canary.into())])),
+            Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_)
+            | Value::Table(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_setting_that_is_a_text_is_printed_only_if_it_is_known_to_be_no_secret() {
+        let defaults = Table::try_from(Config::default()).expect("settings are TOML");
+        let mut shown = BTreeSet::new();
+        for (section, keys) in &defaults {
+            for (key, known) in keys.as_table().expect("a section") {
+                let (name, text) = (format!("{section}.{key}"), format!("canary-{section}-{key}"));
+                let Some(value) = canary(known, &text) else { continue };
+                let mut table = defaults.clone();
+                table
+                    .get_mut(section)
+                    .and_then(Value::as_table_mut)
+                    .expect("a section")
+                    .insert(key.clone(), value);
+                // Words of a fixed choice take no canary.
+                let Ok(config) = table.try_into::<Config>() else { continue };
+                if format!("{config:?} {config:#?}").contains(&text) {
+                    shown.insert(name);
+                }
+            }
+        }
+        assert_eq!(shown, SHOWN.map(String::from).into());
+    }
+
+    #[test]
+    fn secrets_of_every_place_in_the_settings_are_not_printed() {
+        let config: Config = r#"
+            [redis]
+            url = "redis://hush-user:hush-pw@127.0.0.1:1/0?hush=1"
+            [scheduler]
+            admin_key = "hush-admin"
+            secret_key = "hush-secret"
+            [files]
+            url = "s3://bucket"
+            endpoint = "https://hush:hush@minio:9000"
+            access_key_id = "hush-id"
+            secret_access_key = "hush-secret"
+            [http]
+            proxy = "http://hush:hush@proxy:1"
+            proxy_http = "http://hush@proxy:1"
+            proxy_https = "http://hush:x@proxy:1"
+            [code]
+            endpoint = "http://sandbox/?key=hush"
+            api_key = "hush"
+            [documents]
+            unstructured_url = "https://hush@service/"
+            unstructured_key = "hush"
+            [tools]
+            endpoint = "https://tools/?token=hush"
+            api_key = "hush"
+            headers = { X = "hush" }
+            [tools.api.one]
+            server = "https://hush@api/"
+            api_key_value = "hush"
+            [tools.mcp.two]
+            url = "https://mcp/sse?key=hush"
+            headers = { Authorization = "hush" }
+            [tools.mcp.three]
+            command = ["npx", "--token", "hush"]
+            env = { TOKEN = "hush" }
+            [knowledge.datasets.four]
+            endpoint = "https://know/?key=hush"
+            api_key = "hush"
+            [providers.openai]
+            api_key = "hush"
+            base_url = "https://hush@api/"
+            headers = { X = "hush" }
+            [profiles.own]
+            provider = "ANTHROPIC"
+            api_key = "hush"
+            nested = { deep = ["hush"] }
+        "#
+        .parse::<Table>()
+        .and_then(|table| table.try_into())
+        .expect("these are settings");
+        for shown in [format!("{config:?}"), format!("{config:#?}")] {
+            assert!(!shown.contains("hush"), "{shown}");
+            assert!(shown.contains("openai") && shown.contains("***@minio"), "{shown}");
+        }
+    }
 
     /// So a setting that is added gets its line there.
     #[test]

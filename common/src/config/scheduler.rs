@@ -1,21 +1,20 @@
 //! What a scheduler does, and where it is asked.
 
 use serde::{Deserialize, Serialize};
-use toml::Table;
 
-use super::mask;
+use crate::hidden::Hidden;
 use crate::limits;
 
 /// `[scheduler]`
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulerConfig {
     /// Where the API listens; port 0 takes a free one.
     pub listen: String,
     /// Opens `/api/v1`. Better given as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
-    pub admin_key: String,
+    pub admin_key: Hidden,
     /// Seals the secrets of workflow documents at rest. Better given as `TIDEMILL_SECRET_KEY`.
-    pub secret_key: String,
+    pub secret_key: Hidden,
     /// Shards of a new namespace.
     pub shards: u16,
     /// How long a shard's lease holds, in milliseconds.
@@ -57,8 +56,8 @@ impl Default for SchedulerConfig {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8700".into(),
-            admin_key: String::new(),
-            secret_key: String::new(),
+            admin_key: Hidden::default(),
+            secret_key: Hidden::default(),
             shards: limits::SHARDS,
             shard_lease_ms: limits::SHARD_LEASE_MS,
             shard_renew_ms: limits::SHARD_RENEW_MS,
@@ -77,15 +76,5 @@ impl Default for SchedulerConfig {
             grace_seconds: 10,
             repair_seconds: 60,
         }
-    }
-}
-
-impl std::fmt::Debug for SchedulerConfig {
-    // The keys stay out of logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shown =
-            Self { admin_key: mask(&self.admin_key), secret_key: mask(&self.secret_key), ..self.clone() };
-        let table = Table::try_from(&shown).unwrap_or_default();
-        f.debug_map().entries(table.iter()).finish()
     }
 }

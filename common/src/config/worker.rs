@@ -1,9 +1,8 @@
 //! What a worker does, and how its nodes reach the network.
 
 use serde::{Deserialize, Serialize};
-use toml::Table;
 
-use super::masked_url;
+use crate::hidden::HiddenUrl;
 use crate::limits;
 
 /// `[worker]`
@@ -60,7 +59,7 @@ impl Default for WorkerConfig {
 }
 
 /// `[http]`
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
     /// Longest wait for a connection, in seconds, for nodes that do not say (Dify: `HTTP_REQUEST_MAX_CONNECT_TIMEOUT`).
@@ -87,11 +86,11 @@ pub struct HttpConfig {
     /// What the guard lets through all the same: hosts, `*.domain`, addresses, networks such as `10.1.0.0/16`.
     pub allow: Vec<String>,
     /// The proxy for all calls; empty: none (Dify: `SSRF_PROXY_ALL_URL`).
-    pub proxy: String,
+    pub proxy: HiddenUrl,
     /// The proxy for `http://`, instead of `proxy` (Dify: `SSRF_PROXY_HTTP_URL`).
-    pub proxy_http: String,
+    pub proxy_http: HiddenUrl,
     /// The proxy for `https://`, likewise (Dify: `SSRF_PROXY_HTTPS_URL`).
-    pub proxy_https: String,
+    pub proxy_https: HiddenUrl,
 }
 
 impl Default for HttpConfig {
@@ -108,23 +107,9 @@ impl Default for HttpConfig {
             ca_file: String::new(),
             guard: true,
             allow: Vec::new(),
-            proxy: String::new(),
-            proxy_http: String::new(),
-            proxy_https: String::new(),
+            proxy: HiddenUrl::default(),
+            proxy_http: HiddenUrl::default(),
+            proxy_https: HiddenUrl::default(),
         }
-    }
-}
-
-impl std::fmt::Debug for HttpConfig {
-    // A proxy's URL may hold a password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shown = Self {
-            proxy: masked_url(&self.proxy),
-            proxy_http: masked_url(&self.proxy_http),
-            proxy_https: masked_url(&self.proxy_https),
-            ..self.clone()
-        };
-        let table = Table::try_from(&shown).unwrap_or_default();
-        f.debug_map().entries(table.iter()).finish()
     }
 }

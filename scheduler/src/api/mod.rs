@@ -77,7 +77,7 @@ impl ApiState {
         let key = &config.scheduler.admin_key;
         Self {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), graphs.clone())),
-            admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key).into()),
+            admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key.as_str()).into()),
             store,
             config,
             metrics,

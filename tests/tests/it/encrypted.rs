@@ -8,7 +8,7 @@ use tidemill_tests::redis::Redis;
 use crate::store_contract::kept_by;
 
 fn config(url: String, ca_file: String) -> RedisConfig {
-    RedisConfig { url, ca_file, timeout_ms: 700, ..RedisConfig::default() }
+    RedisConfig { url: url.into(), ca_file, timeout_ms: 700, ..RedisConfig::default() }
 }
 
 /// What a process says that is to use this address.
@@ -23,7 +23,7 @@ async fn the_contract_is_kept_over_tls_too() {
     let (url, ca_file) = redis.encrypted();
     // All its conversations: the shared connection, lines, those for values and for what is published.
     kept_by(|namespace| RedisConfig {
-        url: url.clone(),
+        url: url.clone().into(),
         ca_file: ca_file.clone(),
         namespace: namespace.into(),
         ..RedisConfig::default()

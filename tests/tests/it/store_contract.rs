@@ -41,7 +41,7 @@ impl Control for Waiting {
 async fn redis_keeps_the_contract_of_every_store() {
     let redis = Redis::start().await;
     kept_by(|namespace| RedisConfig {
-        url: redis.url(),
+        url: redis.url().into(),
         namespace: namespace.into(),
         ..RedisConfig::default()
     })

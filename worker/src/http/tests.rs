@@ -359,7 +359,7 @@ async fn a_call_that_reads_what_is_left_of_another_is_made_again_if_it_only_asks
 async fn a_proxy_is_asked_for_every_address_and_not_called_itself() {
     let proxy =
         serve(Router::new().fallback(|request: Request| async move { request.uri().to_string() })).await;
-    let config = HttpConfig { proxy: format!("http://u:p@{proxy}"), ..config(&[]) };
+    let config = HttpConfig { proxy: format!("http://u:p@{proxy}").into(), ..config(&[]) };
     let http = Http::new(&config).unwrap();
     let answer = http.send(call("http://public.example/x?y=1")).await.unwrap();
     assert!(answer.proxied);

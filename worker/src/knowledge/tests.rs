@@ -8,8 +8,8 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::routing::any;
 use serde_json::{Value as Json, json};
+use tidemill_common::hidden::Hidden;
 use tidemill_common::nodes::knowledge_retrieval::filter::{Condition, Logic, Operator};
-use tidemill_common::nodes::tool::config::Hidden;
 use tokio::net::TcpListener;
 
 use super::*;
@@ -67,7 +67,7 @@ impl Service {
     pub(crate) fn dataset(&self, path: &str) -> DatasetConfig {
         DatasetConfig {
             name: path.to_uppercase(),
-            endpoint: format!("{}/{path}/", self.base),
+            endpoint: format!("{}/{path}/", self.base).into(),
             api_key: Hidden("s3cret".into()),
             knowledge_id: format!("k-{path}"),
             ..DatasetConfig::default()
@@ -162,7 +162,9 @@ async fn who_cannot_be_reached_is_named_and_large_answers_are_refused() {
     let service = Service::new(&[("/a/retrieval", 200, "{\"records\": []}")]).await;
     let endpoint = format!("http://{closed}");
     let error =
-        search(DatasetConfig { endpoint, retries_max: 0, ..service.dataset("a") }, None).await.unwrap_err();
+        search(DatasetConfig { endpoint: endpoint.into(), retries_max: 0, ..service.dataset("a") }, None)
+            .await
+            .unwrap_err();
     assert_eq!((error.class, error.retryable), (ErrorType::Retrieval, true));
     assert!(error.message.contains("its service does not answer"), "{error}");
     let config = KnowledgeConfig {

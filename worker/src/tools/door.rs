@@ -7,7 +7,7 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use tidemill_common::config::HttpConfig;
-use tidemill_common::nodes::tool::config::Hidden;
+use tidemill_common::hidden::{Hidden, HiddenUrl};
 
 use super::ToolSettingError;
 use crate::http::watch::Waits;
@@ -37,7 +37,7 @@ pub(crate) struct Request<'a> {
 
 impl Door {
     pub(crate) fn new(config: &HttpConfig) -> Result<Self, HttpSettingError> {
-        let none = String::new;
+        let none = HiddenUrl::default;
         let config = HttpConfig {
             guard: false,
             proxy: none(),

@@ -52,7 +52,7 @@ impl S3 {
     /// # Errors
     /// [`FilesError::Url`]: no bucket, one key without the other, an endpoint that is no URL.
     pub fn at(place: &str, config: &FilesConfig) -> Result<Self, FilesError> {
-        let wrong = |reason: String| FilesError::Url { url: config.url.clone(), reason };
+        let wrong = |reason: String| FilesError::Url { url: config.url.0.clone(), reason };
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         if bucket.is_empty() || bucket.contains(['@', ':', '?', '#']) {
             return Err(wrong("behind s3:// comes the name of a bucket, then perhaps /prefix".into()));

@@ -3,14 +3,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::hidden::{Hidden, HiddenUrl};
+
 /// `[code]`
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CodeConfig {
     /// A dify-sandbox that runs the code, such as `http://sandbox:8194`; empty: the worker's own sandbox.
-    pub endpoint: String,
+    pub endpoint: HiddenUrl,
     /// The key of that service.
-    pub api_key: String,
+    pub api_key: Hidden,
     /// Longest wait for a connection to it, in seconds.
     pub connect_timeout_s: u64,
     /// Longest wait for its answer, in seconds.
@@ -58,7 +60,7 @@ pub struct CodeConfig {
 impl Default for CodeConfig {
     fn default() -> Self {
         Self {
-            endpoint: String::new(),
+            endpoint: HiddenUrl::default(),
             api_key: "dify-sandbox".into(),
             connect_timeout_s: 10,
             read_timeout_s: 60,
@@ -86,16 +88,6 @@ impl Default for CodeConfig {
             object_array_max: 30,
             number_array_max: 1_000,
         }
-    }
-}
-
-impl std::fmt::Debug for CodeConfig {
-    // The key stays out of logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CodeConfig")
-            .field("endpoint", &self.endpoint)
-            .field("timeout_ms", &self.timeout_ms)
-            .finish_non_exhaustive()
     }
 }
 

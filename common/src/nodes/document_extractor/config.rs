@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::hidden::{Hidden, HiddenUrl};
+
 /// `[documents]`
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DocumentsConfig {
     /// Largest file, in bytes.
@@ -17,9 +19,9 @@ pub struct DocumentsConfig {
     /// Files that a worker reads at once; 0: as many as it has processors.
     pub concurrency: usize,
     /// An Unstructured service, such as `http://unstructured:8000`; empty: none (Dify: `UNSTRUCTURED_API_URL`).
-    pub unstructured_url: String,
+    pub unstructured_url: HiddenUrl,
     /// The key of that service (Dify: `UNSTRUCTURED_API_KEY`).
-    pub unstructured_key: String,
+    pub unstructured_key: Hidden,
     /// Longest wait for its answer, in seconds.
     pub unstructured_seconds: u64,
 }
@@ -35,19 +37,9 @@ impl Default for DocumentsConfig {
             // A document of the largest size, unpacked and in the form of a tree.
             memory_bytes_max: 512 << 20,
             concurrency: 0,
-            unstructured_url: String::new(),
-            unstructured_key: String::new(),
+            unstructured_url: HiddenUrl::default(),
+            unstructured_key: Hidden::default(),
             unstructured_seconds: 300,
         }
-    }
-}
-
-impl std::fmt::Debug for DocumentsConfig {
-    // The key stays out of logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DocumentsConfig")
-            .field("file_bytes_max", &self.file_bytes_max)
-            .field("timeout_ms", &self.timeout_ms)
-            .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nodes::tool::config::Hidden;
+use crate::hidden::{Hidden, HiddenUrl};
 use crate::wire::knowledge::{ModelName, Retrieval, SearchMethod, Technique};
 
 /// `[knowledge]`
@@ -52,7 +52,7 @@ pub struct DatasetConfig {
     /// What it is.
     pub kind: DatasetKind,
     /// Where the service is: `POST {endpoint}/retrieval`.
-    pub endpoint: String,
+    pub endpoint: HiddenUrl,
     /// Its key, sent as `Authorization: Bearer`; better is `api_key_env`.
     pub api_key: Hidden,
     /// The environment variable that holds the key.
@@ -110,7 +110,7 @@ impl Default for DatasetConfig {
             name: String::new(),
             description: String::new(),
             kind: DatasetKind::default(),
-            endpoint: String::new(),
+            endpoint: HiddenUrl::default(),
             api_key: Hidden::default(),
             api_key_env: String::new(),
             knowledge_id: String::new(),

@@ -1,16 +1,17 @@
 //! `[tools]` of the settings: where tools are that are not part of this program, and the keys to them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::hidden::{Hidden, HiddenCommand, HiddenUrl};
 
 /// `[tools]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
     /// A service that runs tools: `POST {endpoint}/{provider}/{tool}`; empty: none.
-    pub endpoint: String,
+    pub endpoint: HiddenUrl,
     /// Its key, sent as `Authorization: Bearer`. Better given as `TIDEMILL_TOOLS_API_KEY`.
     pub api_key: Hidden,
     /// Further headers for it.
@@ -34,7 +35,7 @@ pub struct ToolsConfig {
 impl Default for ToolsConfig {
     fn default() -> Self {
         Self {
-            endpoint: String::new(),
+            endpoint: HiddenUrl::default(),
             api_key: Hidden::default(),
             headers: BTreeMap::new(),
             // Tools ask models and wait for the web.
@@ -57,7 +58,7 @@ pub struct ApiConfig {
     /// The file with the document, YAML or JSON.
     pub spec: String,
     /// Where the server is; empty: the first server of the document.
-    pub server: String,
+    pub server: HiddenUrl,
     /// How a call says who calls.
     pub auth_type: AuthType,
     /// The header of the key.
@@ -80,7 +81,7 @@ impl Default for ApiConfig {
     fn default() -> Self {
         Self {
             spec: String::new(),
-            server: String::new(),
+            server: HiddenUrl::default(),
             auth_type: AuthType::default(),
             api_key_header: "Authorization".into(),
             api_key_header_prefix: KeyPrefix::default(),
@@ -137,9 +138,9 @@ impl KeyPrefix {
 #[serde(default, deny_unknown_fields)]
 pub struct McpConfig {
     /// The server's address.
-    pub url: String,
+    pub url: HiddenUrl,
     /// The program that is the server, and its arguments.
-    pub command: Vec<String>,
+    pub command: HiddenCommand,
     /// Environment of the program, besides `PATH`, `HOME` and `LANG`; nothing else of the worker's is handed on.
     pub env: BTreeMap<String, Hidden>,
     /// Variables of the worker's environment that are handed on.
@@ -159,8 +160,8 @@ pub struct McpConfig {
 impl Default for McpConfig {
     fn default() -> Self {
         Self {
-            url: String::new(),
-            command: Vec::new(),
+            url: HiddenUrl::default(),
+            command: HiddenCommand::default(),
             env: BTreeMap::new(),
             pass_env: Vec::new(),
             headers: BTreeMap::new(),
@@ -170,16 +171,5 @@ impl Default for McpConfig {
             read_seconds: 300,
             list_seconds: 60,
         }
-    }
-}
-
-/// Text that is never shown.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Hidden(pub String);
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "\"\"" } else { "\"***\"" })
     }
 }

@@ -91,7 +91,7 @@ async fn what_is_asked_wrongly_is_named() {
 #[tokio::test]
 async fn without_a_key_to_seal_with_no_key_is_taken() {
     let mut config = config();
-    config.scheduler.secret_key = String::new();
+    config.scheduler.secret_key = String::new().into();
     let (server, _) = server(config);
     let refused = server.post(ADMIN, PROVIDERS, &json!({"id": "p", "api_key": KEY})).await;
     assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (422, &json!("secrets_unusable")));

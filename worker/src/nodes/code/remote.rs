@@ -40,7 +40,7 @@ impl Remote {
         Self {
             client: client(config),
             url: format!("{}/v1/sandbox/run", config.endpoint.trim_end_matches('/')),
-            api_key: config.api_key.clone(),
+            api_key: config.api_key.0.clone(),
             write_timeout: Duration::from_secs(config.write_timeout_s),
             read_timeout: Duration::from_secs(config.read_timeout_s),
         }

@@ -122,7 +122,7 @@ async fn what_nothing_here_reads_goes_to_the_service_or_says_what_to_set() {
         assert!(told(&run(&none, kept("x", extension)).await).starts_with(expected), "{extension}");
     }
     let mut config = Config::default();
-    config.documents.unstructured_url = format!("{base}/general/v0/general");
+    config.documents.unstructured_url = format!("{base}/general/v0/general").into();
     config.documents.unstructured_key = "k".into();
     for extension in [".doc", ".ppt", ".pptx", ".msg"] {
         assert_eq!(told(&run(&config, kept("x", extension)).await), format!("key k\na{extension}"));

@@ -34,7 +34,7 @@ impl Unstructured {
         Self {
             client: client(base, config),
             url: format!("{base}{PATH}"),
-            key: config.unstructured_key.clone(),
+            key: config.unstructured_key.0.clone(),
             text_bytes_max: config.text_bytes_max,
         }
     }

@@ -11,7 +11,8 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
 use tidemill_common::config::HttpConfig;
-use tidemill_common::nodes::tool::config::{Hidden, McpConfig};
+use tidemill_common::hidden::Hidden;
+use tidemill_common::nodes::tool::config::McpConfig;
 use tokio::sync::Mutex;
 
 use super::Transport;

@@ -85,7 +85,7 @@ impl Program {
         let silence = Duration::from_secs(config.timeout_seconds);
         Self {
             id: id.into(),
-            command: config.command.clone(),
+            command: config.command.0.clone(),
             environment,
             secrets: secrets.into(),
             silence,

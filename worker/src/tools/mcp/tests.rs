@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use tidemill_common::files::Folder;
+use tidemill_common::hidden::{Hidden, HiddenCommand};
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::nodes::tool::config::Hidden;
 use tidemill_common::nodes::tool::{Message, ProviderKind};
 use tokio::net::TcpListener;
 
@@ -50,7 +50,7 @@ async fn server(script: Vec<Play>) -> (McpServer, Arc<Mutex<Seen>>) {
     let router = Router::new().route("/mcp", post(take).get(again));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let headers = [("authorization".to_owned(), Hidden("Bearer hush".into()))].into();
-    let config = McpConfig { url, headers, list_seconds: 0, ..McpConfig::default() };
+    let config = McpConfig { url: url.into(), headers, list_seconds: 0, ..McpConfig::default() };
     (of(&config), seen)
 }
 
@@ -272,7 +272,7 @@ for line in sys.stdin:
 fn program(read_seconds: u64) -> McpServer {
     let env = [("OWN".to_owned(), Hidden("own".into()))].into();
     let command = ["python3", "-c", PROGRAM].map(str::to_owned).to_vec();
-    of(&McpConfig { command, env, read_seconds, ..McpConfig::default() })
+    of(&McpConfig { command: HiddenCommand(command), env, read_seconds, ..McpConfig::default() })
 }
 
 fn words(messages: &[Message]) -> Vec<String> {
@@ -312,7 +312,7 @@ async fn what_the_environment_of_a_program_keeps_secret_is_in_no_error_and_no_lo
     let _logged = tracing::subscriber::set_default(Lines(lines.clone()));
     let env = [("OWN".to_owned(), Hidden("s3cret-of-ours".into()))].into();
     let command = ["python3", "-c", PROGRAM].map(str::to_owned).to_vec();
-    let server = of(&McpConfig { command, env, ..McpConfig::default() });
+    let server = of(&McpConfig { command: HiddenCommand(command), env, ..McpConfig::default() });
     let error = call(&server, "leak", json!({})).await.unwrap_err();
     assert_eq!(error.message, "Failed to invoke tool: key *** is wrong (code 1)");
     crate::fake::until("the log", || lines.lock().unwrap().iter().any(|it: &String| it.contains("key is")))
@@ -349,7 +349,8 @@ async fn a_program_that_says_nothing_is_not_waited_for_longer_than_allowed() {
     let server = program(0);
     let error = call(&server, "hang", json!({})).await.unwrap_err();
     assert_eq!(error.message, "Failed to invoke tool: no answer within 0 s");
-    let missing = of(&McpConfig { command: vec!["/no/such/program".into()], ..McpConfig::default() });
+    let missing =
+        of(&McpConfig { command: HiddenCommand(vec!["/no/such/program".into()]), ..McpConfig::default() });
     let error = missing.parameters(&tool("t")).await.unwrap_err();
     assert!(error.message.contains("does not start"), "{error}");
 }
@@ -388,7 +389,7 @@ async fn server_with_two_urls() -> McpServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    of(&McpConfig { url, ..McpConfig::default() })
+    of(&McpConfig { url: url.into(), ..McpConfig::default() })
 }
 
 #[tokio::test]

@@ -129,7 +129,7 @@ impl Setup {
         let NodeData::Agent(data) = &node.data else { panic!("{:?}", node.data) };
         let providers = desk.providers(self.provider, self.features);
         let config = ToolsConfig {
-            endpoint: format!("{}/tools", desk.base),
+            endpoint: format!("{}/tools", desk.base).into(),
             describe_seconds: 0,
             ..ToolsConfig::default()
         };

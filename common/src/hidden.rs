@@ -1,0 +1,143 @@
+//! Texts that logs and errors never show: secrets of the settings, and URLs and commands that may hold one. A field of one of these types
+//! can be printed with all that is around it, so no printing has to remember what is secret.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use serde::{Deserialize, Serialize};
+
+/// What is shown in the place of a secret.
+const MASK: &str = "***";
+
+/// A secret. `Debug` shows whether there is one, and there is no `Display`.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hidden(pub String);
+
+/// A URL that may hold a password or a key: `Debug` hides what stands before the host, and the query.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HiddenUrl(pub String);
+
+/// A program and its arguments: `Debug` shows the program, since an argument may be a key.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HiddenCommand(pub Vec<String>);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", if self.0.is_empty() { "" } else { MASK })
+    }
+}
+
+impl fmt::Debug for HiddenUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", masked_url(&self.0))
+    }
+}
+
+impl fmt::Debug for HiddenCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0.iter().take(1).map(String::as_str);
+        f.debug_list().entries(shown.chain((self.0.len() > 1).then_some(MASK))).finish()
+    }
+}
+
+impl Deref for HiddenCommand {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Deref for Hidden {
+    type Target = String;
+
+    fn deref(&self) -> &String {
+        &self.0
+    }
+}
+
+impl DerefMut for Hidden {
+    fn deref_mut(&mut self) -> &mut String {
+        &mut self.0
+    }
+}
+
+impl Deref for HiddenUrl {
+    type Target = String;
+
+    fn deref(&self) -> &String {
+        &self.0
+    }
+}
+
+impl DerefMut for HiddenUrl {
+    fn deref_mut(&mut self) -> &mut String {
+        &mut self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for Hidden {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+impl<T: Into<String>> From<T> for HiddenUrl {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+/// A URL as it may be shown: without what stands between `://` and `@`, and without its query and fragment.
+pub fn masked_url(url: &str) -> String {
+    let (place, rest) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+    let query = if rest.len() > 1 { format!("{}{MASK}", &rest[..1]) } else { String::new() };
+    match (place.find("://"), url.rfind('@')) {
+        // A password may hold the signs that end it elsewhere; all up to the last `@` is hidden then.
+        (Some(scheme), Some(at)) if at >= place.len() => format!("{}{MASK}", &place[..scheme + 3]),
+        (Some(scheme), Some(at)) if scheme + 3 <= at => {
+            format!("{}{MASK}{}{query}", &place[..scheme + 3], &place[at..])
+        }
+        // Without a scheme it is no URL, and may be anything.
+        (None, Some(at)) => format!("{MASK}{}", &url[at..].split(['?', '#']).next().unwrap_or_default()),
+        (Some(_), _) | (None, None) => format!("{place}{query}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_shows_only_whether_it_is_there() {
+        assert_eq!(format!("{:?} {:?}", Hidden::from("hush"), Hidden::default()), r#""***" """#);
+    }
+
+    #[test]
+    fn a_command_is_shown_without_its_arguments() {
+        let command = |words: &[&str]| HiddenCommand(words.iter().map(|word| (*word).into()).collect());
+        assert_eq!(format!("{:?}", command(&["npx", "--key", "hush"])), r#"["npx", "***"]"#);
+        assert_eq!(format!("{:?} {:?}", command(&["npx"]), command(&[])), r#"["npx"] []"#);
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_users_and_without_its_query() {
+        for (url, shown) in [
+            ("redis://127.0.0.1:6379/5", "redis://127.0.0.1:6379/5"),
+            ("redis://user:pw@host:1", "redis://***@host:1"),
+            ("redis://:p@w@host:1/2", "redis://***@host:1/2"),
+            ("redis://:p?w#x@host:1", "redis://***"),
+            ("https://host/path?key=hush", "https://host/path?***"),
+            ("https://u:pw@host/path?key=hush#f", "https://***@host/path?***"),
+            ("https://host/#hush", "https://host/#***"),
+            ("user:pw@host", "***@host"),
+            ("host:6379", "host:6379"),
+            ("", ""),
+        ] {
+            assert_eq!(format!("{:?}", HiddenUrl::from(url)), format!("{shown:?}"), "{url}");
+        }
+    }
+}
