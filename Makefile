@@ -64,6 +64,7 @@ lint: one-build ## Check formatting, lints and documentation
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Heads of modules are maps for readers of the code, and may name private ones.
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --lib --locked
+	@sh scripts/compose-check.sh
 
 one-build:
 	@CARGO='$(CARGO)' sh scripts/one-build.sh $(PROGRAMS)

@@ -49,7 +49,14 @@ pub struct Worker {
 impl Cluster {
     /// Starts Redis. Settings are (`section.key`, text); the model answers every provider.
     pub async fn start(settings: &[(&str, &str)], model: Option<&Model>) -> Self {
-        let redis = Redis::start().await;
+        Self::around(Redis::start().await, settings, model)
+    }
+
+    /// As [`Self::start`], around a Redis that runs already.
+    ///
+    /// # Panics
+    /// When there is no room for a temporary folder.
+    pub fn around(redis: Redis, settings: &[(&str, &str)], model: Option<&Model>) -> Self {
         let variable = |key: &str| format!("TIDEMILL_{}", key.replace('.', "_").to_uppercase());
         let mut environment: Vec<_> = settings.iter().map(|(k, v)| (variable(k), (*v).to_string())).collect();
         environment.push((variable("redis.url"), redis.url()));

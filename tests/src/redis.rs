@@ -67,6 +67,32 @@ impl Redis {
         }
     }
 
+    /// Starts one as a script of sh does, whose last line becomes the server (`exec`) that works in `folder`. What the
+    /// script starts before that must be gone by then.
+    ///
+    /// # Panics
+    /// When the script ends in another way.
+    pub async fn start_by(script: &str, folder: TempDir, port: u16) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(crate::workspace());
+        let process = Process::spawn("the script", command, folder.path().join("script.log"));
+        let mut redis = Self { process, port, folder, starts: 0, encrypted: None };
+        let stopped_if_it_fails = StopsLeftServer(port);
+        until("the script's server to answer", LONG, async || {
+            let ended = redis.process.end();
+            assert!(ended.is_none(), "the script ended ({ended:?}):\n{}", redis.process.said());
+            let asked = Command::new("redis-cli").args(["-p", &port.to_string(), "info", "server"]).output();
+            let said =
+                asked.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
+            let is_it = format!("process_id:{}", redis.process.id());
+            if said.lines().any(|line| line == is_it) { Ok(()) } else { Err(redis.process.said()) }
+        })
+        .await;
+        drop(stopped_if_it_fails);
+        assert!(redis.answers().await, "it reads what it was given");
+        redis
+    }
+
     /// Where it speaks TLS, and the file with the certificate that vouches for it.
     ///
     /// # Panics
@@ -185,6 +211,19 @@ impl Redis {
             }
         })
         .await
+    }
+}
+
+/// A server that a script has left, which no handle of a process leads to, goes with the test that fails over it.
+struct StopsLeftServer(u16);
+
+impl Drop for StopsLeftServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // There may be none.
+            let stop = ["-p", &self.0.to_string(), "SHUTDOWN", "NOSAVE"];
+            let _ = Command::new("redis-cli").args(stop).output();
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod profile_llm;
 mod redis;
 mod refund;
 mod registered_calls;
+mod restore;
 mod scheduler;
 mod start;
 mod steps;
