@@ -52,7 +52,10 @@ impl TargetArgs {
     /// The scheduler that was named; none when neither address nor key was given.
     pub(crate) fn named(&self) -> Option<Target> {
         let set = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        match (set(&self.url), set(&self.key)) {
+        match (
+            set(&self.url),
+            set(&self.key.clone().or_else(|| tidemill_common::config::variable("TIDEMILL_KEY"))),
+        ) {
             (None, None) => None,
             (url, key) => {
                 Some(Target { url: url.unwrap_or_else(|| URL_DEFAULT.into()), key: key.unwrap_or_default() })

@@ -95,6 +95,8 @@ pub const LATE_HOOKS_WAIT_MS: u64 = 30_000;
 pub const DELIVERIES_MAX: u32 = 3;
 /// Most entries in an inbox before new runs are refused (`inbox_max`).
 pub const INBOX_MAX: u64 = 100_000;
+/// Fewest characters of the admin key and of the key that seals secrets, unless `scheduler.allow_weak_keys`.
+pub const KEY_CHARS_MIN: usize = 16;
 /// Shards of a new namespace (`shards`). Few shards make large batches; more can be added.
 pub const SHARDS: u16 = 2;
 /// Bytes of run states that one scheduler keeps in memory (`run_cache_bytes`).

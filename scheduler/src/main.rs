@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tidemill_common::config::{Config, Sources};
+use tidemill_common::config::{Config, LogConfig, Sources};
 use tidemill_common::{crash, telemetry};
 use tidemill_scheduler::app;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,14 +30,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Err(error) = crash::arm_by_environment() {
-        return complain(&error, 2);
-    }
     let flags = [("redis.url", arguments.redis_url), ("scheduler.listen", arguments.listen)];
     let flags = flags.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect();
-    match Config::load(&Sources::of_process(arguments.config, flags)) {
+    let sources = Sources::of_process(arguments.config, flags);
+    let log = sources.log();
+    if let Err(error) = crash::arm_by_environment() {
+        return complain(&log, &error, 2);
+    }
+    match Config::load(&sources) {
         Ok(config) => run(&config),
-        Err(error) => complain(&error, 2),
+        Err(error) => complain(&log, &error, 2),
     }
 }
 
@@ -47,21 +49,20 @@ async fn run(config: &Config) -> ExitCode {
     tracing::info!(config = ?config, "settings");
     let scheduler = match app::start(config).await {
         Ok(scheduler) => scheduler,
-        Err(app::StartError::Store(error)) => return complain(&error, 3),
-        Err(error) => return complain(&error, 1),
+        Err(app::StartError::Store(error)) => return complain(&config.log, &error, 3),
+        Err(error) => return complain(&config.log, &error, 1),
     };
     match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(mut terminate), Ok(mut interrupt)) => {
             tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
         }
-        (Err(error), _) | (_, Err(error)) => return complain(&error, 1),
+        (Err(error), _) | (_, Err(error)) => return complain(&config.log, &error, 1),
     }
     scheduler.stop().await;
     ExitCode::SUCCESS
 }
 
-#[allow(clippy::print_stderr)] // The process says why it ends, logs or not.
-fn complain(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    eprintln!("tidemill-scheduler: {error}");
+fn complain(log: &LogConfig, error: &dyn std::error::Error, code: u8) -> ExitCode {
+    telemetry::complain("tidemill-scheduler", log, error);
     ExitCode::from(code)
 }

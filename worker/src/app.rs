@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_common::config::Config;
+use tidemill_common::config::{Config, variable};
 use tidemill_common::crash::{self, Place};
 use tidemill_common::files::{self, Files, FilesError};
 use tidemill_common::providers::{ProfileTableError, ProfilesConfig};
@@ -283,7 +283,7 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
             .map_err(|error| StartError::Providers { name: name.clone(), reason: error.to_string() })?;
         tables.insert(name.clone(), read);
     }
-    Ok(Providers::new(&ProvidersConfig(tables), &|name| std::env::var(name).ok())?)
+    Ok(Providers::new(&ProvidersConfig(tables), &variable)?)
 }
 
 /// Providers and profiles in Redis, and before them the profiles of the settings.
@@ -293,14 +293,14 @@ fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Kept, StartError> {
     let json = |(id, table)| (id, serde_json::to_value(table).unwrap_or_default());
     let tables = config.profiles.iter().map(json);
     let settings = ProfilesConfig::read(tables, &config.worker.default_profile, &providers)?;
-    let kept = Kept::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
+    let kept = Kept::new(jobs.clone(), sealing_key(config), variable, refresh);
     Ok(kept.after(settings))
 }
 
 /// What calls find in Redis.
 fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Calls, HttpSettingError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
-    let calls = Calls::new(jobs.clone(), sealing_key(config), |name| std::env::var(name).ok(), refresh);
+    let calls = Calls::new(jobs.clone(), sealing_key(config), variable, refresh);
     calls.reaching(&config.calls, &config.http)
 }
 

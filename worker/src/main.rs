@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use tidemill_common::config::Config;
+use tidemill_common::config::{Config, LogConfig};
 use tidemill_common::crash;
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Jobs, Runs, StoreError};
-use tidemill_common::telemetry::{start_logs, start_metrics};
+use tidemill_common::telemetry::{complain, start_logs, start_metrics};
 use tidemill_worker::StartError;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,12 +24,14 @@ fn main() -> ExitCode {
     if let Some(code) = tidemill_sandbox::helper::run_if_asked() {
         return code;
     }
+    let sources = flags::Flags::parse().sources();
+    let log = sources.log();
     if let Err(error) = crash::arm_by_environment() {
-        return refuse(&error, 2);
+        return refuse(&log, &error, 2);
     }
-    let config = match Config::load(&flags::Flags::parse().sources()) {
+    let config = match Config::load(&sources) {
         Ok(config) => config,
-        Err(error) => return refuse(&error, 2),
+        Err(error) => return refuse(&log, &error, 2),
     };
     start_logs(&config.log);
     start_metrics();
@@ -38,9 +40,9 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime.block_on(work(&config)).unwrap_or_else(|error| {
             let no_store = matches!(error.downcast_ref(), Some(StartError::Store(_)))
                 || error.downcast_ref::<StoreError>().is_some();
-            refuse(&*error, if no_store { 3 } else { 1 })
+            refuse(&config.log, &*error, if no_store { 3 } else { 1 })
         }),
-        Err(error) => refuse(&error, 1),
+        Err(error) => refuse(&config.log, &error, 1),
     }
 }
 
@@ -63,8 +65,7 @@ async fn work(config: &Config) -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(code)
 }
 
-#[allow(clippy::print_stderr, reason = "before the logs are set up there is no other place")]
-fn refuse(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    eprintln!("tidemill-worker: {error}");
+fn refuse(log: &LogConfig, error: &dyn std::error::Error, code: u8) -> ExitCode {
+    complain("tidemill-worker", log, error);
     ExitCode::from(code)
 }

@@ -19,7 +19,7 @@ use crate::process::{Process, cpu_seconds};
 use crate::programs::Programs;
 use crate::server::{Server, free_port};
 
-const ADMIN_KEY: &str = "bench";
+const ADMIN_KEY: &str = "the key of the bench";
 /// Jobs that the worker has in hand at once: every client of the largest crowd waits for one.
 const PERMITS: usize = 4096;
 /// Tries, 20 ms apart, before a process that does not answer is given up.

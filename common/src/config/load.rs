@@ -1,59 +1,14 @@
-//! Reads the settings: file, then environment, then flags; each error says where its setting came from.
+//! Reads the settings: file, then environment, then flags; each error says where its setting came from. What the
+//! environment may say is in [`environment`].
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::{Config, ConfigError};
-
-/// Other names of settings in the environment: ours that are short, and Dify's.
-const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
-    ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
-    ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
-    ("TIDEMILL_LOG", "log.level"),
-    ("WORKFLOW_MAX_EXECUTION_STEPS", "run.max_steps"),
-    ("WORKFLOW_MAX_EXECUTION_TIME", "run.max_execution_time_s"),
-    ("TEMPLATE_TRANSFORM_MAX_LENGTH", "run.template_chars_max"),
-    ("MAX_VARIABLE_SIZE", "run.variable_bytes_max"),
-    ("HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS", "run.human_input_timeout_s"),
-    ("WORKFLOW_CALL_MAX_DEPTH", "run.call_depth_max"),
-    ("WEBHOOK_REQUEST_BODY_MAX_SIZE", "scheduler.webhook_bytes_max"),
-    ("HTTP_REQUEST_MAX_CONNECT_TIMEOUT", "http.connect_seconds"),
-    ("HTTP_REQUEST_MAX_READ_TIMEOUT", "http.read_seconds"),
-    ("HTTP_REQUEST_MAX_WRITE_TIMEOUT", "http.write_seconds"),
-    ("HTTP_REQUEST_NODE_MAX_TEXT_SIZE", "http.text_bytes_max"),
-    ("HTTP_REQUEST_NODE_MAX_BINARY_SIZE", "http.file_bytes_max"),
-    ("HTTP_REQUEST_NODE_SSL_VERIFY", "http.ssl_verify"),
-    ("SSRF_PROXY_ALL_URL", "http.proxy"),
-    ("SSRF_PROXY_HTTP_URL", "http.proxy_http"),
-    ("SSRF_PROXY_HTTPS_URL", "http.proxy_https"),
-    ("CODE_EXECUTION_ENDPOINT", "code.endpoint"),
-    ("CODE_EXECUTION_API_KEY", "code.api_key"),
-    ("CODE_EXECUTION_CONNECT_TIMEOUT", "code.connect_timeout_s"),
-    ("CODE_EXECUTION_READ_TIMEOUT", "code.read_timeout_s"),
-    ("CODE_EXECUTION_WRITE_TIMEOUT", "code.write_timeout_s"),
-    ("CODE_EXECUTION_SSL_VERIFY", "code.ssl_verify"),
-    ("CODE_MAX_STRING_LENGTH", "code.string_chars_max"),
-    ("CODE_MAX_NUMBER", "code.number_max"),
-    ("CODE_MIN_NUMBER", "code.number_min"),
-    ("CODE_MAX_PRECISION", "code.precision_max"),
-    ("CODE_MAX_DEPTH", "code.depth_max"),
-    ("CODE_MAX_STRING_ARRAY_LENGTH", "code.string_array_max"),
-    ("CODE_MAX_OBJECT_ARRAY_LENGTH", "code.object_array_max"),
-    ("CODE_MAX_NUMBER_ARRAY_LENGTH", "code.number_array_max"),
-    ("UNSTRUCTURED_API_URL", "documents.unstructured_url"),
-    ("UNSTRUCTURED_API_KEY", "documents.unstructured_key"),
-];
-
-/// Variables with our prefix that are no settings of a section.
-const ENVIRONMENT_OTHER: [&str; 5] = [
-    "TIDEMILL_CONFIG",
-    "TIDEMILL_URL",
-    "TIDEMILL_KEY",
-    crate::clock::OFFSET_VARIABLE,
-    crate::crash::VARIABLE,
-];
+use super::{Config, ConfigError, LogConfig, LogFormat, environment};
+use crate::limits::KEY_CHARS_MIN;
+use crate::telemetry;
 
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
@@ -76,6 +31,22 @@ impl Sources {
     }
 }
 
+impl Sources {
+    /// How to log, as far as it can be read, for errors in what cannot.
+    pub fn log(&self) -> LogConfig {
+        let file = self.file.as_deref().unwrap_or(Path::new("tidemill.toml"));
+        let table: Table = read_file(file).unwrap_or_default();
+        let of_file = table.get("log").and_then(|log| log.get("format")).and_then(Value::as_str);
+        let of_variable = self.environment.iter().find(|(name, _)| name == "TIDEMILL_LOG_FORMAT");
+        let format = match of_variable.map(|(_, text)| text.as_str()).or(of_file) {
+            Some("json") => LogFormat::Json,
+            Some("text") => LogFormat::Text,
+            Some(_) | None => LogFormat::Auto,
+        };
+        LogConfig { format, ..LogConfig::default() }
+    }
+}
+
 impl Config {
     /// Reads the settings.
     ///
@@ -92,11 +63,9 @@ impl Config {
         check_keys(&table, &known, &file)?;
         // Keys that were not set by the file, and what has set them.
         let mut origins = HashMap::new();
-        for (name, text) in &sources.environment {
-            if let Some(key) = key_of_variable(name, &known)? {
-                set(&mut table, &known, &key, text, name)?;
-                origins.insert(key, name.as_str());
-            }
+        for given in environment::settings(&sources.environment, &known)? {
+            set(&mut table, &known, &given.key, &given.text, given.variable)?;
+            origins.insert(given.key, given.variable);
         }
         for (key, text) in &sources.flags {
             set(&mut table, &known, key, text, "a flag")?;
@@ -152,6 +121,24 @@ impl Config {
             let keys = "scheduler.shard_renew_ms, scheduler.shard_lease_ms";
             return wrong(keys, "the first is at most half of the second".into());
         }
+        for (key, secret) in [
+            ("scheduler.admin_key", &self.scheduler.admin_key),
+            ("scheduler.secret_key", &self.scheduler.secret_key),
+        ] {
+            let is_weak = !secret.is_empty() && secret.chars().count() < KEY_CHARS_MIN;
+            if is_weak && !self.scheduler.allow_weak_keys {
+                return wrong(
+                    key,
+                    format!(
+                        "it is too easy to guess: at least {KEY_CHARS_MIN} characters, such as `openssl rand -hex 32` makes \
+                         (scheduler.allow_weak_keys = true takes a shorter one all the same)"
+                    ),
+                );
+            }
+        }
+        if let Err(reason) = telemetry::check_level(&self.log.level) {
+            return wrong("log.level", reason);
+        }
         let name = &self.redis.namespace;
         if name.is_empty() || name.contains(['{', '}', ':', ' ']) {
             return wrong("redis.namespace", "some letters, without braces, colons and blanks".into());
@@ -187,29 +174,6 @@ fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigEr
         }
     }
     Ok(())
-}
-
-fn key_of_variable(name: &str, known: &Table) -> Result<Option<String>, ConfigError> {
-    if let Some((_, key)) = ENVIRONMENT_ALIASES.iter().find(|(alias, _)| *alias == name) {
-        return Ok(Some((*key).to_string()));
-    }
-    let Some(rest) = name.strip_prefix("TIDEMILL_") else { return Ok(None) };
-    if ENVIRONMENT_OTHER.contains(&name) {
-        return Ok(None);
-    }
-    let all = known.iter().flat_map(|(section, keys)| {
-        keys.as_table().into_iter().flat_map(Table::keys).map(move |key| (section, key))
-    });
-    let variable = |section: &str, key: &str| format!("{section}_{key}").to_uppercase();
-    let mut names = Vec::new();
-    for (section, key) in all {
-        if variable(section, key) == rest {
-            return Ok(Some(format!("{section}.{key}")));
-        }
-        names.push(format!("TIDEMILL_{}", variable(section, key)));
-    }
-    let nearest = nearest(name, names.iter());
-    Err(ConfigError::Unknown { key: name.into(), origin: "the environment".into(), nearest })
 }
 
 /// Sets a key from text; the type is that of the default.
@@ -314,9 +278,9 @@ mod tests {
     #[test]
     fn passwords_and_keys_are_not_shown() {
         let config =
-            load(&[("TIDEMILL_REDIS_URL", "redis://u:pw@h:1"), ("TIDEMILL_ADMIN_KEY", "adm")], &[]).unwrap();
+            load(&[("TIDEMILL_REDIS_URL", "redis://u:pw@h:1"), ("TIDEMILL_ADMIN_KEY", "an admin key of enough")], &[]).unwrap();
         let shown = format!("{config:?}");
-        assert!(!shown.contains("pw@") && !shown.contains("\"adm\""), "{shown}");
+        assert!(!shown.contains("pw@") && !shown.contains("of enough"), "{shown}");
         let config = load(&[("TIDEMILL_FILES_SECRET_ACCESS_KEY", "hush")], &[]).unwrap();
         assert!(!format!("{config:?}").contains("hush"), "{config:?}");
     }

@@ -4,6 +4,7 @@
 //! are read under those names too. An unknown key or section is an error that names the nearest known one.
 
 mod connection;
+mod environment;
 mod files;
 mod load;
 mod run;
@@ -25,6 +26,7 @@ pub use crate::nodes::document_extractor::DocumentsConfig;
 pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
 pub use crate::nodes::tool::ToolsConfig;
 pub use connection::RedisConfig;
+pub use environment::variable;
 pub use files::FilesConfig;
 pub use load::{Sources, nearest};
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};

@@ -15,6 +15,8 @@ pub struct SchedulerConfig {
     pub admin_key: Hidden,
     /// Seals the secrets of workflow documents at rest. Better given as `TIDEMILL_SECRET_KEY`.
     pub secret_key: Hidden,
+    /// Whether keys are taken that are shorter than [`limits::KEY_CHARS_MIN`].
+    pub allow_weak_keys: bool,
     /// Shards of a new namespace.
     pub shards: u16,
     /// How long a shard's lease holds, in milliseconds.
@@ -58,6 +60,7 @@ impl Default for SchedulerConfig {
             listen: "127.0.0.1:8700".into(),
             admin_key: Hidden::default(),
             secret_key: Hidden::default(),
+            allow_weak_keys: false,
             shards: limits::SHARDS,
             shard_lease_ms: limits::SHARD_LEASE_MS,
             shard_renew_ms: limits::SHARD_RENEW_MS,

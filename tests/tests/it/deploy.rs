@@ -9,7 +9,7 @@ fn the_settings_of_the_images_are_read() {
     let config = Config::load(&Sources { file: Some(file), ..Sources::default() });
     let config = config.expect("every line of it is a setting");
     // The folder that deploy/Dockerfile makes and deploy/compose.yaml puts a volume on.
-    assert_eq!(config.files.url, "/var/lib/tidemill/files");
+    assert_eq!(config.files.url, "/var/lib/tidemill/files".into());
     for file in ["Dockerfile", "compose.yaml"] {
         let text = std::fs::read_to_string(workspace().join("deploy").join(file)).unwrap();
         assert!(text.contains("/var/lib/tidemill/files"), "deploy/{file} names the folder");

@@ -37,7 +37,7 @@ async fn tidemill(cluster: &Cluster, scheduler: &Scheduler, arguments: &[&str], 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn se_a01_what_is_kept_lies_in_redis_as_it_was_written_and_without_secrets() {
-    let cluster = Cluster::start(&[("scheduler.secret_key", "open sesame")], None).await;
+    let cluster = Cluster::start(&[("scheduler.secret_key", "open sesame, open wide")], None).await;
     let scheduler = cluster.scheduler().await;
     let well = async |arguments: &[&str], input: &str| {
         let output = tidemill(&cluster, &scheduler, arguments, input).await;
@@ -144,7 +144,7 @@ async fn se_a01_xc_06_xc_07_a_library_node_a_query_and_a_call_of_ones_own_run_an
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let program = program.display().to_string();
     let settings = [
-        ("scheduler.secret_key", "open sesame"),
+        ("scheduler.secret_key", "open sesame, open wide"),
         ("worker.providers_refresh_ms", "0"),
         ("http.allow", "127.0.0.1"),
         ("calls.programs", program.as_str()),
@@ -224,7 +224,7 @@ async fn se_a01_xc_06_xc_07_a_library_node_a_query_and_a_call_of_ones_own_run_an
 #[tokio::test(flavor = "multi_thread")]
 async fn se_a28_se_a15_a_node_that_names_nothing_fails_by_name_and_special_ones_stay() {
     let cluster = Cluster::start(
-        &[("worker.providers_refresh_ms", "0"), ("scheduler.secret_key", "open sesame")],
+        &[("worker.providers_refresh_ms", "0"), ("scheduler.secret_key", "open sesame, open wide")],
         None,
     )
     .await;
@@ -310,8 +310,11 @@ fn record(told: &tidemill_tests::check::Transcript, node: &str) -> Json {
 #[tokio::test(flavor = "multi_thread")]
 async fn xc_06_what_changes_while_a_run_waits_serves_the_jobs_that_begin_afterwards() {
     let model = llm::rules(json!([{"match": {}, "echo": "params"}])).await;
-    let settings =
-        [("scheduler.secret_key", "s"), ("worker.providers_refresh_ms", "0"), ("http.allow", "127.0.0.1")];
+    let settings = [
+        ("scheduler.secret_key", "a key of enough letters"),
+        ("worker.providers_refresh_ms", "0"),
+        ("http.allow", "127.0.0.1"),
+    ];
     let cluster = Cluster::start(&settings, Some(&model)).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();

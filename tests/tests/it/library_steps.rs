@@ -21,7 +21,7 @@ struct Fleet {
 impl Fleet {
     async fn start(model: &Model) -> Self {
         let settings = [
-            ("scheduler.secret_key", "open sesame"),
+            ("scheduler.secret_key", "open sesame, open wide"),
             ("worker.providers_refresh_ms", "0"),
             ("http.allow", "127.0.0.1"),
         ];

@@ -60,7 +60,7 @@ async fn se_a22_xc_07_leave_is_asked_with_what_will_be_sent_and_no_model_is_told
         llm::rules(json!([{"match": {}, "reply": "{\"query\": {\"city\": \"Paris\"}}"}])).await,
         Outside::start().await,
     );
-    let settings = [("http.allow", "127.0.0.1"), ("scheduler.secret_key", "open sesame")];
+    let settings = [("http.allow", "127.0.0.1"), ("scheduler.secret_key", "open sesame, open wide")];
     let system = system(&settings, &model).await;
     let client = &system.client;
     keep_profile(client, &model.base_url()).await;
@@ -106,7 +106,8 @@ async fn lp_a16_xc_07_leave_for_a_tool_is_asked_without_secrets_and_given_for_th
     let model = llm::rules(json!([{"match": {}, "reply": "Looking", "tool_calls": call}])).await;
     let outside = Outside::start().await;
     let endpoint = format!("{}/tools", outside.base_url);
-    let settings = [("tools.endpoint", endpoint.as_str()), ("scheduler.secret_key", "open sesame")];
+    let settings =
+        [("tools.endpoint", endpoint.as_str()), ("scheduler.secret_key", "open sesame, open wide")];
     let system = system(&settings, &model).await;
     let client = &system.client;
     keep_profile(client, &model.base_url()).await;

@@ -397,7 +397,7 @@ async fn cx_18_hooks_are_told_behind_an_end_that_came_before_the_nodes_own_call(
 #[tokio::test(flavor = "multi_thread")]
 async fn cx_18_cx_26_hooks_are_told_behind_an_answer_that_nobody_had_in_hand() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
-    let system = system(&[("scheduler.secret_key", "open sesame")], &model).await;
+    let system = system(&[("scheduler.secret_key", "open sesame, open wide")], &model).await;
     let client = &system.client;
     let hook = |payload: &str, condition: &str| json!({"hook_type": "after_execute", "event_name": "over", "event_payload": payload, "condition": condition});
     let form = json!({"type": "human-input", "tidemill": {}, "form_content": "Hi {{#start.name#}}", "inputs": [],

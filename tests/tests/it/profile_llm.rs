@@ -418,7 +418,7 @@ async fn answer(client: &Client, run: &str, input: Json) {
 #[tokio::test(flavor = "multi_thread")]
 async fn lp_a19_a_profile_that_is_removed_while_a_run_waits_is_not_found_by_the_next_node() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
-    let settings = [("scheduler.secret_key", "open sesame"), ("worker.providers_refresh_ms", "0")];
+    let settings = [("scheduler.secret_key", "open sesame, open wide"), ("worker.providers_refresh_ms", "0")];
     let cluster = Cluster::start(&settings, None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();

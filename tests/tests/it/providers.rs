@@ -19,7 +19,8 @@ struct Fleet {
 
 impl Fleet {
     async fn start() -> Self {
-        let settings = [("scheduler.secret_key", "open sesame"), ("worker.providers_refresh_ms", "0")];
+        let settings =
+            [("scheduler.secret_key", "open sesame, open wide"), ("worker.providers_refresh_ms", "0")];
         let cluster = Cluster::start(&settings, None).await;
         let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
         Self { cluster, scheduler, _worker: worker }

@@ -31,7 +31,8 @@ async fn se_34_a_call_is_told_of_its_run() {
     let model = llm::rules(json!([{"match": {}, "reply": "{}"}])).await;
     let outside = Outside::start().await;
     let system =
-        system(&[("scheduler.secret_key", "open sesame"), ("http.allow", "127.0.0.1")], &model).await;
+        system(&[("scheduler.secret_key", "open sesame, open wide"), ("http.allow", "127.0.0.1")], &model)
+            .await;
     let client = &system.client;
     keep(client, "calls", "greet", greet(&outside)).await;
     let node = json!({"type": "call", "title": "G", "node": "greet", "params": {"city": "Rome"}, "question": "{{#start.q#}}"});
@@ -66,7 +67,7 @@ async fn se_36_the_input_of_a_call_is_made_once_however_often_its_job_is_handed_
     let model = llm::rules(json!([{"match": {}, "reply": "{}"}])).await;
     let outside = Outside::start().await;
     let settings = [
-        ("scheduler.secret_key", "open sesame"),
+        ("scheduler.secret_key", "open sesame, open wide"),
         ("worker.providers_refresh_ms", "0"),
         ("http.allow", "127.0.0.1"),
     ];

@@ -66,7 +66,7 @@ async fn what_a_user_types_opens_no_secret() {
         {"match": {}, "reply": "x"},
     ]))
     .await;
-    let system = system(&[("scheduler.secret_key", "open sesame")], &model).await;
+    let system = system(&[("scheduler.secret_key", "open sesame, open wide")], &model).await;
     let client = &system.client;
     let about = json!({"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}});
     let classifier = json!({
@@ -97,7 +97,7 @@ async fn what_a_user_types_opens_no_secret() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_nodes_read_is_nowhere_in_redis() {
     let model = llm::slow(&["x"], 0).await;
-    let system = system(&[("scheduler.secret_key", "open sesame")], &model).await;
+    let system = system(&[("scheduler.secret_key", "open sesame, open wide")], &model).await;
     let client = &system.client;
     // Read in the scheduler and on a worker, compared, failed with, and handed on as a value of its own.
     let flow = Flow::new("start -> t -> w -> if; if[true] -> llm -> broken; broken[fail-branch] -> end");
@@ -155,7 +155,7 @@ async fn an_agents_journal_inputs_and_log_hold_no_secret() {
         {"match": {}, "reply": "Done."},
     ]))
     .await;
-    let system = system(&[("scheduler.secret_key", "open sesame")], &model).await;
+    let system = system(&[("scheduler.secret_key", "open sesame, open wide")], &model).await;
     let client = &system.client;
     let tool = given_key("builtin", "maths", "eval_expression", "expression");
     let outputs = [("text", ["a", "text"]), ("log", ["a", "json"])];
@@ -180,7 +180,7 @@ async fn an_agent_hands_no_secret_to_another_workflow() {
         {"match": {}, "reply": "Done."},
     ]))
     .await;
-    let system = system(&[("scheduler.secret_key", "open sesame")], &model).await;
+    let system = system(&[("scheduler.secret_key", "open sesame, open wide")], &model).await;
     let client = &system.client;
     let greeter = file("Greeter", &["name"], &[], &[("hi", ["start", "name"])]);
     assert_eq!(client.post("/api/v1/apps", &json!({"workflow": greeter})).await.status, 201);

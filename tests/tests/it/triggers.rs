@@ -195,7 +195,7 @@ async fn headers_queries_answers_and_repetitions_are_as_the_file_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_asked_for_and_goes_nowhere() {
     let model = llm::slow(&["x"], 0).await;
-    let system = system(&[("scheduler.secret_key", "a passphrase")], &model).await;
+    let system = system(&[("scheduler.secret_key", "a passphrase of enough")], &model).await;
     let client = &system.client;
     let data = json!({"type": "trigger-webhook", "method": "post", "tidemill": {"secret": "HOOK_KEY"}});
     let variables = json!([{"name": "HOOK_KEY", "value_type": "secret", "value": "hunter2-and-more"}]);

@@ -11,7 +11,7 @@ pub mod models;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidemill_common::config::{HttpConfig, KnowledgeConfig};
+use tidemill_common::config::{HttpConfig, KnowledgeConfig, variable};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::knowledge_retrieval::config::{DatasetConfig, DatasetKind};
 use tidemill_common::nodes::knowledge_retrieval::filter::Filters;
@@ -166,7 +166,7 @@ impl Datasets {
     /// # Errors
     /// A setting that cannot be used.
     pub fn new(config: &KnowledgeConfig, http: &HttpConfig) -> Result<Self, KnowledgeSettingError> {
-        Self::with_environment(config, http, &|name| std::env::var(name).ok())
+        Self::with_environment(config, http, &variable)
     }
 
     fn with_environment(

@@ -161,7 +161,7 @@ impl Tools {
     /// # Errors
     /// A setting that cannot be used.
     pub fn new(config: &ToolsConfig, http: &HttpConfig) -> Result<Self, ToolSettingError> {
-        let variable = |name: &str| std::env::var(name).ok();
+        let variable = |name: &str| tidemill_common::config::variable(name);
         let own = |error: HttpSettingError| ToolSettingError::new("http", error.to_string());
         let api = config.api.iter().map(|(id, one)| {
             let way = OpenApi::new(id, one, &variable, (http, config.answer_bytes_max))?;

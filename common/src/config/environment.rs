@@ -1,0 +1,262 @@
+//! Settings in the environment: which variable is which setting, by our names and by Dify's, and as a file.
+//!
+//! `NAME_FILE` names a file that holds the text of `NAME`, as containers are given secrets. What Kubernetes adds to every
+//! container about services (`TIDEMILL_SCHEDULER_PORT=tcp://10.0.0.1:8700`, `…_SERVICE_HOST`) looks like settings and is
+//! none.
+
+use toml::Table;
+
+use super::{ConfigError, nearest};
+
+/// How our variables begin.
+const PREFIX: &str = "TIDEMILL_";
+/// How a variable ends that names a file.
+const FILE: &str = "_FILE";
+
+/// Other names of settings in the environment: ours that are short, and Dify's.
+const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
+    ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
+    ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
+    ("TIDEMILL_LOG", "log.level"),
+    ("WORKFLOW_MAX_EXECUTION_STEPS", "run.max_steps"),
+    ("WORKFLOW_MAX_EXECUTION_TIME", "run.max_execution_time_s"),
+    ("TEMPLATE_TRANSFORM_MAX_LENGTH", "run.template_chars_max"),
+    ("MAX_VARIABLE_SIZE", "run.variable_bytes_max"),
+    ("HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS", "run.human_input_timeout_s"),
+    ("WORKFLOW_CALL_MAX_DEPTH", "run.call_depth_max"),
+    ("WEBHOOK_REQUEST_BODY_MAX_SIZE", "scheduler.webhook_bytes_max"),
+    ("HTTP_REQUEST_MAX_CONNECT_TIMEOUT", "http.connect_seconds"),
+    ("HTTP_REQUEST_MAX_READ_TIMEOUT", "http.read_seconds"),
+    ("HTTP_REQUEST_MAX_WRITE_TIMEOUT", "http.write_seconds"),
+    ("HTTP_REQUEST_NODE_MAX_TEXT_SIZE", "http.text_bytes_max"),
+    ("HTTP_REQUEST_NODE_MAX_BINARY_SIZE", "http.file_bytes_max"),
+    ("HTTP_REQUEST_NODE_SSL_VERIFY", "http.ssl_verify"),
+    ("SSRF_PROXY_ALL_URL", "http.proxy"),
+    ("SSRF_PROXY_HTTP_URL", "http.proxy_http"),
+    ("SSRF_PROXY_HTTPS_URL", "http.proxy_https"),
+    ("CODE_EXECUTION_ENDPOINT", "code.endpoint"),
+    ("CODE_EXECUTION_API_KEY", "code.api_key"),
+    ("CODE_EXECUTION_CONNECT_TIMEOUT", "code.connect_timeout_s"),
+    ("CODE_EXECUTION_READ_TIMEOUT", "code.read_timeout_s"),
+    ("CODE_EXECUTION_WRITE_TIMEOUT", "code.write_timeout_s"),
+    ("CODE_EXECUTION_SSL_VERIFY", "code.ssl_verify"),
+    ("CODE_MAX_STRING_LENGTH", "code.string_chars_max"),
+    ("CODE_MAX_NUMBER", "code.number_max"),
+    ("CODE_MIN_NUMBER", "code.number_min"),
+    ("CODE_MAX_PRECISION", "code.precision_max"),
+    ("CODE_MAX_DEPTH", "code.depth_max"),
+    ("CODE_MAX_STRING_ARRAY_LENGTH", "code.string_array_max"),
+    ("CODE_MAX_OBJECT_ARRAY_LENGTH", "code.object_array_max"),
+    ("CODE_MAX_NUMBER_ARRAY_LENGTH", "code.number_array_max"),
+    ("UNSTRUCTURED_API_URL", "documents.unstructured_url"),
+    ("UNSTRUCTURED_API_KEY", "documents.unstructured_key"),
+];
+
+/// Variables with our prefix that are no settings of a section.
+const ENVIRONMENT_OTHER: [&str; 5] = [
+    "TIDEMILL_CONFIG",
+    "TIDEMILL_URL",
+    "TIDEMILL_KEY",
+    crate::clock::OFFSET_VARIABLE,
+    crate::crash::VARIABLE,
+];
+
+/// What a variable sets.
+pub(super) struct Given<'a> {
+    /// `section.key`.
+    pub(super) key: String,
+    /// Its text, not yet of a type.
+    pub(super) text: String,
+    /// The variable, for errors.
+    pub(super) variable: &'a str,
+}
+
+/// The settings among the variables of an environment.
+///
+/// # Errors
+/// A variable with our prefix that is no setting; a setting that is given as text and as a file; a file that cannot be read.
+pub(super) fn settings<'a>(
+    environment: &'a [(String, String)],
+    known: &Table,
+) -> Result<Vec<Given<'a>>, ConfigError> {
+    let mut found = Vec::new();
+    for (variable, text) in environment {
+        if let Some(key) = key_of(variable, known) {
+            found.push(Given { key, text: text.clone(), variable });
+        } else if let Some(key) = of_file(variable).and_then(|name| key_of(name, known)) {
+            let wrong =
+                |reason: String| ConfigError::Value { key: key.clone(), origin: variable.clone(), reason };
+            if let Some((other, _)) = environment.iter().find(|(name, _)| of_file(variable) == Some(name)) {
+                return Err(wrong(format!("{other} is set as well; set one of them")));
+            }
+            let text = read(text).map_err(|reason| wrong(reason))?;
+            found.push(Given { key, text, variable });
+        } else if variable.starts_with(PREFIX) && !is_other(variable) && !is_service_link(variable, text) {
+            let names = names(known);
+            let name = of_file(variable).unwrap_or(variable);
+            let nearest = nearest(name, names.iter());
+            return Err(ConfigError::Unknown {
+                key: variable.clone(),
+                origin: "the environment".into(),
+                nearest,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The text of a variable of this process, or of the file that `NAME_FILE` names. Secrets of providers, tools and services
+/// that settings name by their variables are looked for here.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().or_else(|| {
+        let path = std::env::var(format!("{name}{FILE}")).ok()?;
+        read(&path).map_err(|error| tracing::warn!(variable = name, error, "a secret cannot be read")).ok()
+    })
+}
+
+/// The first line ends with the file in what editors and `echo` write.
+fn read(path: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    Ok(text.strip_suffix('\n').map_or(text.as_str(), |line| line.trim_end_matches('\r')).to_owned())
+}
+
+fn of_file(variable: &str) -> Option<&str> {
+    variable.strip_suffix(FILE)
+}
+
+fn is_other(variable: &str) -> bool {
+    ENVIRONMENT_OTHER.contains(&variable)
+        || of_file(variable).is_some_and(|name| ENVIRONMENT_OTHER.contains(&name))
+}
+
+/// Whether a variable is one of those that Kubernetes (and Docker's links before it) makes of every service.
+fn is_service_link(variable: &str, text: &str) -> bool {
+    let words: Vec<&str> = variable.split('_').collect();
+    let is_number = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_protocol = |word: &&str| matches!(*word, "TCP" | "UDP" | "SCTP");
+    match words.as_slice() {
+        [.., "SERVICE", "HOST"] => true,
+        [.., "PORT", number, protocol, "PROTO" | "PORT" | "ADDR"] if is_protocol(protocol) => {
+            is_number(number)
+        }
+        [.., "PORT", number, protocol] if is_protocol(protocol) => is_number(number),
+        [.., "PORT"] => text.is_empty() || text.contains("://") || variable.ends_with("_SERVICE_PORT"),
+        // Ports that have names: TIDEMILL_SERVICE_PORT_HTTP=8700.
+        _ => variable.contains("_SERVICE_PORT_") && text.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+fn key_of(variable: &str, known: &Table) -> Option<String> {
+    if let Some((_, key)) = ENVIRONMENT_ALIASES.iter().find(|(alias, _)| *alias == variable) {
+        return Some((*key).to_string());
+    }
+    let rest = variable.strip_prefix(PREFIX)?;
+    keys(known)
+        .find(|(section, key)| format!("{section}_{key}").to_uppercase() == rest)
+        .map(|(section, key)| format!("{section}.{key}"))
+}
+
+fn names(known: &Table) -> Vec<String> {
+    keys(known)
+        .map(|(section, key)| format!("{PREFIX}{}", format!("{section}_{key}").to_uppercase()))
+        .collect()
+}
+
+fn keys(known: &Table) -> impl Iterator<Item = (&String, &String)> {
+    known.iter().flat_map(|(section, keys)| {
+        keys.as_table().into_iter().flat_map(Table::keys).map(move |key| (section, key))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Sources};
+    use super::*;
+
+    fn load(environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let environment = environment.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        Config::load(&Sources { file: None, environment, flags: Vec::new() })
+    }
+
+    #[test]
+    fn what_kubernetes_says_of_services_is_passed_over() {
+        for service in
+            ["TIDEMILL", "TIDEMILL_SCHEDULER", "TIDEMILL_WORKER", "TIDEMILL_REDIS", "TIDEMILL_MY_APP"]
+        {
+            let name = |rest: &str| format!("{service}_{rest}");
+            for (rest, text) in [
+                ("SERVICE_HOST", "10.0.0.1"),
+                ("SERVICE_PORT", "8700"),
+                ("SERVICE_PORT_HTTP", "8700"),
+                ("SERVICE_PORT_METRICS_V2", "8702"),
+                ("PORT", "tcp://10.0.0.1:8700"),
+                ("PORT_8700_TCP", "tcp://10.0.0.1:8700"),
+                ("PORT_8700_TCP_PROTO", "tcp"),
+                ("PORT_8700_TCP_PORT", "8700"),
+                ("PORT_8700_TCP_ADDR", "10.0.0.1"),
+                ("PORT_53_UDP", "udp://10.0.0.1:53"),
+            ] {
+                assert_eq!(load(&[(&name(rest), text)]).ok(), load(&[]).ok(), "{}", name(rest));
+            }
+        }
+    }
+
+    #[test]
+    fn a_setting_that_somebody_has_misspelled_is_no_service_link() {
+        for (name, text) in [
+            ("TIDEMILL_SCHEDULER_PORT", "8700"),
+            ("TIDEMILL_REDIS_HOST", "localhost"),
+            ("TIDEMILL_WORKER_PERMIT", "4"),
+            ("TIDEMILL_SERVICE_PORT_", "x"),
+            ("TIDEMILL_PORT_X_TCP", "tcp://x"),
+        ] {
+            let error = load(&[(name, text)]).unwrap_err().to_string();
+            assert!(error.contains(&format!("unknown setting {name} in the environment")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_setting_may_be_in_a_file_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let key = file("key", "a key of more than sixteen\n");
+        let (number, url) = (file("number", "7"), file("url", "redis://:pw@h:1\r\n"));
+        let config = load(&[
+            ("TIDEMILL_ADMIN_KEY_FILE", &key),
+            ("TIDEMILL_SCHEDULER_SECRET_KEY_FILE", &key),
+            ("TIDEMILL_WORKER_PERMITS_FILE", &number),
+            ("TIDEMILL_REDIS_URL_FILE", &url),
+            ("CODE_EXECUTION_API_KEY_FILE", &key),
+            ("TIDEMILL_REDIS_CA_FILE", "/a/setting/of/its/own"),
+            ("TIDEMILL_KEY_FILE", "/of/the/command/line"),
+            ("OTHER_FILE", "/not/ours"),
+        ])
+        .unwrap();
+        assert_eq!(config.scheduler.admin_key.as_str(), "a key of more than sixteen");
+        assert_eq!(config.scheduler.secret_key, config.scheduler.admin_key);
+        assert_eq!(config.code.api_key, config.scheduler.admin_key);
+        assert_eq!((config.worker.permits, config.redis.url.as_str()), (7, "redis://:pw@h:1"));
+        assert_eq!(config.redis.ca_file, "/a/setting/of/its/own");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_or_is_one_too_many_is_refused_by_its_variable() {
+        let error = load(&[("TIDEMILL_ADMIN_KEY_FILE", "/no/such/file")]).unwrap_err().to_string();
+        assert!(
+            error.starts_with(
+                "setting scheduler.admin_key in TIDEMILL_ADMIN_KEY_FILE: cannot read /no/such/file:"
+            ),
+            "{error}"
+        );
+        let both =
+            [("TIDEMILL_ADMIN_KEY", "some text of enough"), ("TIDEMILL_ADMIN_KEY_FILE", "/no/such/file")];
+        let error = load(&both).unwrap_err().to_string();
+        assert!(error.contains("TIDEMILL_ADMIN_KEY is set as well"), "{error}");
+        let error = load(&[("TIDEMILL_REDIS_URI_FILE", "/x")]).unwrap_err().to_string();
+        assert!(error.contains("did you mean TIDEMILL_REDIS_URL?"), "{error}");
+    }
+}
