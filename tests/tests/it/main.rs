@@ -2,6 +2,7 @@
 
 mod api_refusals;
 mod api_runs;
+mod app_keys;
 mod called;
 mod chats;
 mod children;

@@ -9,6 +9,7 @@ pub(crate) mod fixtures;
 mod following;
 mod health;
 mod hooks;
+mod keys;
 mod pausing;
 mod rendering;
 mod running;
