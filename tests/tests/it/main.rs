@@ -21,6 +21,7 @@ mod masked;
 mod messages;
 mod model_protocols;
 mod model_provider;
+mod moderation;
 mod pauses;
 mod plain;
 mod profile_llm;

@@ -10,6 +10,7 @@ mod following;
 mod health;
 mod hooks;
 mod keys;
+mod moderation;
 mod pausing;
 mod rendering;
 mod running;
