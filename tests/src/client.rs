@@ -49,6 +49,11 @@ impl Client {
         Self { key: key.map(Into::into), ..self.clone() }
     }
 
+    /// The key that it shows.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
     /// A request to fill in; the key is set.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));

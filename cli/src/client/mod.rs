@@ -128,9 +128,24 @@ impl Client {
         self.json(self.get(&path)).await
     }
 
-    /// All keys: `{"data": […]}`.
-    pub(crate) async fn keys(&self) -> Result<Json, ClientError> {
-        self.json(self.get("/api/v1/keys")).await
+    /// All keys, or those of an app: `{"data": […]}`.
+    pub(crate) async fn keys(&self, app: Option<&str>) -> Result<Json, ClientError> {
+        match app {
+            None => self.json(self.get("/api/v1/keys")).await,
+            Some(app) => self.json(self.get(&format!("/api/v1/apps/{}/keys", segment(app)))).await,
+        }
+    }
+
+    /// Makes another key of an app.
+    pub(crate) async fn add_key(&self, app: &str) -> Result<Json, ClientError> {
+        self.json(self.post(&format!("/api/v1/apps/{}/keys", segment(app)))).await
+    }
+
+    /// Revokes a key by its id.
+    pub(crate) async fn revoke_key(&self, id: &str) -> Result<(), ClientError> {
+        let request = self.http.delete(format!("{}/api/v1/keys/{}", self.base, segment(id)));
+        self.send(request.bearer_auth(&self.key)).await?;
+        Ok(())
     }
 
     /// All triggers: `{"data": […]}`.

@@ -1,7 +1,7 @@
-//! `tidemill keys`: what API keys have spent on models, and what they may spend.
+//! `tidemill keys`: API keys of apps are made and revoked; what they have spent on models, and what they may spend.
 
 use clap::{Args, Subcommand};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::common::Common;
 use crate::console::Console;
@@ -16,22 +16,56 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Make another key of an app, which is shown once; those that it has stay valid
+    Add {
+        /// The id of the app
+        app: String,
+        #[command(flatten)]
+        common: Common,
+    },
     /// List keys by their ids, with their spendings and budgets
     Ls {
+        /// Only those of this app, by its id
+        app: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Revoke a key: it opens nothing any more, at once. Runs that it has begun go on
+    Rm {
+        /// The id of the key, as `keys ls` shows it
+        id: String,
         #[command(flatten)]
         common: Common,
     },
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let Verb::Ls { common } = &arguments.verb;
-    let keys = common.client()?.keys().await?;
-    if common.json {
-        json::whole(&keys, console)?;
-    } else {
-        console.text(render(&keys))?;
+    match &arguments.verb {
+        Verb::Add { app, common } => {
+            let made = common.client()?.add_key(app).await?;
+            if common.json { json::whole(&made, console)? } else { console.text(render_added(&made))? }
+        }
+        Verb::Ls { app, common } => {
+            let keys = common.client()?.keys(app.as_deref()).await?;
+            if common.json { json::whole(&keys, console)? } else { console.text(render(&keys))? }
+        }
+        Verb::Rm { id, common } => {
+            common.client()?.revoke_key(id).await?;
+            if common.json {
+                json::whole(&json!({"id": id, "revoked": true}), console)?;
+            } else {
+                console.note(format_args!(
+                    "key {id} is revoked; what it has opened ends within a second, runs go on"
+                ));
+            }
+        }
     }
     Ok(Exit::Succeeded)
+}
+
+fn render_added(made: &Json) -> String {
+    let shown = |name: &str| made[name].as_str().unwrap_or_default().to_string();
+    table::pairs(&["id", "app", "key"].map(|name| (name, shown(name))))
 }
 
 fn render(keys: &Json) -> String {
@@ -47,20 +81,44 @@ fn render(keys: &Json) -> String {
             other => format!("{name} {other}"),
         });
         let (spent, today) = (&key["spent"], &key["today"]);
+        let moment = |name: &str| key[name].as_f64().map(text::moment).unwrap_or_default();
+        let mut status = Vec::new();
+        if !key["revoked_at"].is_null() {
+            status.push(format!("revoked {}", moment("revoked_at")));
+        }
+        if !key["exceeded"].is_null() {
+            status.push("exceeded".into());
+        }
         vec![
             word(&key["id"]),
             word(&key["name"]),
+            word(&key["app"]),
+            moment("created_at"),
+            if key["first"] == true { "yes".into() } else { String::new() },
             spent["calls"].to_string(),
             spent["tokens"].to_string(),
             paid(spent),
             today["tokens"].to_string(),
             paid(today),
             budget.collect::<Vec<_>>().join(", "),
-            if key["exceeded"].is_null() { String::new() } else { "exceeded".into() },
+            status.join(", "),
         ]
     };
     let rows: Vec<_> = keys["data"].as_array().into_iter().flatten().map(row).collect();
-    let head = ["KEY", "APP", "CALLS", "TOKENS", "PAID", "TOKENS TODAY", "PAID TODAY", "BUDGET", "STATUS"];
+    let head = [
+        "KEY",
+        "NAME",
+        "APP",
+        "CREATED",
+        "FIRST",
+        "CALLS",
+        "TOKENS",
+        "PAID",
+        "TOKENS TODAY",
+        "PAID TODAY",
+        "BUDGET",
+        "STATUS",
+    ];
     table::render(&head, &rows)
 }
 
@@ -72,16 +130,24 @@ mod tests {
     #[test]
     fn a_key_is_a_line_with_what_it_has_spent_and_may_spend() {
         let spent = json!({"calls": 2, "tokens": 30, "price": {"EUR": "0.5000000"}});
-        let keys = json!({"data": [{"id": "ab12", "app": "a", "name": "Greeter", "spent": spent, "today": {"calls": 0,
-            "tokens": 0, "price": {}}, "budget": {"tokens": 30, "price_per_day": "1 EUR", "price": null}, "exceeded": "why"}]});
+        let keys = json!({"data": [{"id": "ab12", "app": "a", "name": "Greeter", "created_at": 0, "first": true,
+            "revoked_at": 1, "spent": spent, "today": {"calls": 0, "tokens": 0, "price": {}},
+            "budget": {"tokens": 30, "price_per_day": "1 EUR", "price": null}, "exceeded": "why"}]});
         let shown = render(&keys);
         let words: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
-        let expected = "ab12 Greeter 2 30 0.5000000 EUR 0 - tokens 30, price_per_day 1 EUR exceeded";
+        let expected = "ab12 Greeter a 1970-01-01 00:00:00 UTC yes 2 30 0.5000000 EUR 0 - tokens 30, price_per_day 1 EUR \
+            revoked 1970-01-01 00:00:01 UTC, exceeded";
         let mut sorted = [words.join(" "), expected.to_string()].map(|line| {
-            let mut parts: Vec<String> = line.split(' ').map(|part| part.replace(',', "")).collect();
+            let mut parts: Vec<String> = line.split_whitespace().map(|part| part.replace(',', "")).collect();
             parts.sort();
             parts
         });
         assert_eq!(std::mem::take(&mut sorted[0]), sorted[1], "{shown}");
+    }
+
+    #[test]
+    fn a_new_key_is_shown_with_its_id() {
+        let made = json!({"id": "ab12", "app": "a", "name": "Greeter", "key": "app-1"});
+        assert_eq!(render_added(&made), "id   ab12\napp  a\nkey  app-1\n");
     }
 }

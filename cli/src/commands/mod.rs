@@ -83,7 +83,7 @@ enum Verb {
     Import(import::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
-    /// List what API keys have spent on models
+    /// Make, list and revoke API keys of apps
     Keys(keys::Arguments),
     /// List what begins runs: webhooks and schedules
     Triggers(triggers::Arguments),

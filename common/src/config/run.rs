@@ -95,6 +95,8 @@ pub struct CompatConfig {
     pub error_event_closes_stream: bool,
     /// Whether a secret that an output names stands in the run's outputs as it is (Dify), or masked.
     pub secrets_in_outputs: bool,
+    /// Whether workflows that switch moderation on may be published and run without it.
+    pub moderation_left_out: bool,
 }
 
 impl Default for CompatConfig {
@@ -107,6 +109,7 @@ impl Default for CompatConfig {
             loop_next_after_last: false,
             error_event_closes_stream: true,
             secrets_in_outputs: false,
+            moderation_left_out: false,
         }
     }
 }

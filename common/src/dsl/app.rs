@@ -135,6 +135,12 @@ fn mode(app: &JsonMap, problems: &mut Problems) -> Option<AppMode> {
 }
 
 fn bare(mut root: JsonMap, mut workflow: JsonMap, problems: &mut Problems) -> App {
+    // Dify's editor hands a draft out with the features beside the graph.
+    if !workflow.contains_key("features")
+        && let Some(features) = take_mapping(&mut root, "features")
+    {
+        workflow.insert("features".into(), features.into());
+    }
     let mut graph = None;
     for path in BARE_PATHS {
         let found = match path {

@@ -10,6 +10,7 @@ pub mod diagnostic;
 mod document;
 mod elements;
 pub(crate) mod fields;
+pub mod moderation;
 mod normal_form;
 mod read;
 mod render;
@@ -91,12 +92,11 @@ pub(crate) fn parse_with_lines(
 fn document(root: JsonMap, problems: &mut Problems) -> Option<Document> {
     let mut app = app::take_apart(root, problems);
     let (environment, conversation, features, options) = problems.within("workflow", |problems| {
-        (
-            variables::read(&app.workflow, Scope::Environment, problems),
-            variables::read(&app.workflow, Scope::Conversation, problems),
-            optional_mapping(&mut app.workflow, "features", problems),
-            optional_mapping(&mut app.workflow, "tidemill", problems),
-        )
+        let environment = variables::read(&app.workflow, Scope::Environment, problems);
+        let conversation = variables::read(&app.workflow, Scope::Conversation, problems);
+        let features = optional_mapping(&mut app.workflow, "features", problems);
+        problems.within("features", |problems| moderation::warn(&features, problems));
+        (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });
     let (graph_path, mut graph) = app.graph?;
     normal_form::apply(&mut graph);

@@ -4,6 +4,7 @@
 //! works. The first and the last lead to knowledge ([`KnowledgeBases`]). [`redis`] is the one that is used; [`memory`] is for
 //! simulation. Both pass [`contract`]. Each method says what holds when it returns.
 
+mod app_keys;
 mod call;
 mod catalog;
 #[cfg(feature = "runtime")]
@@ -26,6 +27,7 @@ mod spent;
 mod step;
 mod trigger;
 
+pub use app_keys::{AppKey, KeyNote, Revoked};
 pub use call::{Called, Refusal, WaitingCall};
 pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 pub use conversation::{

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, DeadLetter, DueSchedule,
-    Entered, Entering, EntryPut, Fired, Following, FromSchedule, KeySpent, KnowledgeBases, ListConversations,
-    ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating, Refusal, ServerReport, Settling,
-    StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
+    AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, DeadLetter,
+    DueSchedule, Entered, Entering, EntryPut, Fired, Following, FromSchedule, KeySpent, KnowledgeBases,
+    ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating, Refusal,
+    Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
+    unreadable_events,
 };
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, EntryId, RunId, ShardId};
@@ -324,10 +325,16 @@ pub trait Runs: Send + Sync {
     async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError>;
     /// An app by id.
     async fn app(&self, id: &str) -> Result<Option<App>, StoreError>;
-    /// The app that a key opens.
+    /// The app that a key opens; none by a key that was taken back.
     async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError>;
-    /// The keys that were given out: id and app.
-    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError>;
+    /// Makes another key of an app.
+    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError>;
+    /// Takes a key back, by its id: from then on it opens nothing, for every process.
+    async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError>;
+    /// Which of these keys were taken back.
+    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError>;
+    /// The keys that were given out, by their ids; also those that were taken back.
+    async fn keys(&self) -> Result<Vec<AppKey>, StoreError>;
     /// What a key has spent, over all shards; on one day (UTC, `2026-01-31`) when that is asked.
     async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError>;
     /// The budgets of keys: id, and JSON.

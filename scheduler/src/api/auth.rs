@@ -1,17 +1,29 @@
 //! Who may ask: the admin key opens `/api/v1`, an app's key opens `/v1` for its app. Keys are known by their SHA-256
 //! only, and compared as such.
+//!
+//! The store is asked about an app's key with each request, so that one that was revoked opens nothing from then on. What it
+//! has opened before ends, too ([`super::key_watch`]): a request with 401, a stream with an `error` event that says the
+//! same. Runs go on.
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use futures_util::StreamExt;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tidemill_common::store::{App, key_id};
 
 use super::ApiState;
 use super::error::ApiError;
+use super::key_watch::KeyInUse;
+use super::sse;
+
+/// What whoever uses a key is told when it is taken back.
+const REVOKED: &str = "this API key was revoked";
 
 /// The app whose key was given; [`app`] puts it into the request.
 #[derive(Debug, Clone)]
@@ -20,6 +32,9 @@ pub struct CallingApp(pub Arc<App>);
 /// The id of the key that was given; [`app`] puts it into the request.
 #[derive(Debug, Clone)]
 pub struct CallingKey(pub String);
+
+/// What the keys of apps begin with.
+pub const KEY_BEGINS: &str = "app-";
 
 /// The SHA-256 of a text, in hex.
 pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
@@ -30,7 +45,7 @@ pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
 
 /// A new key of an app: `app-` and 32 random characters.
 pub fn new_app_key() -> String {
-    format!("app-{}", uuid::Uuid::new_v4().simple())
+    format!("{KEY_BEGINS}{}", uuid::Uuid::new_v4().simple())
 }
 
 /// Lets the admin through.
@@ -56,13 +71,15 @@ pub async fn admin(
 /// Lets the holder of an app's key through and tells the handler which app it is.
 ///
 /// # Errors
-/// 401 without a known key, 403 when its app is gone.
+/// 401 without a known key, or with one that is revoked meanwhile; 403 when its app is gone.
 pub async fn app(
     State(state): State<ApiState>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
     let hash = sha256_hex(bearer(request.headers())?);
+    let id_of_key = key_id(&hash);
+    let in_use = state.keys_used.uses(&id_of_key);
     let Some(id) = state.store.app_of_key(&hash).await? else {
         return Err(ApiError::unauthorized("Access token is invalid"));
     };
@@ -70,8 +87,29 @@ pub async fn app(
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));
     };
     request.extensions_mut().insert(CallingApp(Arc::new(app)));
-    request.extensions_mut().insert(CallingKey(key_id(&hash)));
-    Ok(next.run(request).await)
+    request.extensions_mut().insert(CallingKey(id_of_key));
+    // Dropped half way it is a request whose client has left: a run that it has begun goes on.
+    tokio::select! {
+        response = next.run(request) => Ok(while_valid(response, in_use)),
+        () = in_use.revoked() => Err(ApiError::unauthorized(REVOKED)),
+    }
+}
+
+/// A stream that ends when the key is taken back that has opened it; any other answer as it is.
+fn while_valid(response: Response, in_use: KeyInUse) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if kind.is_none_or(|kind| !kind.starts_with(sse::CONTENT_TYPE)) {
+        return response;
+    }
+    let (head, body) = response.into_parts();
+    let event = json!({
+        "event": "error", "code": "unauthorized", "message": REVOKED, "status": StatusCode::UNAUTHORIZED.as_u16(),
+    });
+    let frames = body.into_data_stream().take_until(Box::pin(in_use.revoked()));
+    // Also ends the use of the key.
+    let last = async move { in_use.is_revoked().then(|| Ok(sse::dify(None, &event))) };
+    let last = futures_util::stream::once(last).filter_map(std::future::ready);
+    Response::from_parts(head, Body::from_stream(frames.chain(last)))
 }
 
 /// The key of an `Authorization` header, with Dify's words for what is wrong with it.

@@ -135,6 +135,7 @@ impl From<GraphError> for ApiError {
         match error {
             GraphError::Store(error) => error.into(),
             GraphError::Invalid(diagnostics) => Self::invalid_workflow(&diagnostics),
+            GraphError::Moderated(why) => Self::invalid_workflow(&[*why]),
             GraphError::Secrets(error) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "secrets_unusable", error.to_string())
             }

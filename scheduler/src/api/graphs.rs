@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tidemill_common::config::Config;
-use tidemill_common::dsl::{Diagnostic, Document, ParseLimits, SealError, SealingKey, hash_of};
+use tidemill_common::dsl::{Diagnostic, Document, ParseLimits, SealError, SealingKey, hash_of, moderation};
 use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::ShardId;
 use tidemill_common::machine::choices::Choices;
@@ -21,6 +21,9 @@ pub enum GraphError {
     /// The file is wrong; all that is.
     #[error("the workflow cannot be run")]
     Invalid(Vec<Diagnostic>),
+    /// It was published by a version that did not say so: it relies on moderation, which is not served.
+    #[error("{0}")]
+    Moderated(Box<Diagnostic>),
     /// Its secrets cannot be sealed or opened.
     #[error(transparent)]
     Secrets(#[from] SealError),
@@ -60,6 +63,8 @@ pub struct Known {
 pub struct Graphs {
     key: Option<SealingKey>,
     limits: ParseLimits,
+    /// `compat.moderation_left_out`.
+    leaves_moderation_out: bool,
     kept: Mutex<Kept>,
 }
 
@@ -81,6 +86,7 @@ impl Graphs {
                 children_max: config.run.children_max,
                 ..ParseLimits::default()
             },
+            leaves_moderation_out: config.compat.moderation_left_out,
             kept: Mutex::default(),
         }
     }
@@ -91,7 +97,8 @@ impl Graphs {
     /// [`GraphError::Invalid`] with all problems, [`GraphError::Secrets`] when there is no key to seal them.
     pub fn import(&self, text: &[u8]) -> Result<(Arc<Known>, Vec<Diagnostic>), GraphError> {
         let mut imported = graph::import_within(text, &self.limits);
-        if !imported.is_usable() {
+        moderation::settle(&mut imported.diagnostics, self.leaves_moderation_out);
+        if !imported.is_usable() || imported.diagnostics.iter().any(Diagnostic::is_error) {
             return Err(GraphError::Invalid(imported.diagnostics));
         }
         let sealed = imported.seal(self.key.as_ref())?;
@@ -99,6 +106,17 @@ impl Graphs {
             return Err(GraphError::Invalid(imported.diagnostics));
         };
         Ok((self.keep(document, graph, text.into()), imported.diagnostics))
+    }
+
+    /// Refuses a workflow that was published before and relies on moderation, unless that may be left out.
+    ///
+    /// # Errors
+    /// [`GraphError::Moderated`].
+    pub fn check_moderation(&self, graph: &Graph) -> Result<(), GraphError> {
+        match moderation::refused(&graph.features) {
+            Some(why) if !self.leaves_moderation_out => Err(GraphError::Moderated(Box::new(why))),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The graph of a stored document.

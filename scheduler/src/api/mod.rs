@@ -12,6 +12,7 @@ pub mod forms;
 pub mod graphs;
 pub mod health;
 pub mod hooks;
+pub mod key_watch;
 pub mod metrics;
 pub mod own;
 pub mod pauses;
@@ -38,6 +39,7 @@ use tokio::sync::watch::Receiver;
 use self::error::ApiError;
 use self::forms::FormSecret;
 use self::graphs::Graphs;
+use self::key_watch::KeyWatch;
 use crate::pulse::Pulse;
 use crate::submit::Submitter;
 
@@ -58,6 +60,8 @@ pub struct ApiState {
     pub graphs: Arc<Graphs>,
     /// Creates runs.
     pub submitter: Arc<Submitter>,
+    /// Keys of apps that are in use right now.
+    pub keys_used: Arc<KeyWatch>,
     /// By which tokens of forms are made.
     pub forms: Arc<FormSecret>,
     /// Of the admin key; none: `/api/v1` is closed.
@@ -78,6 +82,7 @@ impl ApiState {
         Self {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), graphs.clone())),
             admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key.as_str()).into()),
+            keys_used: Arc::new(KeyWatch::new(store.clone())),
             store,
             config,
             metrics,
@@ -95,6 +100,7 @@ pub fn router(state: ApiState) -> Router {
     let own = Router::new()
         .route("/apps", post(own::apps::register).get(own::apps::list))
         .route("/apps/{id}", get(own::apps::show))
+        .route("/apps/{id}/keys", post(own::keys::add).get(own::keys::of_app))
         .route("/dead", get(own::dead::list))
         .route("/dead/{id}", get(own::dead::show).delete(own::dead::forget))
         .route("/dead/{id}/retry", post(own::dead::retry))
@@ -109,6 +115,7 @@ pub fn router(state: ApiState) -> Router {
             get(own::knowledge::documents::show).delete(own::knowledge::documents::remove),
         )
         .route("/keys", get(own::keys::list))
+        .route("/keys/{id}", delete(own::keys::revoke))
         .route("/keys/{id}/budget", put(own::keys::set_budget).delete(own::keys::drop_budget))
         .route("/triggers", get(own::triggers::list))
         .route("/providers", own::catalog::all(CatalogKind::Provider))

@@ -21,6 +21,8 @@ pub fn own(id: Option<EntryId>, kind: &str, payload: &Json) -> Bytes {
     frame(id, Some(kind), payload)
 }
 
+/// What an event stream is, in its header.
+pub const CONTENT_TYPE: &str = "text/event-stream";
 /// Dify's sign of life.
 pub const DIFY_PING: Bytes = Bytes::from_static(b"event: ping\n\n");
 /// Ours: a comment, which clients pass over by themselves.
@@ -59,7 +61,7 @@ pub fn answer(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     use futures_util::StreamExt;
     let mut response = Response::new(Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>)));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Asks nginx to pass frames on as they come.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));

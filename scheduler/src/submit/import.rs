@@ -60,6 +60,7 @@ impl Submitter {
             return Err(SubmitError::Snapshot(message.into()));
         }
         let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
+        self.graphs.check_moderation(&known.graph)?;
         let conversation_id = snapshot.head.conversation_id.clone();
         let shard = run.shard();
         let begins = snapshot.head.root.as_ref().and_then(|id| known.graph.find(id.as_str()));

@@ -447,6 +447,7 @@ impl Submitter {
         match source {
             WorkflowSource::App(app) => {
                 let known = self.graphs.of_document(&app.version, &app.document)?;
+                self.graphs.check_moderation(&known.graph)?;
                 Ok((known, Vec::new()))
             }
             WorkflowSource::Text(text) => Ok(import(&self.graphs, text.clone().into_bytes()).await?),

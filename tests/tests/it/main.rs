@@ -2,6 +2,7 @@
 
 mod api_refusals;
 mod api_runs;
+mod app_keys;
 mod called;
 mod chats;
 mod children;
@@ -21,6 +22,7 @@ mod masked;
 mod messages;
 mod model_protocols;
 mod model_provider;
+mod moderation;
 mod pauses;
 mod plain;
 mod profile_llm;

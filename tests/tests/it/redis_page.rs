@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use reqwest::Method;
 use serde_json::json;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::wait::{LONG, until};
@@ -63,6 +64,9 @@ async fn the_page_about_redis_is_true() {
     let bad = client.start(&Flow::new("start -> a -> end").template("a", "{{ 1 / 0 }}", "q"), &[]).await;
     assert_eq!(client.ended(&bad).await["status"], "failed");
     client.register(&Flow::new("start -> end")).await;
+    let key = client.get("/api/v1/keys").await.body["data"][0]["id"].as_str().expect("an id").to_string();
+    let revoked = client.send(client.request(Method::DELETE, &format!("/api/v1/keys/{key}"))).await;
+    assert_eq!(revoked.status, 204, "{}", revoked.text);
     let planned = json!({"workflow": include_str!("workflows/nightly.yml")});
     assert_eq!(client.post("/api/v1/apps", &planned).await.status, 201);
     let talk = json!({"workflow": COUNT, "sys": {"query": "x"}, "conversation_id": "support-4711"});

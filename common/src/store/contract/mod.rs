@@ -3,6 +3,7 @@
 //! The cases assert what the traits promise and no more, so that they hold for memory and for Redis, for a clock
 //! that is moved and for one that must be waited for ([`Control`]).
 
+mod app_keys;
 mod calling;
 mod cataloguing;
 mod claims;
@@ -101,6 +102,12 @@ cases! {
         an_idempotency_key_is_reserved_once,
         events_are_read_in_pages,
         followers_are_woken,
+    },
+    app_keys::{
+        an_app_has_several_keys_and_each_is_listed,
+        a_key_that_was_taken_back_opens_nothing_and_stays_known,
+        a_new_version_of_an_app_brings_no_key_back,
+        what_a_revoked_key_has_spent_and_may_spend_stays,
     },
     inbox::{
         facts_are_read_in_order_from_a_cursor,

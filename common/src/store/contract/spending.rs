@@ -7,7 +7,7 @@ use crate::machine::changes::Spending;
 use crate::store::day_of;
 use crate::wire::commit::{RunWrite, SpentWrite};
 
-fn spends(n: u8, key: &str, tokens: u64, price: &str) -> RunWrite {
+pub(super) fn spends(n: u8, key: &str, tokens: u64, price: &str) -> RunWrite {
     let price = Some(Price {
         amount: price.parse().unwrap_or(crate::nodes::llm::decimal::Decimal::UNPRICED),
         currency: "EUR".into(),

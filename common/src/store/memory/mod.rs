@@ -5,6 +5,7 @@
 //! counts and idle times; both pass [`super::contract`]. One lock guards all of it: a method is one script. What
 //! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
 
+mod app_keys;
 mod calls;
 mod catalog;
 mod commit;
@@ -66,8 +67,7 @@ struct Namespace {
     schedulers: BTreeMap<String, Timestamp>,
     workers: BTreeMap<String, Timestamp>,
     apps: BTreeMap<String, App>,
-    keys: BTreeMap<String, String>,
-    key_ids: BTreeMap<String, String>,
+    keys: app_keys::AppKeys,
     budgets: BTreeMap<String, String>,
     triggers: BTreeMap<String, triggers::Kept>,
     reserved: BTreeMap<String, Reservation>,

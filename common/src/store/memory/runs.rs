@@ -14,11 +14,11 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::objects::MAIN;
 use crate::store::{
-    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack,
-    PutEntry, Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, WaitingCall, key_id, shard_of,
+    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyNote, KeySpent,
+    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
 };
 use crate::wire::conversation::CONVERSATION_MESSAGES;
 use crate::wire::entry::EventEntry;
@@ -228,8 +228,8 @@ impl Runs for MemoryStore {
         Ok(conversations::settle(self.inner.lock().shard(it.run.shard()), it, now))
     }
 
-    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
-        Ok(self.inner.lock().key_ids.clone().into_iter().collect())
+    async fn keys(&self) -> Result<Vec<AppKey>, StoreError> {
+        Ok(self.inner.lock().keys.all())
     }
 
     async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
@@ -368,8 +368,8 @@ impl Runs for MemoryStore {
         space.change_triggers(triggers, self.inner.meta);
         space.apps.insert(app.id.clone(), app.clone());
         if let Some(hash) = key_hash {
-            space.keys.insert(hash.to_string(), app.id.clone());
-            space.key_ids.insert(key_id(hash), app.id.clone());
+            let at = Timestamp::from_millis(app.created_at_ms);
+            space.keys.add(&app.id, hash, KeyNote::made(hash, at, true));
         }
         Ok(())
     }
@@ -412,7 +412,21 @@ impl Runs for MemoryStore {
     }
 
     async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.inner.lock().keys.get(key_hash).cloned())
+        Ok(self.inner.lock().keys.opened_by(key_hash))
+    }
+
+    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.inner.lock().keys.add(app, key_hash, KeyNote::made(key_hash, at, false));
+        Ok(())
+    }
+
+    async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().keys.revoke(id, now))
+    }
+
+    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.lock().keys.revoked_of(ids))
     }
 
     async fn apps(&self) -> Result<Vec<String>, StoreError> {

@@ -77,6 +77,14 @@ impl Keys {
     pub fn api_keys(&self) -> String {
         self.global("keys")
     }
+    /// hash: what was noted of keys when they were made, by their ids, as JSON
+    pub fn keys_made(&self) -> String {
+        self.global("keys:made")
+    }
+    /// hash: keys that were taken back, by their ids, as JSON
+    pub fn keys_revoked(&self) -> String {
+        self.global("keys:revoked")
+    }
     /// hash: what keys may spend, by their ids, as JSON
     pub fn key_budgets(&self) -> String {
         self.global("budgets")

@@ -6,6 +6,7 @@
 pub mod keys;
 pub mod scripts;
 
+mod app_keys;
 mod blobs;
 mod calls;
 mod catalog;

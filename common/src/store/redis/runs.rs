@@ -14,11 +14,11 @@ use crate::ids::{BlobId, EntryId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 use crate::store::{
-    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
-    ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack,
-    PutEntry, Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    TriggerChanges, TriggerState, WaitingCall, key_id, unreadable_events,
+    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyNote, KeySpent,
+    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
 };
 use crate::wire::entry::EventEntry;
 use crate::wire::event::last_seq;
@@ -223,8 +223,8 @@ impl Runs for RedisStore {
         self.settle(it).await
     }
 
-    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.hash_of(self.keys.api_keys()).await
+    async fn keys(&self) -> Result<Vec<AppKey>, StoreError> {
+        self.all_keys().await
     }
 
     async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
@@ -356,8 +356,8 @@ impl Runs for RedisStore {
         pipe.ignore();
         pipe.cmd("SADD").arg(self.keys.apps()).arg(&app.id).ignore();
         if let Some(hash) = key_hash {
-            pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(&app.id).ignore();
-            pipe.cmd("HSET").arg(self.keys.api_keys()).arg(key_id(hash)).arg(&app.id).ignore();
+            let at = Timestamp::from_millis(app.created_at_ms);
+            self.write_key(&mut pipe, &app.id, hash, &KeyNote::made(hash, at, true));
         }
         self.change_triggers(triggers, meta, &mut pipe);
         self.connector.ask_all("registering an app", &pipe).await
@@ -408,9 +408,19 @@ impl Runs for RedisStore {
     }
 
     async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
-        let mut command = redis::cmd("GET");
-        command.arg(self.keys.api_key(key_hash));
-        self.connector.ask("looking a key up", &command).await
+        self.opened_by(key_hash).await
+    }
+
+    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.another_key(app, key_hash, at).await
+    }
+
+    async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError> {
+        self.revoke(id).await
+    }
+
+    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        self.which_are_revoked(ids).await
     }
 
     async fn apps(&self) -> Result<Vec<String>, StoreError> {

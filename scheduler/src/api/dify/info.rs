@@ -15,13 +15,12 @@ use crate::api::error::ApiError;
 use crate::api::graphs::Known;
 
 /// Features that are switched on in the file's `features`, under the same names.
-const FEATURES: [&str; 7] = [
+const FEATURES: [&str; 6] = [
     "speech_to_text",
     "text_to_speech",
     "retriever_resource",
     "annotation_reply",
     "more_like_this",
-    "sensitive_word_avoidance",
     "file_upload",
 ];
 
@@ -94,6 +93,8 @@ pub async fn parameters(
         "suggested_questions": feature("suggested_questions", json!([])),
         // Whatever the file says: nobody suggests any here.
         "suggested_questions_after_answer": {"enabled": false},
+        // Likewise: where it may be left out, nothing is checked.
+        "sensitive_word_avoidance": {"enabled": false},
     });
     for name in FEATURES {
         shown[name] = feature(name, json!({"enabled": false}));

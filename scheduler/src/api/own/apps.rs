@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::dsl::Diagnostic;
-use tidemill_common::store::{App, Trigger, TriggerKind};
+use tidemill_common::store::{App, Trigger, TriggerKind, key_id};
 
 use super::profiles_named;
 use crate::api::ApiState;
@@ -61,7 +61,7 @@ pub async fn register(
     let warnings: Vec<Json> = warnings.collect();
     let mut answer = json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version, "key": key,
-        "warnings": warnings,
+        "key_id": key_hash.as_deref().map(key_id), "warnings": warnings,
     });
     if !registration.changes.put.is_empty() {
         let told = |(trigger, _): &(Trigger, _)| {

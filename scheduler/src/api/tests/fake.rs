@@ -12,11 +12,11 @@ use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Answered, App, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact, DeadId,
-    DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
+    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
     ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack,
-    PutEntry, Rated, Rating, Refusal, Reserved, RunCommand, Runs, Sent, ServerReport, Settling, StoreError,
-    Trigger, TriggerChanges, TriggerState, WaitingCall,
+    PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling,
+    StoreError, Trigger, TriggerChanges, TriggerState, WaitingCall,
 };
 use tidemill_common::wire::entry::EventEntry;
 use tidemill_common::wire::state::AtRest;
@@ -187,7 +187,17 @@ impl Runs for Fake {
         self.lock().unsettled.remove(&run);
         Ok(())
     }
-    async fn keys(&self) -> Result<Vec<(String, String)>, StoreError> {
+    async fn keys(&self) -> Result<Vec<AppKey>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn add_key(&self, app: &str, key_hash: &str, _: Timestamp) -> Result<(), StoreError> {
+        self.lock().keys.insert(key_hash.into(), app.into());
+        Ok(())
+    }
+    async fn revoke_key(&self, _: &str) -> Result<Revoked, StoreError> {
+        Ok(Revoked::Unknown)
+    }
+    async fn revoked_of(&self, _: &[String]) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
     async fn key_spent(&self, _: &str, _: Option<&str>) -> Result<KeySpent, StoreError> {

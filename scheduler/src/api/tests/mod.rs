@@ -9,6 +9,8 @@ pub(crate) mod fixtures;
 mod following;
 mod health;
 mod hooks;
+mod keys;
+mod moderation;
 mod pausing;
 mod rendering;
 mod running;

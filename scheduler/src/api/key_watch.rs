@@ -1,0 +1,182 @@
+//! Keys of apps that are in use right now: each request and each stream that a key has opened ends within a second when
+//! the key is taken back, at whichever scheduler that was asked for.
+//!
+//! One look asks the store about all keys in use. Nobody looks while none is, and nothing depends on a message that may
+//! get lost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidemill_common::store::{Runs, StoreError};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Between two looks: a key that is taken back is noticed within a second, also when Redis takes its time.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Keys that one command asks for.
+const KEYS_AT_ONCE: usize = 256;
+
+/// See the module.
+pub struct KeyWatch {
+    store: Arc<dyn Runs>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    used: HashMap<String, Used>,
+    /// While it runs, somebody looks.
+    look: Option<JoinHandle<()>>,
+}
+
+/// A key in use.
+struct Used {
+    /// By so many requests.
+    by: usize,
+    is_revoked: watch::Sender<bool>,
+}
+
+impl KeyWatch {
+    /// No key is in use yet.
+    pub fn new(store: Arc<dyn Runs>) -> Self {
+        Self { store, inner: Mutex::default() }
+    }
+
+    /// A key comes into use, until what is returned is dropped.
+    pub fn uses(self: &Arc<Self>, key: &str) -> KeyInUse {
+        let mut inner = self.lock();
+        let fresh = || Used { by: 0, is_revoked: watch::Sender::new(false) };
+        let used = inner.used.entry(key.into()).or_insert_with(fresh);
+        used.by += 1;
+        let is_revoked = used.is_revoked.subscribe();
+        if inner.look.as_ref().is_none_or(JoinHandle::is_finished) {
+            inner.look = Some(tokio::spawn(self.clone().look_while_used()));
+        }
+        KeyInUse { watch: self.clone(), key: key.into(), is_revoked }
+    }
+
+    async fn look_while_used(self: Arc<Self>) {
+        let mut is_failing = false;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let keys: Vec<String> = {
+                let mut inner = self.lock();
+                if inner.used.is_empty() {
+                    // Under the lock, so that whoever comes next sees that nobody looks.
+                    inner.look = None;
+                    return;
+                }
+                inner.used.keys().cloned().collect()
+            };
+            let looked = self.look(&keys).await;
+            if let (Err(error), false) = (&looked, is_failing) {
+                tracing::warn!(%error, "whether API keys were revoked has to wait for the store");
+            }
+            is_failing = looked.is_err();
+        }
+    }
+
+    async fn look(&self, keys: &[String]) -> Result<(), StoreError> {
+        for some in keys.chunks(KEYS_AT_ONCE) {
+            for key in self.store.revoked_of(some).await? {
+                if let Some(used) = self.lock().used.get(&key) {
+                    used.is_revoked.send_replace(true);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Counts are whole before anything can panic.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A key that a request or a stream uses.
+pub struct KeyInUse {
+    watch: Arc<KeyWatch>,
+    key: String,
+    is_revoked: watch::Receiver<bool>,
+}
+
+impl KeyInUse {
+    /// Returns when the key is taken back, and never otherwise.
+    pub fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut is_revoked = self.is_revoked.clone();
+        async move {
+            if is_revoked.wait_for(|is| *is).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Whether the key was taken back.
+    pub fn is_revoked(&self) -> bool {
+        *self.is_revoked.borrow()
+    }
+}
+
+impl Drop for KeyInUse {
+    fn drop(&mut self) {
+        let mut inner = self.watch.lock();
+        let Some(used) = inner.used.get_mut(&self.key) else { return };
+        used.by -= 1;
+        if used.by == 0 {
+            inner.used.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_common::clock::SystemClock;
+    use tidemill_common::store::memory::MemoryStore;
+    use tidemill_common::store::{App, TriggerChanges, key_id};
+
+    /// Longest wait in a test; a look is a quarter of a second away.
+    const LONG: Duration = Duration::from_secs(20);
+
+    async fn store_with(hashes: &[&str]) -> MemoryStore {
+        let store = MemoryStore::new(Arc::new(SystemClock));
+        let app = App { id: "a".into(), ..App::default() };
+        for hash in hashes {
+            store.put_app(&app, Some(hash), &TriggerChanges::default()).await.unwrap();
+        }
+        store
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_use_of_a_revoked_key_is_told_and_no_use_of_another() {
+        let (one, other) = ("0000000000000001…", "0000000000000002…");
+        let store = store_with(&[one, other]).await;
+        let watch = Arc::new(KeyWatch::new(Arc::new(store.clone())));
+        let [first, second] = [watch.uses(&key_id(one)), watch.uses(&key_id(one))];
+        let bystander = watch.uses(&key_id(other));
+        store.revoke_key(&key_id(one)).await.unwrap();
+        for used in [&first, &second] {
+            tokio::time::timeout(LONG, used.revoked()).await.unwrap();
+            assert!(used.is_revoked());
+        }
+        assert!(!bystander.is_revoked());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_looks_while_no_key_is_in_use() {
+        let watch = Arc::new(KeyWatch::new(Arc::new(store_with(&[]).await)));
+        for _ in 0..2 {
+            let used = watch.uses("k");
+            assert!(watch.lock().look.is_some(), "somebody looks");
+            drop(used);
+            assert!(watch.lock().used.is_empty());
+            let ended = async {
+                while watch.lock().look.is_some() {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            };
+            tokio::time::timeout(LONG, ended).await.unwrap();
+        }
+    }
+}

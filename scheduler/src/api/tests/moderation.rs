@@ -1,0 +1,86 @@
+//! A workflow that switches moderation on: refused, or run without it where the settings say so. Never silently.
+
+use serde_json::json;
+
+use super::fixtures::{ADMIN, GREETER, Server, config};
+
+fn moderated() -> String {
+    let features = "workflow:\n  features: {sensitive_word_avoidance: {enabled: true, type: keywords}}\n";
+    GREETER.replace("workflow:\n", features)
+}
+
+fn lenient() -> tidemill_common::config::Config {
+    let mut config = config();
+    config.compat.moderation_left_out = true;
+    config
+}
+
+fn names_it(message: &str) {
+    for named in ["sensitive_word_avoidance", "compat.moderation_left_out"] {
+        assert!(message.contains(named), "{named}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_neither_published_nor_run_unless_it_may_be_left_out() {
+    let server = Server::start();
+    let (app, _) = server.app().await;
+    for (path, body) in [
+        ("/api/v1/apps", json!({"workflow": moderated()})),
+        ("/api/v1/apps", json!({"workflow": moderated(), "id": app})),
+        ("/api/v1/runs", json!({"workflow": moderated(), "inputs": {"name": "Ada"}})),
+    ] {
+        let refused = server.post(ADMIN, path, &body).await;
+        let said = refused.json();
+        assert_eq!((refused.status.as_u16(), &said["code"]), (422, &json!("invalid_workflow")), "{path}");
+        names_it(said["message"].as_str().unwrap());
+        let [found] = &said["diagnostics"].as_array().unwrap()[..] else { panic!("{said}") };
+        assert_eq!((&found["severity"], &found["code"]), (&json!("error"), &json!("features.moderation")));
+    }
+    assert!(server.store.lock().created.is_empty(), "nothing was run");
+}
+
+#[tokio::test]
+async fn where_it_may_be_left_out_it_is_published_with_a_warning_and_shown_as_off() {
+    let server = Server::with(lenient());
+    let published = server.post(ADMIN, "/api/v1/apps", &json!({"workflow": moderated()})).await;
+    assert_eq!(published.status, 201, "{}", published.text);
+    let said = published.json();
+    let [warning] = &said["warnings"].as_array().unwrap()[..] else { panic!("{said}") };
+    assert_eq!(warning["severity"], "warning");
+    names_it(warning["message"].as_str().unwrap());
+    let parameters = server.get(said["key"].as_str().unwrap(), "/v1/parameters").await.json();
+    assert_eq!(parameters["sensitive_word_avoidance"], json!({"enabled": false}), "nothing is checked");
+    server.run(said["id"].as_str().unwrap()).await;
+    let run = json!({"workflow": moderated(), "inputs": {"name": "Ada"}});
+    assert_eq!(server.post(ADMIN, "/api/v1/runs", &run).await.status, 201);
+}
+
+#[tokio::test]
+async fn an_app_that_was_published_before_is_refused_when_it_is_to_run() {
+    // As a version did that passed over moderation.
+    let before = Server::with(lenient());
+    let published = before.post(ADMIN, "/api/v1/apps", &json!({"workflow": moderated()})).await.json();
+    let text = |name: &str| published[name].as_str().unwrap().to_string();
+    let running = before.run(&text("id")).await;
+    let snapshot = before.get(ADMIN, &format!("/api/v1/runs/{running}/snapshot")).await;
+
+    let server = Server::over(config(), before.store.clone(), before.store.clone());
+    let asked = |mode: &str| json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": mode});
+    for (key, path, body) in [
+        (text("key"), "/v1/workflows/run", asked("blocking")),
+        (text("key"), "/v1/workflows/run", asked("streaming")),
+        (ADMIN.into(), "/api/v1/runs", json!({"app": text("id"), "inputs": {"name": "Ada"}})),
+    ] {
+        let refused = server.post(&key, path, &body).await;
+        assert_eq!(refused.status, 422, "{path}: {}", refused.text);
+        names_it(refused.json()["message"].as_str().unwrap());
+    }
+    assert_eq!(snapshot.status, 200, "{}", snapshot.text);
+    let refused = server.post(ADMIN, "/api/v1/runs/import", &snapshot.json()).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert_eq!(server.store.lock().created.len(), 1, "nothing was run");
+    // What runs goes on, and is shown.
+    assert_eq!(server.get(ADMIN, &format!("/api/v1/runs/{running}")).await.status, 200);
+    assert_eq!(server.get(&text("key"), "/v1/info").await.status, 200);
+}
