@@ -26,7 +26,11 @@ pub mod machine;
 pub mod nodes;
 pub mod objects;
 #[cfg(feature = "runtime")]
+pub mod open_files;
+#[cfg(feature = "runtime")]
 pub mod providers;
+#[cfg(feature = "runtime")]
+pub mod serve;
 pub mod slots;
 #[cfg(feature = "runtime")]
 pub mod store;

@@ -12,6 +12,16 @@ use crate::limits;
 pub struct SchedulerConfig {
     /// Where the API listens; port 0 takes a free one.
     pub listen: String,
+    /// Where `/metrics` is served; empty: beside the API.
+    pub metrics_listen: String,
+    /// Most connections to the API.
+    pub connections_max: usize,
+    /// Most connections to `metrics_listen`.
+    pub metrics_connections_max: usize,
+    /// Longest time for the head of a request, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// Longest time of a connection between two requests, in seconds.
+    pub idle_seconds: u64,
     /// Opens `/api/v1`. Better given as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
     pub admin_key: String,
     /// Seals the secrets of workflow documents at rest. Better given as `TIDEMILL_SECRET_KEY`.
@@ -57,6 +67,11 @@ impl Default for SchedulerConfig {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8700".into(),
+            metrics_listen: String::new(),
+            connections_max: limits::CONNECTIONS_MAX,
+            metrics_connections_max: limits::SIDE_CONNECTIONS_MAX,
+            header_timeout_ms: limits::HEADER_TIMEOUT_MS,
+            idle_seconds: limits::IDLE_SECONDS,
             admin_key: String::new(),
             secret_key: String::new(),
             shards: limits::SHARDS,

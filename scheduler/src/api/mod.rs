@@ -154,17 +154,25 @@ pub fn router(state: ApiState) -> Router {
         .route("/info", get(dify::info::info))
         .route("/parameters", get(dify::info::parameters))
         .route_layer(from_fn_with_state(state.clone(), auth::app));
-    Router::new()
+    let router = match state.config.scheduler.metrics_listen.as_str() {
+        "" => metrics_router(),
+        _elsewhere => Router::new(),
+    };
+    router
         .nest("/api/v1", own)
         .nest("/v1", dify)
         .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn(watch::watch))
         .with_state(state)
+}
+
+/// The route for Prometheus alone, which has a listener of its own where `scheduler.metrics_listen` says so.
+pub fn metrics_router() -> Router<ApiState> {
+    Router::new().route("/metrics", get(health::metrics))
 }
 
 async fn no_route(method: Method, uri: Uri) -> ApiError {

@@ -5,6 +5,7 @@ mod api_runs;
 mod called;
 mod chats;
 mod children;
+mod connections;
 mod containers;
 mod control;
 mod conversations;
