@@ -23,6 +23,8 @@ pub mod knowledge;
 pub mod language;
 pub mod limits;
 pub mod machine;
+#[cfg(feature = "runtime")]
+pub mod networks;
 pub mod nodes;
 pub mod objects;
 #[cfg(feature = "runtime")]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Config, ConfigError, SchedulerConfig, WorkerConfig};
+use crate::networks::Networks;
 use crate::serve::Limits;
 
 impl SchedulerConfig {
@@ -38,6 +39,7 @@ impl Config {
             ("scheduler.metrics_connections_max", scheduler.metrics_connections_max as u64),
             ("scheduler.header_timeout_ms", scheduler.header_timeout_ms),
             ("scheduler.idle_seconds", scheduler.idle_seconds),
+            ("scheduler.wrong_keys_max", scheduler.wrong_keys_max as u64),
             ("worker.connections_max", worker.connections_max as u64),
             ("worker.header_timeout_ms", worker.header_timeout_ms),
             ("worker.idle_seconds", worker.idle_seconds),
@@ -47,6 +49,8 @@ impl Config {
                 return Err(wrong(key, format!("1 to {}", u32::MAX)));
             }
         }
+        let key = "scheduler.trusted_proxies";
+        Networks::parse(&scheduler.trusted_proxies).map_err(|reason| wrong(key, reason))?;
         Ok(())
     }
 }
@@ -56,7 +60,7 @@ mod tests {
     use crate::config::{Config, Sources};
 
     #[test]
-    fn limits_of_zero_are_refused_by_name() {
+    fn limits_of_zero_and_proxies_that_are_no_addresses_are_refused_by_name() {
         for (key, text, expected) in [
             (
                 "scheduler.connections_max",
@@ -64,6 +68,12 @@ mod tests {
                 "setting scheduler.connections_max in a flag: 1 to 4294967295",
             ),
             ("worker.idle_seconds", "0", "setting worker.idle_seconds in a flag: 1 to 4294967295"),
+            (
+                "scheduler.trusted_proxies",
+                "10.1.0.0/16, gate",
+                "setting scheduler.trusted_proxies in a flag: \"gate\" is neither an address nor a network such as \
+                 10.1.0.0/16",
+            ),
         ] {
             let flags = vec![(key.to_string(), text.to_string())];
             let refused = Config::load(&Sources { flags, ..Sources::default() }).unwrap_err();

@@ -22,6 +22,10 @@ pub struct SchedulerConfig {
     pub header_timeout_ms: u64,
     /// Longest time of a connection between two requests, in seconds.
     pub idle_seconds: u64,
+    /// Proxies that are believed who they ask for (`X-Forwarded-For`): addresses, and networks such as `10.1.0.0/16`.
+    pub trusted_proxies: Vec<String>,
+    /// Wrong keys from one address within a second, above which they are answered with 429.
+    pub wrong_keys_max: usize,
     /// Opens `/api/v1`. Better given as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
     pub admin_key: String,
     /// Seals the secrets of workflow documents at rest. Better given as `TIDEMILL_SECRET_KEY`.
@@ -72,6 +76,8 @@ impl Default for SchedulerConfig {
             metrics_connections_max: limits::SIDE_CONNECTIONS_MAX,
             header_timeout_ms: limits::HEADER_TIMEOUT_MS,
             idle_seconds: limits::IDLE_SECONDS,
+            trusted_proxies: Vec::new(),
+            wrong_keys_max: limits::WRONG_KEYS_MAX,
             admin_key: String::new(),
             secret_key: String::new(),
             shards: limits::SHARDS,

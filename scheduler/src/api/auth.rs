@@ -36,7 +36,7 @@ pub fn new_app_key() -> String {
 /// Lets the admin through.
 ///
 /// # Errors
-/// 401 without the right key, 403 when there is none.
+/// 401 without the right key, 429 when there were too many wrong ones, 403 when there is none.
 pub async fn admin(
     State(state): State<ApiState>,
     request: Request,
@@ -48,7 +48,7 @@ pub async fn admin(
     };
     // Hashes are compared, so the time this takes says nothing about the key.
     if sha256_hex(bearer(request.headers())?) != **admin {
-        return Err(ApiError::unauthorized("Access token is invalid"));
+        return Err(state.callers.refuse(request.headers(), request.extensions()));
     }
     Ok(next.run(request).await)
 }
@@ -56,7 +56,7 @@ pub async fn admin(
 /// Lets the holder of an app's key through and tells the handler which app it is.
 ///
 /// # Errors
-/// 401 without a known key, 403 when its app is gone.
+/// 401 without a known key, 429 when there were too many wrong ones, 403 when its app is gone.
 pub async fn app(
     State(state): State<ApiState>,
     mut request: Request,
@@ -64,7 +64,7 @@ pub async fn app(
 ) -> Result<Response, ApiError> {
     let hash = sha256_hex(bearer(request.headers())?);
     let Some(id) = state.store.app_of_key(&hash).await? else {
-        return Err(ApiError::unauthorized("Access token is invalid"));
+        return Err(state.callers.refuse(request.headers(), request.extensions()));
     };
     let Some(app) = state.store.app(&id).await? else {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));

@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod auth;
+pub mod callers;
 pub mod dify;
 pub mod error;
 pub mod events;
@@ -23,6 +24,7 @@ pub mod sse;
 #[cfg(test)]
 mod tests;
 mod watch;
+pub mod wrong_keys;
 
 use std::sync::Arc;
 
@@ -35,6 +37,7 @@ use tidemill_common::config::Config;
 use tidemill_common::store::{CatalogKind, Runs};
 use tokio::sync::watch::Receiver;
 
+use self::callers::Callers;
 use self::error::ApiError;
 use self::forms::FormSecret;
 use self::graphs::Graphs;
@@ -60,6 +63,8 @@ pub struct ApiState {
     pub submitter: Arc<Submitter>,
     /// By which tokens of forms are made.
     pub forms: Arc<FormSecret>,
+    /// Who asks, and how often with a wrong key.
+    pub callers: Arc<Callers>,
     /// Of the admin key; none: `/api/v1` is closed.
     pub(crate) admin_key_hash: Option<Arc<str>>,
 }
@@ -78,6 +83,7 @@ impl ApiState {
         Self {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), graphs.clone())),
             admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key).into()),
+            callers: Arc::new(Callers::new(&config.scheduler)),
             store,
             config,
             metrics,

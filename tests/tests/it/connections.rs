@@ -1,4 +1,4 @@
-//! The front doors of real processes: connections that do nothing, few files, slow heads, metrics apart.
+//! The front doors of real processes: connections that do nothing, few files, slow heads, wrong keys, metrics apart.
 
 use std::process::Command;
 use std::time::Duration;
@@ -117,6 +117,37 @@ async fn a_head_that_comes_by_the_byte_is_cut_and_a_stream_is_not() {
         202
     );
     following.until("the end", |told| told.events.iter().any(|e| e.kind == "graph_run_aborted")).await;
+}
+
+#[tokio::test]
+async fn a_client_that_tries_keys_is_slowed_down_and_the_right_key_is_served_at_once() {
+    let proxies = [("scheduler.trusted_proxies", "127.0.0.0/8")];
+    let cluster = Cluster::start(&proxies, None).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let (_, app) = client.register(&Flow::new("start -> end")).await;
+    let wrong = client.with_key(Some("app-none"));
+    let from = |client: &Client, path: &str, address: &str| {
+        let client = client.clone();
+        let request = client.request(reqwest::Method::GET, path).header("x-forwarded-for", address);
+        async move { client.send(request).await }
+    };
+    for (path, right) in [("/api/v1/runs", &client), ("/v1/info", &app)] {
+        // However slow this machine is, some second has seventeen of them.
+        let slowed = until("a 429", LONG, async || {
+            let tries = (0..64).map(|_| from(&wrong, path, "192.0.2.1"));
+            let answers = futures_util::future::join_all(tries).await;
+            assert!(answers.iter().all(|answer| [401, 429].contains(&answer.status)));
+            answers.into_iter().find(|answer| answer.status == 429).ok_or_else(|| "401 alone".to_string())
+        })
+        .await;
+        assert_eq!(slowed.headers["retry-after"], "1");
+        assert_eq!(slowed.body["code"], "too_many_requests", "{}", slowed.text);
+        assert_eq!(slowed.body["status"], 429);
+        assert!(slowed.text.contains("scheduler.wrong_keys_max"), "{}", slowed.text);
+        assert_eq!(from(right, path, "192.0.2.1").await.status, 200, "the right key, {path}");
+        assert_eq!(from(&wrong, path, "192.0.2.99").await.status, 401, "another address, {path}");
+    }
 }
 
 #[tokio::test]
