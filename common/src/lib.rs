@@ -24,10 +24,16 @@ pub mod knowledge;
 pub mod language;
 pub mod limits;
 pub mod machine;
+#[cfg(feature = "runtime")]
+pub mod networks;
 pub mod nodes;
 pub mod objects;
 #[cfg(feature = "runtime")]
+pub mod open_files;
+#[cfg(feature = "runtime")]
 pub mod providers;
+#[cfg(feature = "runtime")]
+pub mod serve;
 pub mod slots;
 #[cfg(feature = "runtime")]
 pub mod store;

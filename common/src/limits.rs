@@ -186,6 +186,23 @@ pub const HTTP_FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 pub const HTTP_UPLOAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Largest body of a request to a webhook, in bytes (`webhook_bytes_max`). Dify's default.
 pub const WEBHOOK_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Most connections that a scheduler's API takes (`scheduler.connections_max`): thousands of clients that follow a run each;
+/// an idle one takes some KiB of memory and a file.
+pub const CONNECTIONS_MAX: usize = 10_000;
+/// Most connections to `scheduler.metrics_listen` (`scheduler.metrics_connections_max`), and to a worker
+/// (`worker.connections_max`): some that scrape and probe.
+pub const SIDE_CONNECTIONS_MAX: usize = 64;
+/// Longest time for the head of a request, in milliseconds (`header_timeout_ms`): a head is one packet or two.
+pub const HEADER_TIMEOUT_MS: u64 = 10_000;
+/// Longest time of a connection between two requests, in seconds (`idle_seconds`): longer than the 60 to 90 that most
+/// proxies and clients keep theirs, since the side that asks should be the one that closes.
+pub const IDLE_SECONDS: u64 = 120;
+/// Wrong keys from one address within a second that are answered as such (`scheduler.wrong_keys_max`): more than a person
+/// or a client with an old key sends.
+pub const WRONG_KEYS_MAX: usize = 16;
+/// Addresses of which it is known how many wrong keys they sent within the last second; what is over this is forgotten,
+/// oldest first. It bounds memory: about 300 bytes each.
+pub const WRONG_KEY_ADDRESSES_MAX: usize = 8192;
 /// Most missed times of a schedule that are caught up (`catch_up_max`): of one that fires each minute, a day.
 pub const CATCH_UP_MAX: u64 = 1440;
 /// Most redirects of one request (`redirects_max`). The default of Dify's client.

@@ -5,23 +5,24 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, FilesError};
+use tidemill_common::serve;
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::telemetry;
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 
-use crate::api::{self, ApiState};
+use crate::api::ApiState;
 use crate::budgets::Meter;
 use crate::cache::Graphs;
 use crate::calls::Calls;
+use crate::doors::Doors;
 use crate::lease::Lease;
 use crate::pulse::Pulse;
 use crate::repair::Findings;
@@ -38,9 +39,11 @@ pub enum StartError {
     /// `files.url`.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// The API's address cannot be listened on.
-    #[error("cannot listen on {address} (scheduler.listen): {source}")]
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} ({setting}): {source}")]
     Listen {
+        /// The setting that has it.
+        setting: &'static str,
         /// The address.
         address: String,
         /// Why.
@@ -54,11 +57,12 @@ pub enum StartError {
 /// A scheduler that runs.
 pub struct Scheduler {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     stop: watch::Sender<bool>,
     lease: Arc<Lease>,
-    api: tokio::task::JoinHandle<()>,
-    shards: JoinHandle<()>,
-    leases: JoinHandle<()>,
+    api: JoinHandle<()>,
+    shards: thread::JoinHandle<()>,
+    leases: thread::JoinHandle<()>,
     grace: Duration,
 }
 
@@ -76,11 +80,10 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let metrics = telemetry::start_metrics();
     // Behind the recorder's start: what is described before goes nowhere.
     crate::metrics::describe();
+    serve::describe();
 
-    let address = config.scheduler.listen.clone();
-    let listen = |source| StartError::Listen { address: address.clone(), source };
-    let listener = TcpListener::bind(&address).await.map_err(listen)?;
-    let bound = listener.local_addr().map_err(listen)?;
+    let doors = Doors::open(config).await?;
+    let (bound, metrics_address) = (doors.api.1, doors.metrics.as_ref().map(|(_, address)| *address));
 
     let id: Arc<str> = new_id().into();
     let pulse = Arc::new(Pulse::default());
@@ -121,35 +124,24 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     tokio::spawn(state.submitter.budgets.clone().run(lease.clone(), stopped.clone()));
     let turns = Turns::new(state.store.clone(), state.graphs.clone(), state.config.clone());
     tokio::spawn(turns.run(lease.clone(), stopped.clone()));
-    let app = api::router(state);
-    let api = tokio::spawn(async move {
-        let mut stopped = stopped;
-        let until = async move {
-            while !*stopped.borrow() {
-                if stopped.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        // An event goes out at once; else it would wait until the client has acknowledged the one before, which clients
-        // like to put off for 40 ms.
-        let listener = listener.tap_io(|socket| {
-            // Without it events come late, no more.
-            let _ = socket.set_nodelay(true);
-        });
-        if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(until).await {
-            tracing::error!(%error, "the API ended");
-        }
-    });
+    let api = doors.serve(config, state, stopped);
     tracing::info!(id = &*id, address = %bound, redis = report.version, "scheduler started");
+    if let Some(address) = metrics_address {
+        tracing::info!(address = %address, "metrics have a listener of their own");
+    }
     let grace = Duration::from_secs(config.scheduler.grace_seconds);
-    Ok(Scheduler { address: bound, stop, lease, api, shards, leases, grace })
+    Ok(Scheduler { address: bound, metrics_address, stop, lease, api, shards, leases, grace })
 }
 
 impl Scheduler {
     /// Where the API listens.
     pub fn addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where the metrics have a listener of their own, if they have one.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Stops: shards are given up at once, open requests get the grace period.
@@ -179,10 +171,10 @@ impl Scheduler {
 fn on_own_thread(
     name: &str,
     work: impl Future<Output = ()> + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
+) -> Result<thread::JoinHandle<()>, StartError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
-    std::thread::Builder::new()
+    thread::Builder::new()
         .name(name.to_string())
         .spawn(move || runtime.block_on(work))
         .map_err(StartError::Thread)

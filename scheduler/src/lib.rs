@@ -11,6 +11,7 @@ pub mod budgets;
 pub mod cache;
 pub mod calls;
 pub mod changed;
+mod doors;
 pub mod drive;
 pub mod lease;
 pub mod metrics;

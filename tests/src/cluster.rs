@@ -101,6 +101,11 @@ impl Cluster {
     pub async fn scheduler_with(&self, arguments: &[&str]) -> Scheduler {
         let mut command = self.command("tidemill-scheduler");
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        self.scheduler_of(command).await
+    }
+
+    /// As [`Self::scheduler`], by a command that becomes a scheduler.
+    pub async fn scheduler_of(&self, command: Command) -> Scheduler {
         let mut process = self.spawn("scheduler", command);
         let line = process.says("scheduler started").await;
         let text = |key: &str| line[key].as_str().unwrap_or_else(|| panic!("no {key} in {line}")).to_string();

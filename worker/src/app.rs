@@ -8,7 +8,9 @@ use std::time::Duration;
 use tidemill_common::config::{Config, variable};
 use tidemill_common::crash::{self, Place};
 use tidemill_common::files::{self, Files, FilesError};
+use tidemill_common::open_files::{self, Need};
 use tidemill_common::providers::{ProfileTableError, ProfilesConfig};
+use tidemill_common::serve::{self, Door, PROBE_CONNECTIONS};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -35,6 +37,11 @@ const FLUSH: Duration = Duration::from_secs(3);
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Consumers of dead workers that were silent for so long are forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
+
+/// Files that a worker needs beside its jobs and the connections that it serves: to Redis, and its own.
+const OWN_FILES: u64 = 128;
+/// Files that a job needs at a time, about: a connection to a model or service, and the pipes of a program.
+const FILES_OF_A_JOB: u64 = 2;
 
 /// Why a worker does not start.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +117,8 @@ pub async fn start_with(
     heartbeat_store: Option<OwnStore>,
 ) -> Result<Worker, StartError> {
     metrics::describe();
+    serve::describe();
+    let door = door(config);
     let listener = listen(&config.worker.listen).await?;
     let http = Arc::new(Http::new(&config.http)?);
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
@@ -135,7 +144,7 @@ pub async fn start_with(
     let heartbeat = heartbeat::start(core.clone(), heartbeat_store).map_err(StartError::Thread)?;
     let health = match listener {
         Some(listener) => Some(
-            health::serve(listener, core.clone())
+            health::serve(listener, core.clone(), door)
                 .map_err(|source| StartError::Listen { listen: config.worker.listen.clone(), source })?,
         ),
         None => None,
@@ -264,6 +273,16 @@ async fn farewell(core: &Core) {
     if let Err(error) = said {
         tracing::warn!(%error, "the worker leaves without farewell");
     }
+}
+
+/// The limits of the listener; the limit of open files is raised also where there is none, since jobs need it too.
+fn door(config: &Config) -> Door {
+    let (worker, setting) = (&config.worker, "worker.connections_max");
+    let jobs = (worker.permits as u64).saturating_mul(FILES_OF_A_JOB);
+    let own = jobs.saturating_add(OWN_FILES + PROBE_CONNECTIONS as u64);
+    let settings = "worker.connections_max, worker.permits";
+    let connections = open_files::prepare(&Need { own, connections: worker.connections_max, settings });
+    Door { name: "health", setting, limits: worker.limits(connections) }
 }
 
 async fn listen(listen: &str) -> Result<Option<TcpListener>, StartError> {

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use tidemill_common::serve::{self, Door};
 use tidemill_common::telemetry::start_metrics;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -26,11 +27,11 @@ pub(crate) struct Health {
     pub(crate) task: JoinHandle<()>,
 }
 
-/// Serves on a listener that is bound already.
+/// Serves on a listener that is bound already, within the limits of the door.
 ///
 /// # Errors
 /// The listener has no address.
-pub(crate) fn serve(listener: TcpListener, core: Arc<Core>) -> std::io::Result<Health> {
+pub(crate) fn serve(listener: TcpListener, core: Arc<Core>, door: Door) -> std::io::Result<Health> {
     let addr = listener.local_addr()?;
     let metrics = start_metrics();
     let router = Router::new()
@@ -41,11 +42,8 @@ pub(crate) fn serve(listener: TcpListener, core: Arc<Core>) -> std::io::Result<H
             get(async move || ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render())),
         )
         .with_state(core);
-    let task = tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the health server ended");
-        }
-    });
+    // It serves until the process ends, since what asks wants to know of the stop as well.
+    let task = tokio::spawn(serve::serve(door, listener, router, std::future::pending()));
     Ok(Health { addr, task })
 }
 

@@ -111,6 +111,7 @@ impl Config {
                 return wrong(key, "at least 64 MiB".into());
             }
         }
+        self.check_doors(&origin)?;
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
         }

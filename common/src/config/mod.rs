@@ -4,6 +4,7 @@
 //! are read under those names too. An unknown key or section is an error that names the nearest known one.
 
 mod connection;
+mod doors;
 mod environment;
 mod files;
 mod load;

@@ -11,6 +11,20 @@ use crate::limits;
 pub struct SchedulerConfig {
     /// Where the API listens; port 0 takes a free one.
     pub listen: String,
+    /// Where `/metrics` is served; empty: beside the API.
+    pub metrics_listen: String,
+    /// Most connections to the API.
+    pub connections_max: usize,
+    /// Most connections to `metrics_listen`.
+    pub metrics_connections_max: usize,
+    /// Longest time for the head of a request, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// Longest time of a connection between two requests, in seconds.
+    pub idle_seconds: u64,
+    /// Proxies that are believed who they ask for (`X-Forwarded-For`): addresses, and networks such as `10.1.0.0/16`.
+    pub trusted_proxies: Vec<String>,
+    /// Wrong keys from one address within a second, above which they are answered with 429.
+    pub wrong_keys_max: usize,
     /// Opens `/api/v1`. Better given as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
     pub admin_key: Hidden,
     /// Seals the secrets of workflow documents at rest. Better given as `TIDEMILL_SECRET_KEY`.
@@ -61,6 +75,13 @@ impl Default for SchedulerConfig {
             admin_key: Hidden::default(),
             secret_key: Hidden::default(),
             allow_weak_keys: false,
+            metrics_listen: String::new(),
+            connections_max: limits::CONNECTIONS_MAX,
+            metrics_connections_max: limits::SIDE_CONNECTIONS_MAX,
+            header_timeout_ms: limits::HEADER_TIMEOUT_MS,
+            idle_seconds: limits::IDLE_SECONDS,
+            trusted_proxies: Vec::new(),
+            wrong_keys_max: limits::WRONG_KEYS_MAX,
             shards: limits::SHARDS,
             shard_lease_ms: limits::SHARD_LEASE_MS,
             shard_renew_ms: limits::SHARD_RENEW_MS,

@@ -11,6 +11,12 @@ use crate::limits;
 pub struct WorkerConfig {
     /// Where health and metrics listen; empty: nowhere.
     pub listen: String,
+    /// Most connections to `listen`.
+    pub connections_max: usize,
+    /// Longest time for the head of a request to `listen`, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// Longest time of a connection to `listen` between two requests, in seconds.
+    pub idle_seconds: u64,
     /// The queues it serves.
     pub queues: Vec<String>,
     /// Jobs it runs at once.
@@ -42,6 +48,9 @@ impl Default for WorkerConfig {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8701".into(),
+            connections_max: limits::SIDE_CONNECTIONS_MAX,
+            header_timeout_ms: limits::HEADER_TIMEOUT_MS,
+            idle_seconds: limits::IDLE_SECONDS,
             queues: vec!["default".into()],
             permits: 256,
             job_lease_ms: limits::JOB_LEASE_MS,

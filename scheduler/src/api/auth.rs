@@ -51,7 +51,7 @@ pub fn new_app_key() -> String {
 /// Lets the admin through.
 ///
 /// # Errors
-/// 401 without the right key, 403 when there is none.
+/// 401 without the right key, 429 when there were too many wrong ones, 403 when there is none.
 pub async fn admin(
     State(state): State<ApiState>,
     request: Request,
@@ -63,7 +63,7 @@ pub async fn admin(
     };
     // Hashes are compared, so the time this takes says nothing about the key.
     if sha256_hex(bearer(request.headers())?) != **admin {
-        return Err(ApiError::unauthorized("Access token is invalid"));
+        return Err(state.callers.refuse(request.headers(), request.extensions()));
     }
     Ok(next.run(request).await)
 }
@@ -71,7 +71,7 @@ pub async fn admin(
 /// Lets the holder of an app's key through and tells the handler which app it is.
 ///
 /// # Errors
-/// 401 without a known key, or with one that is revoked meanwhile; 403 when its app is gone.
+/// 401 without a known key, or with one that is revoked meanwhile; 429 after too many wrong ones; 403 when its app is gone.
 pub async fn app(
     State(state): State<ApiState>,
     mut request: Request,
@@ -81,7 +81,7 @@ pub async fn app(
     let id_of_key = key_id(&hash);
     let in_use = state.keys_used.uses(&id_of_key);
     let Some(id) = state.store.app_of_key(&hash).await? else {
-        return Err(ApiError::unauthorized("Access token is invalid"));
+        return Err(state.callers.refuse(request.headers(), request.extensions()));
     };
     let Some(app) = state.store.app(&id).await? else {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "The app no longer exists."));

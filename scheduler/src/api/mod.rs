@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod auth;
+pub mod callers;
 pub mod dify;
 pub mod error;
 pub mod events;
@@ -24,6 +25,7 @@ pub mod sse;
 #[cfg(test)]
 mod tests;
 mod watch;
+pub mod wrong_keys;
 
 use std::sync::Arc;
 
@@ -36,6 +38,7 @@ use tidemill_common::config::Config;
 use tidemill_common::store::{CatalogKind, Runs};
 use tokio::sync::watch::Receiver;
 
+use self::callers::Callers;
 use self::error::ApiError;
 use self::forms::FormSecret;
 use self::graphs::Graphs;
@@ -64,6 +67,8 @@ pub struct ApiState {
     pub keys_used: Arc<KeyWatch>,
     /// By which tokens of forms are made.
     pub forms: Arc<FormSecret>,
+    /// Who asks, and how often with a wrong key.
+    pub callers: Arc<Callers>,
     /// Of the admin key; none: `/api/v1` is closed.
     pub(crate) admin_key_hash: Option<Arc<str>>,
 }
@@ -83,6 +88,7 @@ impl ApiState {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), graphs.clone())),
             admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key.as_str()).into()),
             keys_used: Arc::new(KeyWatch::new(store.clone())),
+            callers: Arc::new(Callers::new(&config.scheduler)),
             store,
             config,
             metrics,
@@ -161,17 +167,25 @@ pub fn router(state: ApiState) -> Router {
         .route("/info", get(dify::info::info))
         .route("/parameters", get(dify::info::parameters))
         .route_layer(from_fn_with_state(state.clone(), auth::app));
-    Router::new()
+    let router = match state.config.scheduler.metrics_listen.as_str() {
+        "" => metrics_router(),
+        _elsewhere => Router::new(),
+    };
+    router
         .nest("/api/v1", own)
         .nest("/v1", dify)
         .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn(watch::watch))
         .with_state(state)
+}
+
+/// The route for Prometheus alone, which has a listener of its own where `scheduler.metrics_listen` says so.
+pub fn metrics_router() -> Router<ApiState> {
+    Router::new().route("/metrics", get(health::metrics))
 }
 
 async fn no_route(method: Method, uri: Uri) -> ApiError {

@@ -6,6 +6,7 @@ mod app_keys;
 mod called;
 mod chats;
 mod children;
+mod connections;
 mod containers;
 mod control;
 mod conversations;

@@ -1,0 +1,83 @@
+//! The settings of listeners: as limits, and whether they fit.
+
+use std::time::Duration;
+
+use super::{Config, ConfigError, SchedulerConfig, WorkerConfig};
+use crate::networks::Networks;
+use crate::serve::Limits;
+
+impl SchedulerConfig {
+    /// How long connections to the API and to `metrics_listen` may be silent, and how many there may be.
+    pub fn limits(&self, connections_max: usize) -> Limits {
+        limits(self.header_timeout_ms, self.idle_seconds, connections_max)
+    }
+}
+
+impl WorkerConfig {
+    /// How long connections to a worker may be silent, and how many there may be.
+    pub fn limits(&self, connections_max: usize) -> Limits {
+        limits(self.header_timeout_ms, self.idle_seconds, connections_max)
+    }
+}
+
+fn limits(header_timeout_ms: u64, idle_seconds: u64, connections_max: usize) -> Limits {
+    let header_timeout = Duration::from_millis(header_timeout_ms);
+    Limits { header_timeout, idle: Duration::from_secs(idle_seconds), connections_max }
+}
+
+impl Config {
+    /// Looks whether the values for listeners fit; `origin` as for [`Config::check`].
+    pub(super) fn check_doors<'a>(&self, origin: &impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
+        let wrong = |key: &str, reason: String| ConfigError::Value {
+            key: key.into(),
+            origin: origin(key).into(),
+            reason,
+        };
+        let (scheduler, worker) = (&self.scheduler, &self.worker);
+        for (key, value) in [
+            ("scheduler.connections_max", scheduler.connections_max as u64),
+            ("scheduler.metrics_connections_max", scheduler.metrics_connections_max as u64),
+            ("scheduler.header_timeout_ms", scheduler.header_timeout_ms),
+            ("scheduler.idle_seconds", scheduler.idle_seconds),
+            ("scheduler.wrong_keys_max", scheduler.wrong_keys_max as u64),
+            ("worker.connections_max", worker.connections_max as u64),
+            ("worker.header_timeout_ms", worker.header_timeout_ms),
+            ("worker.idle_seconds", worker.idle_seconds),
+        ] {
+            // The upper bound is far beyond any use, and keeps sums of times and counts from running over.
+            if value == 0 || value > u64::from(u32::MAX) {
+                return Err(wrong(key, format!("1 to {}", u32::MAX)));
+            }
+        }
+        let key = "scheduler.trusted_proxies";
+        Networks::parse(&scheduler.trusted_proxies).map_err(|reason| wrong(key, reason))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Sources};
+
+    #[test]
+    fn limits_of_zero_and_proxies_that_are_no_addresses_are_refused_by_name() {
+        for (key, text, expected) in [
+            (
+                "scheduler.connections_max",
+                "0",
+                "setting scheduler.connections_max in a flag: 1 to 4294967295",
+            ),
+            ("worker.idle_seconds", "0", "setting worker.idle_seconds in a flag: 1 to 4294967295"),
+            (
+                "scheduler.trusted_proxies",
+                "10.1.0.0/16, gate",
+                "setting scheduler.trusted_proxies in a flag: \"gate\" is neither an address nor a network such as \
+                 10.1.0.0/16",
+            ),
+        ] {
+            let flags = vec![(key.to_string(), text.to_string())];
+            let refused = Config::load(&Sources { flags, ..Sources::default() }).unwrap_err();
+            assert_eq!(refused.to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How many files a process may have open. A connection is one, so the limit of the system bounds what a listener can take.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// What some systems allow at most where they name no bound themselves.
+const OPEN_MAX: u64 = 10_240;
+
+/// What the process needs by the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Need {
+    /// Files beside the connections that listeners take: those to Redis and to other servers, and what lies in files.
+    pub own: u64,
+    /// Connections that a listener may take, by its setting.
+    pub connections: usize,
+    /// The settings that say what is needed.
+    pub settings: &'static str,
+}
+
+/// Raises the soft limit to the hard one, and answers how many connections there is room for. Where that is less than is
+/// needed, it warns.
+pub fn prepare(need: &Need) -> usize {
+    let limit = raise();
+    let connections = room(limit, need);
+    let needed = need.own.saturating_add(need.connections as u64);
+    if limit < needed {
+        tracing::warn!(
+            limit,
+            needed,
+            connections,
+            settings = need.settings,
+            "the limit of open files is low for these settings; raise the hard limit (LimitNOFILE of systemd, --ulimit \
+             nofile of Docker, ulimit -Hn), or lower them"
+        );
+    }
+    connections
+}
+
+/// Raises the soft limit to the hard one and answers what holds now.
+fn raise() -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return OPEN_MAX };
+    // Where the hard limit is no number the system may refuse it and take a smaller one.
+    for goal in [hard, hard.min(OPEN_MAX)] {
+        if goal > soft && setrlimit(Resource::RLIMIT_NOFILE, goal, hard).is_ok() {
+            return goal;
+        }
+    }
+    soft
+}
+
+/// Connections that fit into a limit. A quarter of it is theirs, however much the process needs itself.
+fn room(limit: u64, need: &Need) -> usize {
+    let left = limit.saturating_sub(need.own).max(limit / 4);
+    usize::try_from(left).unwrap_or(usize::MAX).min(need.connections).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_as_many_as_set_while_the_limit_of_files_allows() {
+        let need = |connections| Need { own: 256, connections, settings: "s" };
+        for (limit, set, room_for) in
+            [(20_000, 10_000, 10_000), (u64::MAX, 10_000, 10_000), (1024, 10_000, 768), (1024, 50, 50)]
+        {
+            assert_eq!(room(limit, &need(set)), room_for, "{limit} files, {set} connections");
+        }
+        assert_eq!((room(256, &need(100)), room(0, &need(100))), (64, 1), "some are always taken");
+    }
+
+    #[test]
+    fn the_soft_limit_is_raised_to_the_hard_one() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert!(raise() >= hard.min(OPEN_MAX));
+    }
+}

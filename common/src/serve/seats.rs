@@ -1,0 +1,217 @@
+//! Who is connected, and who has been idle longest. A connection holds a seat; when it becomes idle it gets the next
+//! number, so the one with the smallest goes first.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::phase::{Cut, Happening, Phase};
+use super::{Door, PROBE_CONNECTIONS, metrics};
+
+/// Whether one more connection may be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It may.
+    Free,
+    /// For probes alone.
+    Probes,
+    /// It may not.
+    None,
+}
+
+/// In which order those that are idle go: places for probes after all others.
+type Number = (bool, u64);
+
+/// All seats of a listener.
+#[derive(Debug)]
+pub(super) struct Seats {
+    door: Door,
+    table: Mutex<Table>,
+    /// Somebody left.
+    left: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    taken: usize,
+    next: u64,
+    /// Those that are idle, and how each is told to close.
+    idle: BTreeMap<Number, Arc<Notify>>,
+}
+
+impl Seats {
+    pub(super) fn new(door: Door) -> Self {
+        Self { door, table: Mutex::default(), left: Notify::new() }
+    }
+
+    pub(super) fn door(&self) -> &Door {
+        &self.door
+    }
+
+    pub(super) fn room(&self) -> Room {
+        self.table().room(self.door.limits.connections_max)
+    }
+
+    /// A seat for a new connection.
+    pub(super) fn take(self: &Arc<Self>, for_probes: bool, now: Instant) -> Seat {
+        let close = Arc::new(Notify::new());
+        let mut table = self.table();
+        table.taken += 1;
+        let number = table.sit_idle(for_probes, &close);
+        metrics::open(&self.door, table.taken);
+        drop(table);
+        let doing = Mutex::new(Doing { phase: Phase::New { since: now }, number: Some(number) });
+        Seat { seats: self.clone(), close, for_probes, doing }
+    }
+
+    /// Tells the connection that has been idle longest to close; false when none is idle. Places for probes are left alone
+    /// until all of them are taken: they have just come, and most of them are about to ask.
+    pub(super) fn close_longest_idle(&self) -> bool {
+        let mut table = self.table();
+        let room = table.room(self.door.limits.connections_max);
+        let Some(longest) = table.idle.first_entry() else { return false };
+        let (is_for_probes, _) = *longest.key();
+        if is_for_probes && room != Room::None {
+            return false;
+        }
+        longest.remove().notify_one();
+        true
+    }
+
+    /// Counts a connection that got no seat.
+    pub(super) fn refuse(&self) {
+        metrics::cut(&self.door, Cut::Full);
+    }
+
+    /// Returns when a connection has left; one that left since the last call counts.
+    pub(super) async fn one_left(&self) {
+        self.left.notified().await;
+    }
+
+    /// Returns when all have left.
+    pub(super) async fn all_left(&self) {
+        while self.table().taken > 0 {
+            self.one_left().await;
+        }
+    }
+
+    // Nothing that panics happens under the lock, and numbers are right also if it did.
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn room(&self, max: usize) -> Room {
+        if self.taken < max {
+            Room::Free
+        } else if self.taken < max.saturating_add(PROBE_CONNECTIONS) {
+            Room::Probes
+        } else {
+            Room::None
+        }
+    }
+
+    fn sit_idle(&mut self, for_probes: bool, close: &Arc<Notify>) -> Number {
+        let number = (for_probes, self.next);
+        self.next += 1;
+        self.idle.insert(number, close.clone());
+        number
+    }
+}
+
+/// The place of one connection; dropped, it is free.
+#[derive(Debug)]
+pub(super) struct Seat {
+    seats: Arc<Seats>,
+    close: Arc<Notify>,
+    /// Whether it is one above the limit.
+    pub(super) for_probes: bool,
+    doing: Mutex<Doing>,
+}
+
+#[derive(Debug)]
+struct Doing {
+    phase: Phase,
+    /// While it is idle.
+    number: Option<Number>,
+}
+
+impl Seat {
+    /// Notes what happened to the connection.
+    pub(super) fn tell(&self, what: Happening) {
+        let mut doing = self.doing();
+        doing.phase = doing.phase.after(what, Instant::now());
+        match (doing.phase.is_idle(), doing.number) {
+            (true, None) => {
+                doing.number = Some(self.seats.table().sit_idle(self.for_probes, &self.close));
+            }
+            (false, Some(number)) => {
+                doing.number = None;
+                self.seats.table().idle.remove(&number);
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.doing().phase
+    }
+
+    pub(super) fn door(&self) -> &Door {
+        &self.seats.door
+    }
+
+    /// Returns when the connection was told to close.
+    pub(super) async fn told_to_close(&self) {
+        self.close.notified().await;
+    }
+
+    fn doing(&self) -> MutexGuard<'_, Doing> {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let number = self.doing().number;
+        let mut table = self.seats.table();
+        table.taken -= 1;
+        if let Some(number) = number {
+            table.idle.remove(&number);
+        }
+        metrics::open(&self.seats.door, table.taken);
+        drop(table);
+        self.seats.left.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Limits;
+    use super::*;
+
+    #[test]
+    fn those_for_probes_make_room_only_when_all_of_them_are_taken() {
+        let long = Duration::from_secs(60);
+        let limits = Limits { header_timeout: long, idle: long, connections_max: 2 };
+        let seats = Arc::new(Seats::new(Door { name: "test", setting: "s", limits }));
+        let take = || seats.take(seats.room() == Room::Probes, Instant::now());
+        let (busy, idle) = (take(), take());
+        busy.tell(Happening::Request);
+        let mut probes = vec![take()];
+        assert!(seats.close_longest_idle(), "the one that is no probe goes first");
+        assert!(!seats.close_longest_idle() && idle.phase().is_idle());
+        while seats.room() == Room::Probes {
+            probes.push(take());
+        }
+        assert_eq!((probes.len(), seats.room()), (PROBE_CONNECTIONS, Room::None));
+        assert!(seats.close_longest_idle());
+        drop((busy, idle, probes));
+        assert_eq!((seats.room(), seats.table().idle.len()), (Room::Free, 0));
+    }
+}

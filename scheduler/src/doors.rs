@@ -1,0 +1,79 @@
+//! Where a scheduler is asked: the API, and the metrics where they have a listener of their own. How many connections each
+//! takes is settled here, by the settings and by what the system allows.
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use tidemill_common::config::Config;
+use tidemill_common::open_files::{self, Need};
+use tidemill_common::serve::{self, Door, PROBE_CONNECTIONS};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::api::{self, ApiState};
+use crate::app::StartError;
+
+/// Files that a scheduler needs beside its clients' connections: to Redis, to the place for files, and its threads' own.
+const OWN_FILES: u64 = 256;
+
+/// Where a scheduler listens.
+pub(crate) struct Doors {
+    pub(crate) api: (TcpListener, SocketAddr),
+    pub(crate) metrics: Option<(TcpListener, SocketAddr)>,
+}
+
+impl Doors {
+    /// Listens on the addresses of the settings.
+    pub(crate) async fn open(config: &Config) -> Result<Self, StartError> {
+        let config = &config.scheduler;
+        let api = listen(&config.listen, "scheduler.listen").await?;
+        let metrics = match config.metrics_listen.as_str() {
+            "" => None,
+            address => Some(listen(address, "scheduler.metrics_listen").await?),
+        };
+        Ok(Self { api, metrics })
+    }
+
+    /// Serves until the process is told to stop and what is in progress has been answered.
+    pub(crate) fn serve(
+        self,
+        config: &Config,
+        state: ApiState,
+        stopped: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
+        let config = &config.scheduler;
+        let (side, setting) = (config.metrics_connections_max, "scheduler.connections_max");
+        let own = OWN_FILES + side as u64 + PROBE_CONNECTIONS as u64;
+        let connections =
+            open_files::prepare(&Need { own, connections: config.connections_max, settings: setting });
+        let door = Door { name: "api", setting, limits: config.limits(connections) };
+        let api = serve::serve(door, self.api.0, api::router(state.clone()), told_to_stop(stopped.clone()));
+        let metrics = self.metrics.map(|(listener, _)| {
+            let setting = "scheduler.metrics_connections_max";
+            let door = Door { name: "metrics", setting, limits: config.limits(side) };
+            let router: Router = api::metrics_router().with_state(state);
+            serve::serve(door, listener, router, told_to_stop(stopped))
+        });
+        tokio::spawn(async move {
+            match metrics {
+                Some(metrics) => {
+                    tokio::join!(api, metrics);
+                }
+                None => api.await,
+            }
+        })
+    }
+}
+
+async fn listen(address: &str, setting: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |source| StartError::Listen { setting, address: address.into(), source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+async fn told_to_stop(mut stopped: watch::Receiver<bool>) {
+    // An error is the end of what would tell it.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
