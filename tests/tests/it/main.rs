@@ -28,6 +28,7 @@ mod questions;
 mod redis_page;
 mod refund;
 mod registered_calls;
+mod scratch_folder;
 mod secrets;
 mod snapshots;
 mod spending;
