@@ -9,6 +9,7 @@ mod containers;
 mod control;
 mod conversations;
 mod deadlines;
+mod derived;
 mod encrypted;
 mod events;
 mod knowledge;
