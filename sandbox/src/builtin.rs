@@ -6,14 +6,14 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tidemill_common::nodes::code::{CodeConfig, CodeLanguage, filled};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::confine;
 use crate::frame::Bounds;
 use crate::helper::Host;
 use crate::javascript::JavaScript;
 use crate::python::Python;
-use crate::{CodeError, CodeRunner, Program, State};
+use crate::{CodeError, CodeRunner, Program, State, scratch};
 
 /// Runs programs in helpers of its own.
 #[derive(Debug)]
@@ -23,6 +23,9 @@ pub struct BuiltIn {
     permits: Semaphore,
     python: Python,
     javascript: JavaScript,
+    shared: Arc<Shared>,
+    /// The helpers of each language have been seen to start.
+    tried: OnceCell<()>,
 }
 
 /// What all helpers are made from.
@@ -65,10 +68,16 @@ impl BuiltIn {
             weaker: missing,
             permits: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)),
             python: Python::new(shared.clone()),
-            javascript: JavaScript::new(shared),
+            javascript: JavaScript::new(shared.clone()),
+            shared,
+            tried: OnceCell::new(),
         }
     }
 }
+
+/// A program that shows that programs run.
+const TRIAL: Program<'_> =
+    Program { language: CodeLanguage::JavaScript, code: "function main() { return {} }", inputs: "{}" };
 
 #[async_trait::async_trait]
 impl CodeRunner for BuiltIn {
@@ -84,6 +93,28 @@ impl CodeRunner for BuiltIn {
             CodeLanguage::Python => self.python.run(program).await,
             CodeLanguage::JavaScript => self.javascript.run(program).await,
         }
+    }
+
+    async fn ready(&self) -> Result<String, CodeError> {
+        let text = self.state().text;
+        if self.refusal.is_some() {
+            return Ok(text);
+        }
+        // Each time: a disk becomes full, a mount changes.
+        scratch::try_out(&self.shared.config).map_err(|error| CodeError(error.to_string()))?;
+        let has_python = self.python.is_there();
+        let helpers = || async {
+            self.javascript.run(TRIAL).await?;
+            if has_python { self.python.try_start().await } else { Ok(()) }
+        };
+        self.tried.get_or_try_init(helpers).await?;
+        if has_python {
+            return Ok(text);
+        }
+        Ok(format!(
+            "{text}; without Python: code.python is {:?}, and none is there",
+            self.shared.config.python
+        ))
     }
 
     fn state(&self) -> State {

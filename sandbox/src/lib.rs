@@ -29,6 +29,8 @@ mod pool;
 mod program;
 #[cfg(target_os = "linux")]
 mod python;
+#[cfg(target_os = "linux")]
+mod scratch;
 
 pub use builtin::BuiltIn;
 pub use program::{CodeError, CodeRunner, Program, State};

@@ -28,6 +28,15 @@ pub trait CodeRunner: Send + Sync {
     /// It failed, took too long or too much, or could not be run at all.
     async fn run(&self, program: Program<'_>) -> Result<String, CodeError>;
 
+    /// Tries what a program needs; answers what an operator should know of it. One that is refused for good is no failure: a
+    /// worker whose sandbox does not run code does all else.
+    ///
+    /// # Errors
+    /// Programs that should run do not.
+    async fn ready(&self) -> Result<String, CodeError> {
+        Ok(self.state().text)
+    }
+
     /// What an operator should know of it.
     fn state(&self) -> State;
 }

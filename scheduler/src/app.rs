@@ -97,7 +97,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         store: RedisStore::from_config(config)?,
         config: config.scheduler.clone(),
         files: files::open(&config.files)?,
-        graphs: Arc::new(Graphs::new(key.map(SealingKey::from_passphrase))),
+        graphs: Arc::new(Graphs::new(key.map(SealingKey::from_passphrase), config.compat.secrets_in_outputs)),
         pulse: pulse.clone(),
         lease: lease.clone(),
         ordered: ordered.clone(),

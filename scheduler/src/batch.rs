@@ -15,6 +15,7 @@ use tidemill_common::machine::fact::JobLost;
 use tidemill_common::machine::run::{Hashing, RunHead};
 use tidemill_common::machine::{Fact, Moment, RunState, step, step_into};
 use tidemill_common::store::{Commit, Dead, RawFact};
+use tidemill_common::value::secrets::Secrets;
 use tidemill_common::wire;
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::state::AtRest;
@@ -129,7 +130,7 @@ pub fn decide(
             batch.commit.cursor = Some(entry);
         }
         let Some(id) = input.run() else {
-            give_up(&mut batch, input, "it names no run");
+            give_up(&mut batch, input, "it names no run", None);
             continue;
         };
         let Some(run) = cache.get_mut(&id) else {
@@ -143,7 +144,7 @@ pub fn decide(
                 continue;
             }
             Err(reason) => {
-                give_up(&mut batch, input, &reason);
+                give_up(&mut batch, input, &reason, Some(&run.graph.hidden));
                 if !begins(input) {
                     continue;
                 }
@@ -273,7 +274,7 @@ fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
 fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now: Timestamp) {
     match gone {
         Some((id, Gone { reason, rest: Some(rest) })) => {
-            give_up(batch, input, reason);
+            give_up(batch, input, reason, None);
             if !batch.ended.contains(&id)
                 && let Ok(write) = RunWrite::unreadable(id, rest, reason, now)
             {
@@ -315,9 +316,14 @@ fn is_given_up(class: Option<&str>, error: Option<&str>) -> bool {
         || is_of(EngineErrorType::Engine) && error.is_some_and(|error| error.starts_with(JOB_REFUSED))
 }
 
-fn give_up(batch: &mut Batch, input: &Input, reason: &str) {
+/// Keeps it for people to see, without the secrets of its workflow where that can be read.
+fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secrets>) {
     let (what, run, content) = match input {
-        Input::Fact(fact) => ("fact", fact.run_text(), format!("{} {}", fact.kind, fact.body)),
+        Input::Fact(fact) => {
+            let body = fact.body.to_string();
+            let body = hidden.map_or_else(|| body.clone(), |hidden| hidden.hidden_json(body.clone(), 1));
+            ("fact", fact.run_text(), format!("{} {body}", fact.kind))
+        }
         Input::Timer(member) => {
             batch.commit.timers_cleared.push(member.clone());
             ("timer", String::new(), member.clone())
@@ -326,6 +332,7 @@ fn give_up(batch: &mut Batch, input: &Input, reason: &str) {
     };
     tracing::error!(what, run, reason, "given up on");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
+    let reason = hidden.map_or_else(|| reason.to_owned(), |hidden| hidden.masked(reason.to_owned()));
     batch.commit.dead.push(Dead::new(what, run, reason, content));
 }
 
@@ -339,7 +346,8 @@ pub fn end_by_defect(
 ) -> Batch {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, inputs: 1, ..Batch::default() };
     batch.commit.cursor = input.entry();
-    give_up(&mut batch, input, reason);
+    let known = input.run().and_then(|id| cache.get_mut(&id)).map(|run| run.graph.clone());
+    give_up(&mut batch, input, reason, known.as_ref().map(|graph| &graph.hidden));
     let Some(id) = input.run() else { return batch };
     let Some(run) = cache.get_mut(&id) else { return batch };
     let moment = Moment { now, commit: number, jobs: 0 };
@@ -394,6 +402,7 @@ mod tests {
     const WORKFLOW: &str = "\
 app: {mode: workflow}
 workflow:
+  environment_variables: [{id: k, name: KEY, value_type: secret, value: sk-0123456789}]
   graph:
     nodes:
     - {id: s, data: {type: start, variables: []}}
@@ -427,6 +436,16 @@ workflow:
         // Its worker has given it up, and has left one with that.
         assert_eq!(letters(EngineErrorType::WorkerLost.name(), "handed out 3 times"), 0);
         assert_eq!(letters(EngineErrorType::Engine.name(), &format!("{JOB_REFUSED}: it is newer")), 0);
+    }
+
+    #[test]
+    fn a_letter_about_a_fact_that_cannot_be_read_shows_no_secret() {
+        let mut cache = cached("running", [run(1)]);
+        let body = json!({"node": 1, "outputs": {"a": "tok sk-0123456789"}}).to_string();
+        let fact = RawFact::read(EntryId::new(5, 0), wire::fact::kind::DONE, &run(1).to_string(), body);
+        let batch = decided(&[Input::Fact(fact)], &mut cache, &mut Changed::default(), 1).expect("no panic");
+        let [letter] = &batch.commit.dead[..] else { panic!("one letter: {:?}", batch.commit.dead) };
+        assert!(letter.content.contains("tok sk-012************89"), "{letter:?}");
     }
 
     /// A cache with runs of this status.

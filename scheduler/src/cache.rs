@@ -49,12 +49,13 @@ pub enum LoadError {
 pub struct Graphs {
     known: Mutex<HashMap<GraphHash, Arc<Graph>>>,
     key: Option<SealingKey>,
+    shows_secrets: bool,
 }
 
 impl Graphs {
-    /// No graphs yet; `key` opens the secrets of their documents.
-    pub fn new(key: Option<SealingKey>) -> Self {
-        Self { known: Mutex::default(), key }
+    /// No graphs yet; `key` opens the secrets of their documents. `shows_secrets`: as [`Graph::showing`] has it.
+    pub fn new(key: Option<SealingKey>, shows_secrets: bool) -> Self {
+        Self { known: Mutex::default(), key, shows_secrets }
     }
 
     /// A graph that lies on a shard.
@@ -88,6 +89,7 @@ impl Graphs {
         let mut document = Document::from_stored(text).map_err(|d| d.to_string())?;
         document.open(self.key.as_ref()).map_err(|e| e.to_string())?;
         let (graph, problems) = graph::build(&document, hash.clone());
+        let graph = graph.map(|graph| graph.showing(self.shows_secrets));
         graph.ok_or_else(|| problems.first().map_or_else(|| "it has no graph".into(), ToString::to_string))
     }
 

@@ -237,7 +237,7 @@ mod tests {
     /// Seconds at which looks begin, of a shard that is taken anew every `turn` for so many seconds.
     async fn looks(turn: Duration, seconds: u64) -> Vec<u64> {
         let (store, shard) = (MemoryStore::new(Arc::new(SystemClock)), ShardId(0));
-        let (findings, graphs, cache) = (Findings::default(), Graphs::new(None), RunCache::new(1024));
+        let (findings, graphs, cache) = (Findings::default(), Graphs::new(None, false), RunCache::new(1024));
         let (began, mut at) = (Instant::now(), Vec::new());
         while began.elapsed() < Duration::from_secs(seconds) {
             let mut repair = Repair::new(EVERY, findings.of(shard));

@@ -156,7 +156,8 @@ pub async fn start_with(
         tracing::warn!("{}", code.text);
     }
     let Settings { queues, permits, .. } = &core.settings;
-    tracing::info!(consumer = %core.consumer, ?queues, permits, "worker started");
+    let health_at = health.as_ref().map(|health| health.addr.to_string());
+    tracing::info!(consumer = %core.consumer, ?queues, permits, health = health_at, "worker started");
     Ok(Worker {
         health,
         heartbeat: Some(heartbeat),

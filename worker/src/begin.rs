@@ -41,7 +41,8 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
     crash::pass(crash::Place::JobTaken);
     let hand = Hand::new(core.clone(), place, number, &job, started_at);
     if takeover::is_worn_out(&hand) {
-        return takeover::give_up(&hand, body);
+        tokio::spawn(takeover::give_up(hand, job, body));
+        return;
     }
     if core.remembered.contains(&job.execution) {
         tokio::spawn(cancel::ask(core.clone(), hand.place.clone(), number));

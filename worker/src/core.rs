@@ -115,7 +115,7 @@ impl Core {
         let key = sealing_key(config);
         let held = Arc::new(Held::default());
         Self {
-            graphs: Graphs::new(jobs.clone(), key),
+            graphs: Graphs::new(jobs.clone(), key, config.compat.secrets_in_outputs),
             lists: Lists::default(),
             lanes: Lanes::new(jobs.clone(), consumer.clone(), held.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),

@@ -135,7 +135,7 @@ async fn attempt(hand: Hand, job: Job) {
     }
     let node = graph.node(ix);
     let executor = executor_of(node.kind);
-    let progress = progress(&hand, node, executor, streams);
+    let progress = progress(&hand, (&graph, node), executor, streams);
     let work = telling(&progress, run(&hand, job, graph.clone(), ix, executor, &progress));
     let limit = limit_of(&hand, node);
     let (result, variables) = match tokio::time::timeout(limit, work).await {
@@ -181,12 +181,17 @@ pub(crate) fn streamed(
     progress.streamed()
 }
 
-fn progress(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool) -> SharedProgress {
-    SharedProgress::new(progress_of(hand, node, executor, streams))
+fn progress(hand: &Hand, of: (&Graph, &Node), executor: Option<Executor>, streams: bool) -> SharedProgress {
+    SharedProgress::new(progress_of(hand, of, executor, streams))
 }
 
 /// What an execution of a node tells while it runs.
-pub(crate) fn progress_of(hand: &Hand, node: &Node, executor: Option<Executor>, streams: bool) -> Progress {
+pub(crate) fn progress_of(
+    hand: &Hand,
+    (graph, node): (&Graph, &Node),
+    executor: Option<Executor>,
+    streams: bool,
+) -> Progress {
     let output = match executor {
         Some(Executor::Outside(executor)) if streams && node.data.streams() => executor.streamed_output(),
         Some(Executor::Outside(_) | Executor::Pure) | None => None,
@@ -194,7 +199,8 @@ pub(crate) fn progress_of(hand: &Hand, node: &Node, executor: Option<Executor>, 
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
     let lane = hand.core.lanes.of(hand.place.shard);
     let gather = hand.core.settings.chunk_gather;
-    Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector, gather)
+    let progress = Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector, gather);
+    progress.cutting_none_of(graph.hidden.clone())
 }
 
 /// Values, then the node itself.

@@ -33,13 +33,15 @@ struct Cache {
 pub(crate) struct Graphs {
     jobs: Arc<dyn Jobs>,
     key: Option<SealingKey>,
+    shows_secrets: bool,
     cache: Mutex<Cache>,
     loading: Condition,
 }
 
 impl Graphs {
-    pub(crate) fn new(jobs: Arc<dyn Jobs>, key: Option<SealingKey>) -> Self {
-        Self { jobs, key, cache: Mutex::default(), loading: Condition::new("loading a workflow") }
+    pub(crate) fn new(jobs: Arc<dyn Jobs>, key: Option<SealingKey>, shows_secrets: bool) -> Self {
+        let loading = Condition::new("loading a workflow");
+        Self { jobs, key, shows_secrets, cache: Mutex::default(), loading }
     }
 
     /// The graph, if it is at hand.
@@ -96,7 +98,7 @@ impl Graphs {
         let mut document = Document::from_stored(text).map_err(|e| unusable(hash, &e.to_string()))?;
         document.open(self.key.as_ref()).map_err(|e| unusable(hash, &e.to_string()))?;
         let (graph, problems) = build(&document, hash.clone());
-        graph.map(Arc::new).ok_or_else(|| {
+        graph.map(|graph| Arc::new(graph.showing(self.shows_secrets))).ok_or_else(|| {
             let first = problems.iter().find(|problem| problem.is_error());
             unusable(hash, &first.map(ToString::to_string).unwrap_or_default())
         })

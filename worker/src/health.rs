@@ -1,5 +1,5 @@
 //! What the outside may ask of a worker: `/livez` (the read loop moves), `/readyz` (the store answers, and jobs are
-//! taken; and where code nodes run), `/metrics` (Prometheus).
+//! taken, and what code nodes need is there), `/metrics` (Prometheus).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +19,9 @@ use crate::core::Core;
 
 /// Longest wait for the store.
 const READY_WITHIN: Duration = Duration::from_secs(2);
+
+/// Longest wait for the first helpers of the sandbox; later ones are not waited for.
+const CODE_WITHIN: Duration = Duration::from_secs(20);
 
 /// The running server.
 #[derive(Debug)]
@@ -60,7 +63,14 @@ async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_string());
     }
     match tokio::time::timeout(READY_WITHIN, core.jobs.namespace()).await {
-        Ok(Ok(_)) => (StatusCode::OK, format!("ok\n{}\n", core.code.state().text)),
+        Ok(Ok(_)) => match tokio::time::timeout(CODE_WITHIN, core.code.ready()).await {
+            Ok(Ok(text)) => (StatusCode::OK, format!("ok\n{text}\n")),
+            Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+            Err(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the sandbox of code nodes does not start in time\n".to_string(),
+            ),
+        },
         Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n".to_string()),
     }

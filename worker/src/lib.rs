@@ -2,7 +2,7 @@
 //!
 //! In the order of a job's way: it is read with a permit ([`consume`]) or taken over ([`takeover`]), noted as held
 //! ([`held`]) and started ([`begin`]); one attempt runs ([`execute`], [`executor`], [`nodes`]) and tells of its progress
-//! ([`progress`]) and keeps what it must not do twice ([`steps`]), neither of them in the words of a secret ([`secrets`]), with what
+//! ([`progress`]) and keeps what it must not do twice ([`steps`]), neither of them in the words of a secret, with what
 //! surrounds the node in its job ([`work`]); what steps of a workflow run is in [`calls`]; the result is made fit to travel
 //! ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
 //! keeps what is held ([`heartbeat`]), and hints stop what is not wanted any more ([`cancel`]).
@@ -22,6 +22,7 @@ pub mod executor;
 #[cfg(test)]
 mod fake;
 mod graphs;
+mod growing;
 mod hand;
 mod health;
 pub mod heartbeat;
@@ -35,7 +36,6 @@ pub mod nodes;
 mod noted_files;
 mod progress;
 pub mod providers;
-mod secrets;
 mod spill;
 pub mod steps;
 mod takeover;

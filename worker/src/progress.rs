@@ -4,6 +4,9 @@
 //!
 //! Text is counted, and what did not arrive is found in the outputs. Thoughts are told and forgotten: a job that is handed
 //! out again tells them again. Both keep their order: where one kind follows the other, what is pending goes first.
+//!
+//! No piece ends within a secret: who shows a piece masks the secrets in it, and could not find one that is cut. What may be the
+//! begin of a secret waits for what follows.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -19,10 +22,12 @@ use tidemill_common::limits;
 use tidemill_common::machine::events::StepEvent;
 use tidemill_common::machine::fact::ChildEvent;
 use tidemill_common::nodes::NodeResult;
+use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{JsonMap, Selector};
 use tidemill_common::wire::report::{JobName, Report};
 use tokio::time::Instant;
 
+use crate::growing::Growing;
 use crate::lanes::Lane;
 use crate::metrics;
 use crate::steps::Inside;
@@ -44,7 +49,9 @@ pub(crate) struct Progress {
     /// The texts it streams, when anybody reads them: the main one, and those that have begun besides.
     texts: Vec<Text>,
     /// What its model thinks, not yet sent.
-    thought: String,
+    thought: Growing,
+    /// What no piece may cut.
+    secrets: Secrets,
     /// How long pieces are gathered; zero keeps every piece as it came.
     gather: Duration,
     announced: bool,
@@ -57,12 +64,12 @@ struct Text {
     selector: Selector,
     /// Bytes that were sent.
     sent: u64,
-    pending: String,
+    pending: Growing,
 }
 
 impl Text {
     fn new(selector: Selector) -> Self {
-        Self { selector, sent: 0, pending: String::new() }
+        Self { selector, sent: 0, pending: Growing::default() }
     }
 }
 
@@ -85,7 +92,8 @@ impl Progress {
             texts: selector.into_iter().map(Text::new).collect(),
             gather,
             announced: false,
-            thought: String::new(),
+            thought: Growing::default(),
+            secrets: Secrets::default(),
             last: None,
         }
     }
@@ -94,6 +102,11 @@ impl Progress {
     pub(crate) fn of_child(self, inside: Inside) -> Self {
         self.report(inside.report(ChildEvent::Started));
         Self { inside: Some(inside), announced: true, ..self }
+    }
+
+    /// The same, which cuts none of these.
+    pub(crate) fn cutting_none_of(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Takes a piece of the main text.
@@ -121,11 +134,12 @@ impl Progress {
         }
         let now = Instant::now();
         self.send_thought(now, false);
-        self.texts[at].pending.push_str(text);
+        let before = self.pending();
+        self.texts[at].pending.push(text, &self.secrets);
         let quiet = self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         // Text that waits already is due by itself.
-        if self.gather.is_zero() || quiet && self.pending() == text.len() && !self.lane.is_busy() {
-            self.send(now);
+        if self.gather.is_zero() || quiet && before == 0 && !self.lane.is_busy() {
+            self.flush_texts_at(now);
         }
     }
 
@@ -137,8 +151,8 @@ impl Progress {
         self.flush_texts();
         let now = Instant::now();
         let quiet =
-            self.thought.is_empty() && self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
-        self.thought.push_str(text);
+            self.thought.ready() == 0 && self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
+        self.thought.push(text, &self.secrets);
         if is_last || self.gather.is_zero() || quiet && !self.lane.is_busy() {
             self.send_thought(now, is_last);
         }
@@ -154,9 +168,9 @@ impl Progress {
         })
     }
 
-    /// Bytes that wait.
+    /// Bytes that wait, and may be sent.
     fn pending(&self) -> usize {
-        self.thought.len() + self.texts.iter().map(|text| text.pending.len()).sum::<usize>()
+        self.thought.ready() + self.texts.iter().map(|text| text.pending.ready()).sum::<usize>()
     }
 
     /// When something is to be told.
@@ -174,19 +188,26 @@ impl Progress {
         } else if self.lane.is_busy() && self.pending() < PENDING_BYTES_MAX {
             self.last = Some(now);
         } else {
-            self.flush();
+            self.send_thought(now, false);
+            self.flush_texts();
         }
     }
 
-    /// Sends what is pending.
+    /// Sends all that is pending: nothing follows.
     pub(crate) fn flush(&mut self) {
+        self.thought.end();
+        self.texts.iter_mut().for_each(|text| text.pending.end());
         self.send_thought(Instant::now(), false);
         self.flush_texts();
     }
 
     fn flush_texts(&mut self) {
-        if self.texts.iter().any(|text| !text.pending.is_empty()) {
-            self.send(Instant::now());
+        self.flush_texts_at(Instant::now());
+    }
+
+    fn flush_texts_at(&mut self, now: Instant) {
+        if self.texts.iter().any(|text| text.pending.ready() > 0) {
+            self.send(now);
         }
     }
 
@@ -198,10 +219,10 @@ impl Progress {
 
     fn send(&mut self, now: Instant) {
         let started_at = self.started_at;
-        let due = self.texts.iter_mut().filter(|text| !text.pending.is_empty());
+        let due = self.texts.iter_mut().filter(|text| text.pending.ready() > 0);
         let chunks: Vec<Report> = due
             .map(|Text { selector, sent, pending }| {
-                let (text, offset) = (std::mem::take(pending), *sent);
+                let (text, offset) = (pending.take(), *sent);
                 *sent += text.len() as u64;
                 Report::Chunk { started_at, selector: selector.clone(), offset, text }
             })
@@ -216,10 +237,13 @@ impl Progress {
 
     fn send_thought(&mut self, now: Instant, is_last: bool) {
         let Some(selector) = self.texts.first().map(|text| &text.selector) else { return };
-        if self.thought.is_empty() && !is_last {
+        if is_last {
+            self.thought.end();
+        }
+        if self.thought.ready() == 0 && !is_last {
             return;
         }
-        let text = std::mem::take(&mut self.thought);
+        let text = self.thought.take();
         let mut data = JsonMap::new();
         data.insert("selector".into(), json!([selector[0], "reasoning_content"]));
         data.insert("chunk".into(), json!(text));
@@ -305,7 +329,7 @@ mod tests {
     use serde_json::Value as Json;
     use std::sync::Arc;
     use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
-    use tidemill_common::value::Segment;
+    use tidemill_common::value::{Segment, SegmentType};
 
     fn progress(jobs: &Arc<FakeJobs>, streams: bool) -> SharedProgress {
         let name = JobName {
@@ -395,6 +419,25 @@ mod tests {
         let told: Vec<Json> = jobs.state().facts.iter().map(|(_, body)| shown(body)).collect();
         let thought = |text: &str, last: bool| json!(["node_run_reasoning_chunk", text, last]);
         assert_eq!(told, [thought("a", false), thought("bc", false), json!([0, "said"]), thought("", true)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_piece_ends_within_a_secret() {
+        let key = Segment::new(SegmentType::Secret, "sk-0123456789".into());
+        let secrets = Secrets::of(std::iter::once((Arc::from("KEY"), &key)));
+        let jobs = FakeJobs::new();
+        let SharedProgress(inner) = progress(&jobs, true);
+        let mut progress = inner.into_inner().unwrap().cutting_none_of(secrets);
+        progress.gather = Duration::ZERO;
+        for piece in ["a s", "k", "-01234", "56789 b s", "k-0", "x", " sk-"] {
+            progress.push(piece);
+        }
+        // What might become one, and does not wait for ever: it is due to nobody, and goes with the end.
+        assert_eq!((progress.due().is_some(), progress.streamed()[0].1), (false, 27));
+        progress.flush();
+        until("told", || jobs.state().facts.len() == 5).await;
+        let told: Vec<Json> = jobs.state().facts.iter().map(|(_, body)| body["text"].clone()).collect();
+        assert_eq!(told, ["a ", "sk-0123456789 b ", "sk-0x", " ", "sk-"]);
     }
 
     #[tokio::test(start_paused = true)]

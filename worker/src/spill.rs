@@ -9,10 +9,10 @@ use tidemill_common::machine::run::json_size;
 use tidemill_common::nodes::{NodeResult, VariableUpdate};
 use tidemill_common::objects::Effects;
 use tidemill_common::store::{Jobs, StoreError};
+use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
 
 use crate::backoff::Backoff;
-use crate::secrets::Secrets;
 use crate::variables::JobVariables;
 
 /// Sizes that decide where a value goes, in bytes of JSON.

@@ -13,6 +13,7 @@ use tidemill_common::crash::{self, Place};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::StoreError;
+use tidemill_common::wire::job::Job;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -134,12 +135,14 @@ pub(crate) fn is_worn_out(hand: &Hand) -> bool {
     hand.name.holder.counted() > hand.core.settings.deliveries_max
 }
 
-/// Fails a job that no worker brings a result of.
-pub(crate) fn give_up(hand: &Hand, body: String) {
+/// Fails a job that no worker brings a result of. What is kept of it for people has no secrets of its workflow.
+pub(crate) async fn give_up(hand: Hand, job: Job, body: String) {
     metrics::JOBS_ENDED.count_for("given_up");
     let times = hand.name.holder.counted() - 1;
     let reason =
         format!("node {} was handed out {times} times and no worker brought a result", hand.name.node);
     tracing::error!(run = %hand.run, node = %hand.name.node, times, "job given up");
+    let graph = hand.core.graphs.get(hand.place.shard, &job.graph).await;
+    let body = graph.map_or(body.clone(), |graph| graph.hidden.hidden_json(body, 1));
     hand.give_up(EngineErrorType::WorkerLost, reason, body);
 }

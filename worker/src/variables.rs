@@ -11,11 +11,11 @@ use tidemill_common::graph::{DocumentVariable, Graph};
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::nodes::iteration::item;
 use tidemill_common::store::Jobs;
+use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Variables};
 
 use crate::backoff::Backoff;
 use crate::lists::Lists;
-use crate::secrets::Secrets;
 
 /// The inputs of one job, over its graph.
 #[derive(Debug)]
@@ -145,12 +145,12 @@ impl JobVariables {
         self.graph.environment.iter().find(same).map(|v| v.name.clone())
     }
 
-    /// The secrets that the node was given.
+    /// The secrets that are not to be shown: those that the node was given, and those that may be in what others made of them.
     pub(crate) fn secrets(&self) -> Secrets {
-        Secrets::of(self.given_secrets())
+        self.graph.hidden.clone().and_of(self.given_secrets())
     }
 
-    /// The same, opened.
+    /// The secrets that the node was given, opened.
     pub(crate) fn given_secrets(&self) -> impl Iterator<Item = (Arc<str>, &Segment)> {
         self.inputs.iter().filter_map(|(_, _, stored)| match stored {
             Stored::Secret(name) => self.graph.environment_variable(name).map(|v| (name.clone(), &v.value)),

@@ -278,8 +278,11 @@ mod tests {
 
     #[test]
     fn passwords_and_keys_are_not_shown() {
-        let config =
-            load(&[("TIDEMILL_REDIS_URL", "redis://u:pw@h:1"), ("TIDEMILL_ADMIN_KEY", "an admin key of enough")], &[]).unwrap();
+        let config = load(
+            &[("TIDEMILL_REDIS_URL", "redis://u:pw@h:1"), ("TIDEMILL_ADMIN_KEY", "an admin key of enough")],
+            &[],
+        )
+        .unwrap();
         let shown = format!("{config:?}");
         assert!(!shown.contains("pw@") && !shown.contains("of enough"), "{shown}");
         let config = load(&[("TIDEMILL_FILES_SECRET_ACCESS_KEY", "hush")], &[]).unwrap();

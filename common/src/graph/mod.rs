@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 use crate::ids::NodeId;
 use crate::nodes::{NodeData, NodeKind};
-use crate::value::{JsonMap, Segment};
+use crate::value::secrets::Secrets;
+use crate::value::{JsonMap, Segment, SegmentType};
 
 pub use body::Body;
 pub use build::{Imported, build, import, import_within};
@@ -260,6 +261,12 @@ impl std::fmt::Debug for DocumentVariable {
 /// Nodes by their ids. Each result of a worker names one.
 type Index = HashMap<NodeId, NodeIx, foldhash::fast::RandomState>;
 
+/// The secrets of an environment that texts can be searched for.
+fn secrets_of(environment: &[DocumentVariable]) -> Secrets {
+    let secrets = environment.iter().filter(|one| one.value.ty == SegmentType::Secret);
+    Secrets::long_of(secrets.map(|one| (one.name.clone(), &one.value)))
+}
+
 /// A workflow, ready to run.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -286,11 +293,28 @@ pub struct Graph {
     /// Selectors of two or more parts that some response template mentions, as [`stream_key`] writes them: whose chunks are
     /// kept.
     pub streamed: std::collections::HashSet<String>,
+    /// The secrets of its environment that texts which are shown are searched for: those that are long enough, unless
+    /// the settings say that what is made from them is shown.
+    pub hidden: Secrets,
     index: Index,
     bodies: HashMap<NodeIx, Body>,
 }
 
 impl Graph {
+    /// The secrets of its environment that are long enough to be searched for in texts, whatever the settings say.
+    pub fn long_secrets(&self) -> Secrets {
+        secrets_of(&self.environment)
+    }
+
+    /// The same graph; if `shows_secrets` (`compat.secrets_in_outputs`), texts made from its secrets are shown as they are.
+    #[must_use]
+    pub fn showing(mut self, shows_secrets: bool) -> Self {
+        if shows_secrets {
+            self.hidden = Secrets::default();
+        }
+        self
+    }
+
     /// The queues that its nodes use, each once.
     pub fn queues(&self) -> Vec<Arc<str>> {
         let mut queues: Vec<Arc<str>> = self.nodes.iter().map(|node| node.settings.queue.clone()).collect();

@@ -115,7 +115,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         wasted: result.wasted,
         passing: graph.node(node).settings.passing_only && failure.as_ref().is_some_and(|f| f.retryable),
         retry_hint: failure.as_ref().and_then(|f| f.retry_after_ms),
-        error: failure.as_ref().map(|f| f.message.clone()).unwrap_or_default(),
+        error: failure.as_ref().map(|f| graph.hidden.masked(f.message.clone())).unwrap_or_default(),
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
         updates,
         pause: result.pause,
@@ -142,7 +142,9 @@ fn veiled(graph: &crate::graph::Graph, effects: Box<Effects>) -> Box<Effects> {
         let masked = |text: String, secret: &&&Segment| {
             text.replace(secret.value.as_str().unwrap_or_default(), &secret.log())
         };
-        (!found.is_empty()).then(|| found.iter().fold(text.to_string(), masked))
+        let text = found.iter().fold(text.to_string(), masked);
+        let hidden = graph.hidden.masked(text.clone());
+        (!found.is_empty() || hidden != text).then_some(hidden)
     }))
 }
 

@@ -1,13 +1,15 @@
 //! Logs and metrics, set up the same way in every process.
 
 pub mod fields;
+mod metrics;
 
 use std::io::IsTerminal;
 
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
+
+pub use self::metrics::start_metrics;
 
 /// The levels that a line of the log may have.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -61,20 +63,6 @@ pub fn start_logs(config: &LogConfig) {
     };
     // Tests and `dev` start several processes' worth of code in one; the first call decides.
     drop(started);
-}
-
-/// Starts the metrics of this process, once; answers what renders them for Prometheus.
-pub fn start_metrics() -> PrometheusHandle {
-    static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
-    HANDLE
-        .get_or_init(|| {
-            let recorder = PrometheusBuilder::new().build_recorder();
-            let handle = recorder.handle();
-            // Only the first recorder of a process counts; there is no other.
-            drop(metrics::set_global_recorder(recorder));
-            handle
-        })
-        .clone()
 }
 
 #[cfg(test)]

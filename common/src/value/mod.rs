@@ -13,6 +13,7 @@ pub mod mime;
 pub mod names;
 pub mod pyjson;
 pub mod pyrepr;
+pub mod secrets;
 pub mod selector;
 pub mod template;
 pub mod text;

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use super::calls::{caller_of, calls, to_caller};
 use super::conversation;
 use super::event;
+use super::hide;
 use super::job;
 use super::objects::{self, ObjectsWrite};
 use super::open;
@@ -168,6 +169,9 @@ impl RunWrite {
         };
         if has_end || changes.has_seldom() || run.status.is_over() {
             write.add_seldom(run, changes, has_end);
+        }
+        if !graph.hidden.are_none() {
+            hide::secrets(&mut write, &graph.hidden);
         }
         write
     }

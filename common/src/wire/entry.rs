@@ -33,6 +33,13 @@ pub struct StoredEvent {
     text: String,
 }
 
+impl StoredEvent {
+    /// All of its JSON.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 impl EventEntry {
     /// Reads an entry: a field an event.
     ///

@@ -15,6 +15,7 @@ pub mod event;
 pub mod expand;
 pub mod fact;
 pub(crate) mod fields;
+mod hide;
 pub mod job;
 pub mod knowledge;
 pub mod objects;

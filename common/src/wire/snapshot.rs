@@ -2,8 +2,9 @@
 //!
 //! | field | holds |
 //! | --- | --- |
-//! | `tidemill_snapshot` | the version of this form, 1 |
+//! | `tidemill_snapshot` | the version of this form: 1, or 2 for one with `secrets` |
 //! | `run_id`, `exported_at` (µs) | where it comes from |
+//! | `secrets` | `named`: in all but `workflow` and `version` names stand where secrets are in texts (form 2) |
 //! | `version`, `workflow` | hash and text of the stored workflow, secrets sealed |
 //! | `head` | what was submitted, as in a `start` fact |
 //! | `status`, `started_at` (µs) | where it stood |
@@ -32,12 +33,17 @@ use crate::ids::{BlobId, FramePath, NodeId, RunId};
 use crate::machine::Fact;
 use crate::machine::rewind::rewind;
 use crate::machine::run::{RunHead, RunState, RunStatus};
+use crate::value::secrets::Secrets;
 use crate::value::{JsonMap, Segment, SegmentType, Stored, Variables};
 
 const WHAT: &str = "a snapshot";
 
-/// The version of the form that is written, and the newest that is read.
+/// The version of the form that is written.
 pub const VERSION: u64 = 1;
+/// That of the form in which names stand in the places of secrets, and the newest that is read.
+pub const VERSION_SEALED: u64 = 2;
+/// Parts in which nothing stands for anything else.
+const PLAIN: [&str; 4] = ["tidemill_snapshot", "secrets", "version", "workflow"];
 
 /// A variable of a frame on its way out or in.
 #[derive(Debug, Clone, PartialEq)]
@@ -182,6 +188,39 @@ pub fn write(
     snapshot
 }
 
+/// A snapshot with the names of secrets in their places, if it holds some: whoever reads it does not see them, and the run that is
+/// made from it has them.
+pub fn sealed(snapshot: Json, secrets: &Secrets) -> Json {
+    let map = match snapshot {
+        Json::Object(map) if !secrets.are_none() => map,
+        other => return other,
+    };
+    if !secrets.may_be_in_json(&Json::Object(map.clone()).to_string()) {
+        return Json::Object(map);
+    }
+    let mut sealed = each_part(map, |part| secrets.sealed(part));
+    sealed.insert("tidemill_snapshot".into(), VERSION_SEALED.into());
+    sealed.insert("secrets".into(), "named".into());
+    Json::Object(sealed)
+}
+
+/// The text of a snapshot with secrets in the places of their names.
+///
+/// # Errors
+/// It is no JSON.
+pub fn opened(text: &str, secrets: &Secrets) -> Result<String, WireError> {
+    let map = object(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?)?;
+    Ok(Json::Object(each_part(map, |part| secrets.opened(part))).to_string())
+}
+
+fn each_part(map: JsonMap, change: impl Fn(Json) -> Json) -> JsonMap {
+    let part = |(name, part): (String, Json)| {
+        let part = if PLAIN.contains(&name.as_str()) { part } else { change(part) };
+        (name, part)
+    };
+    map.into_iter().map(part).collect()
+}
+
 /// What a run keeps beside its variables; of the history the last records.
 fn objects_json(objects: &ObjectsAtRest) -> Json {
     let json = |text: &String| serde_json::from_str::<Json>(text).unwrap_or(Json::Null);
@@ -240,7 +279,7 @@ fn dictionary(run: &RunState, variables: &[PoolVariable], frame: &FramePath) -> 
 pub fn read(text: &str) -> Result<Snapshot, WireError> {
     let mut map = object(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?)?;
     match map.get("tidemill_snapshot").and_then(Json::as_u64) {
-        Some(version) if version <= VERSION => {}
+        Some(version) if version <= VERSION_SEALED => {}
         Some(version) => return Err(WireError::Version { what: WHAT, version }),
         None => return Err(WireError::malformed(WHAT, "tidemill_snapshot is missing")),
     }
@@ -323,6 +362,11 @@ fn pool(frame: &FramePath, value: Option<Json>) -> Result<Vec<PoolVariable>, Wir
 }
 
 impl Snapshot {
+    /// Whether names stand in the places of secrets: it is to be [`opened`] and read again.
+    pub fn is_sealed(&self) -> bool {
+        self.rest.contains_key("secrets")
+    }
+
     /// Where the run stood; none when the snapshot does not say so.
     pub fn status(&self) -> Option<RunStatus> {
         RunStatus::from_name(self.rest.get("status")?.as_str()?)

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use crate::builtin::Shared;
 use crate::frame::outcome;
 use crate::pool::{Failed, Pool};
-use crate::{CodeError, Program};
+use crate::{CodeError, Program, scratch};
 use discover::Interpreter;
 use slot::Slot;
 
@@ -51,6 +51,19 @@ impl Python {
         Err(CodeError(format!("the Python sandbox ended while it ran the code: {last}")))
     }
 
+    /// Whether there is anything that the setting can mean.
+    pub(crate) fn is_there(&self) -> bool {
+        !discover::candidates(&self.shared.config.python).is_empty()
+    }
+
+    /// Starts a server that nothing uses, to see that one starts; it is ended at once.
+    ///
+    /// # Errors
+    /// None does.
+    pub(crate) async fn try_start(&self) -> Result<(), CodeError> {
+        self.slot().await.map(drop)
+    }
+
     async fn slot(&self) -> Result<Slot, CodeError> {
         if let Some(idle) = self.idle.take() {
             return Ok(idle);
@@ -63,7 +76,8 @@ impl Python {
     }
 
     async fn another_slot(&self, interpreter: &Interpreter) -> Result<Slot, CodeError> {
-        Slot::start(&self.shared, interpreter).await.map_err(|reason| {
+        let scratch = self.scratch()?;
+        Slot::start(&self.shared, interpreter, scratch).await.map_err(|reason| {
             CodeError(format!(
                 "the Python sandbox does not start: {}: {reason}",
                 interpreter.executable.display()
@@ -78,6 +92,8 @@ impl Python {
             // Somebody else was first.
             return self.another_slot(interpreter).await;
         }
+        // Without it no interpreter would do, and installing another one would not help.
+        drop(self.scratch()?);
         let mut reasons = Vec::new();
         for file in discover::candidates(&self.shared.config.python) {
             match self.try_out(&file).await {
@@ -100,9 +116,14 @@ impl Python {
         )))
     }
 
+    fn scratch(&self) -> Result<tempfile::TempDir, CodeError> {
+        scratch::make(&self.shared.config).map_err(|error| CodeError(error.to_string()))
+    }
+
     async fn try_out(&self, file: &Path) -> Result<(Interpreter, Slot), String> {
         let interpreter = discover::probe(file).await?;
-        let slot = Slot::start(&self.shared, &interpreter).await?;
+        let scratch = scratch::make(&self.shared.config).map_err(|error| error.to_string())?;
+        let slot = Slot::start(&self.shared, &interpreter, scratch).await?;
         Ok((interpreter, slot))
     }
 }

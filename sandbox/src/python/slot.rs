@@ -48,9 +48,13 @@ struct Ready {
 }
 
 impl Slot {
-    pub(super) async fn start(shared: &Shared, interpreter: &Interpreter) -> Result<Self, String> {
+    /// Starts one that has `scratch` for the folders of its executions.
+    pub(super) async fn start(
+        shared: &Shared,
+        interpreter: &Interpreter,
+        scratch: TempDir,
+    ) -> Result<Self, String> {
         let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
-        let scratch = scratch(shared).map_err(|error| failed("a scratch folder cannot be made", error))?;
         let settings = settings(shared, interpreter, &scratch);
         let (ours, theirs) =
             std::os::unix::net::UnixStream::pair().map_err(|error| failed("no socket", error))?;
@@ -184,16 +188,6 @@ async fn log(complaints: impl AsyncRead + Unpin) {
     while let Ok(Some(line)) = lines.next_line().await {
         tracing::warn!(line, "the Python sandbox complains");
     }
-}
-
-/// The folder that the folders of executions lie in; the sandbox's user's.
-fn scratch(shared: &Shared) -> std::io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("tidemill-code-").tempdir()?;
-    if nix::unistd::geteuid().is_root() {
-        let config = &shared.config;
-        std::os::unix::fs::chown(folder.path(), Some(config.sandbox_uid), Some(config.sandbox_gid))?;
-    }
-    Ok(folder)
 }
 
 fn settings(shared: &Shared, interpreter: &Interpreter, scratch: &TempDir) -> String {

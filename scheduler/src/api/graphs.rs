@@ -62,6 +62,7 @@ pub struct Known {
 /// Graphs by hash.
 pub struct Graphs {
     key: Option<SealingKey>,
+    shows_secrets: bool,
     limits: ParseLimits,
     /// `compat.moderation_left_out`.
     leaves_moderation_out: bool,
@@ -80,6 +81,7 @@ impl Graphs {
     pub fn new(config: &Config) -> Self {
         let secret = &config.scheduler.secret_key;
         Self {
+            shows_secrets: config.compat.secrets_in_outputs,
             key: (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret)),
             limits: ParseLimits {
                 bytes_max: config.run.import_bytes_max,
@@ -180,7 +182,7 @@ impl Graphs {
 
     fn keep(&self, document: Document, graph: Graph, text: Arc<str>) -> Arc<Known> {
         let known = Arc::new(Known {
-            graph: Arc::new(graph),
+            graph: Arc::new(graph.showing(self.shows_secrets)),
             document: text,
             description: document.description,
             options: document.options,

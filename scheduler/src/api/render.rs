@@ -1,4 +1,5 @@
-//! The one place where stored values become what a client sees: blobs are put in, marks taken off, secrets masked.
+//! The one place where stored values become what a client sees: blobs are put in, marks taken off, secrets masked, also where
+//! they stand in a text that was made from them.
 //! Only the values of named maps carry marks; what lies deeper is a user's own.
 
 use std::sync::Arc;
@@ -9,10 +10,14 @@ use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::nodes::iteration::item;
 use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::selector::descend;
 use tidemill_common::value::{BlobRef, JsonMap, Segment, SegmentType, Stored};
 use tidemill_common::wire::event::EventRecord;
 use tidemill_common::wire::value::{MARK, stored_from_json};
+
+/// Above the names that a user can make up lie those of an event, and those of the outputs and such in it.
+const NAMES_OF_EVENTS: usize = 2;
 
 /// Opens values of one run.
 #[derive(Clone)]
@@ -22,12 +27,16 @@ pub struct Renderer {
     graph: Arc<Graph>,
     /// Secrets that a workflow puts into its outputs are shown there.
     secrets_in_outputs: bool,
+    /// Secrets that texts are searched for.
+    hidden: Secrets,
 }
 
 impl Renderer {
     /// For a run of this graph on this shard.
     pub fn new(store: Arc<dyn Runs>, shard: ShardId, graph: Arc<Graph>, compat: &CompatConfig) -> Self {
-        Self { store, shard, graph, secrets_in_outputs: compat.secrets_in_outputs }
+        let shows = compat.secrets_in_outputs;
+        let hidden = if shows { Secrets::default() } else { graph.hidden.clone() };
+        Self { store, shard, graph, secrets_in_outputs: shows, hidden }
     }
 
     /// Opens the values among an event's data.
@@ -57,7 +66,12 @@ impl Renderer {
                 self.named(values).await?;
             }
         }
-        self.chunk(record).await
+        self.chunk(record).await?;
+        let data = std::mem::take(&mut record.data);
+        if let Json::Object(data) = self.hidden.hidden_below(Json::Object(data), NAMES_OF_EVENTS) {
+            record.data = data;
+        }
+        Ok(())
     }
 
     /// Opens the text of a chunk event; of other events nothing.
@@ -75,7 +89,7 @@ impl Renderer {
         // Offsets count the bytes that were told before, so they fall between characters.
         let shown = shown_text(&whole);
         let rest = usize::try_from(from).ok().and_then(|from| shown.get(from..)).unwrap_or_default();
-        *chunk = Json::String(rest.to_string());
+        *chunk = Json::String(self.hidden.masked(rest.to_string()));
         record.data.shift_remove("from");
         Ok(())
     }
@@ -85,8 +99,12 @@ impl Renderer {
     /// # Errors
     /// The store's.
     pub async fn named(&self, values: &mut JsonMap) -> Result<(), StoreError> {
-        for value in values.values_mut().filter(|value| value.get(MARK).is_some()) {
-            *value = self.value(value.take()).await?;
+        for value in values.values_mut() {
+            if value.get(MARK).is_some() {
+                *value = self.value(value.take()).await?;
+            } else if !self.hidden.are_none() {
+                *value = self.hidden.hidden_below(value.take(), 0);
+            }
         }
         Ok(())
     }
@@ -113,7 +131,7 @@ impl Renderer {
     /// # Errors
     /// The store's.
     pub async fn stored(&self, value: &Stored) -> Result<Json, StoreError> {
-        Ok(shown(match value {
+        Ok(self.shown(match value {
             Stored::Inline(segment) => segment.clone(),
             Stored::Blob(blob) => self.blob(&blob.id, blob.ty).await?,
             Stored::Item { list, at } => self.item(list, *at).await?,
@@ -121,9 +139,22 @@ impl Renderer {
         }))
     }
 
+    /// The same as it is, for what does not show it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn whole(&self, value: &Stored) -> Result<Json, StoreError> {
+        Ok(match value {
+            Stored::Inline(segment) => segment.value.clone(),
+            Stored::Blob(blob) => self.blob(&blob.id, blob.ty).await?.value,
+            Stored::Item { list, at } => self.item(list, *at).await?.value,
+            Stored::Secret(name) => Json::String(self.secret(name).log().into_owned()),
+        })
+    }
+
     async fn value(&self, value: Json) -> Result<Json, StoreError> {
-        let Some(parts) = joined_parts(&value) else { return Ok(shown(self.segment(value).await?)) };
-        Ok(Json::String(self.joined(parts, false).await?))
+        let Some(parts) = joined_parts(&value) else { return Ok(self.shown(self.segment(value).await?)) };
+        Ok(Json::String(self.hidden.masked(self.joined(parts, false).await?)))
     }
 
     async fn joined(&self, parts: &[Json], shows_secrets: bool) -> Result<String, StoreError> {
@@ -167,6 +198,13 @@ impl Renderer {
         }
     }
 
+    fn shown(&self, segment: Segment) -> Json {
+        if segment.ty == SegmentType::Secret {
+            return Json::String(segment.log().into_owned());
+        }
+        self.hidden.hidden_below(segment.value, 0)
+    }
+
     fn secret(&self, name: &str) -> Segment {
         let known = self.graph.environment_variable(name).map(|variable| variable.value.value.clone());
         Segment::new(SegmentType::Secret, known.unwrap_or_else(|| "".into()))
@@ -181,10 +219,6 @@ fn path_within(selector: Option<&Json>) -> Vec<String> {
 
 fn joined_parts(value: &Json) -> Option<&Vec<Json>> {
     (value.get(MARK)?.as_str()? == "joined").then(|| value.get("parts")?.as_array())?
-}
-
-fn shown(segment: Segment) -> Json {
-    if segment.ty == SegmentType::Secret { Json::String(segment.log().into_owned()) } else { segment.value }
 }
 
 fn shown_text(segment: &Segment) -> String {

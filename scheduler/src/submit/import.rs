@@ -36,7 +36,7 @@ impl Submitter {
             ));
         }
         let shard = self.place(snapshot.head.conversation_id.as_deref()).await?;
-        self.take_up(&snapshot, RunId::generate(shard), None).await
+        self.take_up(snapshot, text, RunId::generate(shard), None).await
     }
 
     /// Creates the run that goes on from one that is over, as it stood before a node; `text` is that run as a snapshot.
@@ -46,12 +46,13 @@ impl Submitter {
     /// As [`Submitter::import`].
     pub async fn retry(&self, text: &str, retry: &Retry) -> Result<Submitted, SubmitError> {
         let snapshot = wire::snapshot::read(text).map_err(|e| SubmitError::Snapshot(e.to_string()))?;
-        self.take_up(&snapshot, retry.run, Some(retry)).await
+        self.take_up(snapshot, text, retry.run, Some(retry)).await
     }
 
     async fn take_up(
         &self,
-        snapshot: &Snapshot,
+        snapshot: Snapshot,
+        text: &str,
         run: RunId,
         retry: Option<&Retry>,
     ) -> Result<Submitted, SubmitError> {
@@ -61,6 +62,14 @@ impl Submitter {
         }
         let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
         self.graphs.check_moderation(&known.graph)?;
+        let snapshot = if snapshot.is_sealed() {
+            let opened = wire::snapshot::opened(text, &known.graph.long_secrets());
+            opened
+                .and_then(|text| wire::snapshot::read(&text))
+                .map_err(|e| SubmitError::Snapshot(e.to_string()))?
+        } else {
+            snapshot
+        };
         let conversation_id = snapshot.head.conversation_id.clone();
         let shard = run.shard();
         let begins = snapshot.head.root.as_ref().and_then(|id| known.graph.find(id.as_str()));
@@ -72,7 +81,7 @@ impl Submitter {
         let value_bytes_max = self.config.run.value_bytes_max;
         let mut apart = Apart::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
         let mut kept = Vec::with_capacity(snapshot.variables.len());
-        for variable in snapshot.variables.iter().filter(|variable| is_written(snapshot, root, variable)) {
+        for variable in snapshot.variables.iter().filter(|variable| is_written(&snapshot, root, variable)) {
             let stored = match &variable.value {
                 PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
                 PoolValue::Whole(segment) => apart.value(&variable.name, segment.clone()).await?,

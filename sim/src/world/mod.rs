@@ -126,7 +126,7 @@ impl World {
             clock,
             store,
             desk: Default::default(),
-            graphs: Graphs::new(None),
+            graphs: Graphs::new(None, false),
             dice,
             faults,
             off: settings.off,

@@ -22,12 +22,12 @@ use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::store::{Jobs, JournalOf, StepBegin, StepKept, StoreError};
 use tidemill_common::value::JsonMap;
+use tidemill_common::value::secrets::Secrets;
 use tidemill_common::wire::report::Report;
 
 use crate::backoff::Backoff;
 use crate::hand::Hand;
 use crate::metrics;
-use crate::secrets::Secrets;
 use crate::spill;
 
 pub(crate) use calls::ToolSteps;

@@ -120,7 +120,7 @@ impl Steps {
     /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
     ///
     /// Whoever is asked sees secrets masked; an answer that repeats what was shown is made whole again by
-    /// [`crate::secrets::Secrets::unmasked`].
+    /// [`tidemill_common::value::secrets::Secrets::unmasked`].
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
         if self.inside.is_some() {
             // Nothing that runs inside a node waits for anybody.

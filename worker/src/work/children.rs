@@ -155,7 +155,7 @@ async fn one_try(
     let execution = ExecutionId::derive(&cx.hand.run, cx.frame, &node.id);
     let executor = executor_of(node.kind);
     let streams = cx.frame.is_root() && graph.is_streamed(node);
-    let progress = progress_of(cx.hand, node, executor, streams).of_child(inside.clone());
+    let progress = progress_of(cx.hand, (&graph, node), executor, streams).of_child(inside.clone());
     let progress = SharedProgress::new(progress);
     // Counted over the attempts of the parent, so that no try has the name of another.
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);

@@ -139,7 +139,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     // What came before is told; the node itself begins now.
     let own = Hand { started_at: now(), ..hand.clone() };
     let executor = executor_of(node.kind);
-    let progress = SharedProgress::new(progress_of(&own, node, executor, streams));
+    let progress = SharedProgress::new(progress_of(&own, (&graph, node), executor, streams));
     let doing =
         Doing { hand: &own, ix, executor, phase, options: &options, name, steps: None, progress: &progress };
     steps.show_doubled(&mut cx.process_data);

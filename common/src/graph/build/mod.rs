@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::work::{Child, ChildKind, FedInput, INPUTS, Work};
 use super::{
     Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, Quoted, RetryConfig, body, children, names, response,
-    validate,
+    secrets_of, validate,
 };
 use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
 use crate::nodes::hooks::Hooks;
@@ -200,6 +200,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let index = nodes.iter().enumerate().map(|(at, node)| (node.id.clone(), NodeIx(at as u32))).collect();
     let bodies = body::bodies(&nodes, &index)?;
     Some(Graph {
+        hidden: secrets_of(&document.environment),
         hash,
         name: document.name.clone(),
         mode: document.mode,

@@ -29,6 +29,9 @@ pub struct CodeConfig {
     pub timeout_ms: u64,
     /// Most memory of one execution, in bytes.
     pub memory_bytes_max: u64,
+    /// The folder in which the worker's own sandbox makes a scratch folder for each interpreter; empty: the system's for such
+    /// (`TMPDIR`, else `/tmp`).
+    pub scratch_folder: String,
     /// Most bytes in the scratch folder of one execution.
     pub scratch_bytes_max: u64,
     /// Most bytes that one execution may print, its result included.
@@ -71,6 +74,7 @@ impl Default for CodeConfig {
             // What Dify's compose file gives its sandbox.
             timeout_ms: 15_000,
             memory_bytes_max: 256 << 20,
+            scratch_folder: String::new(),
             scratch_bytes_max: 64 << 20,
             // Thirty texts of the greatest length, escaped, are 72 MB; nobody's result comes near.
             output_bytes_max: 32 << 20,

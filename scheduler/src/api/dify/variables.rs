@@ -11,6 +11,7 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::DocumentVariable;
 use tidemill_common::store::ConversationChange;
+use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{Segment, SegmentType, infer_type, pyrepr};
 use tidemill_common::wire::conversation::{conversation_field, conversation_value};
 
@@ -55,7 +56,8 @@ pub async fn list(
     for variable in defined.iter().skip(begin).take(limit) {
         let of = &theirs.of;
         let kept = kept_value(&*state.store, of.shard, &of.id, variable, &theirs.fields).await?;
-        data.push(shown(variable, kept.as_ref().unwrap_or(&variable.value), &theirs.fields));
+        let (value, hidden) = (kept.as_ref().unwrap_or(&variable.value), &theirs.known.graph.hidden);
+        data.push(shown(variable, value, hidden, &theirs.fields));
     }
     let has_more = defined.len() > begin + limit;
     Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
@@ -98,7 +100,7 @@ pub async fn set(
     if !state.store.change_conversation(&change).await? {
         return Err(gone());
     }
-    Ok(JsonBody(shown(variable, &segment, &theirs.fields)))
+    Ok(JsonBody(shown(variable, &segment, &known.graph.hidden, &theirs.fields)))
 }
 
 /// The field that says when a variable was set from outside, ms.
@@ -115,7 +117,12 @@ fn id_of(variable: &DocumentVariable) -> String {
     uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).to_string()
 }
 
-fn shown(variable: &DocumentVariable, value: &Segment, fields: &HashMap<String, String>) -> Json {
+fn shown(
+    variable: &DocumentVariable,
+    value: &Segment,
+    hidden: &Secrets,
+    fields: &HashMap<String, String>,
+) -> Json {
     let ms = |name: &str| fields.get(name).and_then(|at| at.parse::<i64>().ok());
     let began = ms("created_at");
     // When a run wrote it is not kept by itself: with the conversation's last message, or before.
@@ -126,7 +133,7 @@ fn shown(variable: &DocumentVariable, value: &Segment, fields: &HashMap<String, 
         "name": variable.name,
         "value_type": variable.value.ty.exposed_name(),
         // Text, as Python writes the value (Dify).
-        "value": pyrepr::str_of(&value.value),
+        "value": hidden.masked(pyrepr::str_of(&value.value).into_owned()),
         "description": variable.description,
         "created_at": began.map(|ms| ms / 1000),
         "updated_at": written.map(|ms| ms / 1000),

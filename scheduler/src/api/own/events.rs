@@ -156,7 +156,9 @@ impl Telling {
         let mut frames = Vec::with_capacity(FRAME_BYTES);
         for (event, is_last) in entry.events() {
             sse::begin(&mut frames, is_last.then_some(entry.id), Some(&event.kind));
-            if !write_envelope(&mut frames, event, entry.id, &self.run, &self.graph) {
+            // What was kept before secrets were masked in it is masked now.
+            let is_plain = !self.graph.hidden.may_be_in_json(event.text());
+            if !is_plain || !write_envelope(&mut frames, event, entry.id, &self.run, &self.graph) {
                 let mut record = event.record(entry.id, is_last)?;
                 self.render.event(&mut record).await?;
                 let payload = envelope(&record, &self.run, &self.graph);

@@ -59,7 +59,8 @@ pub(crate) async fn document(
         blobs.push((name.clone(), blob(state, id, &name).await?));
     }
     let now = state.store.time().await?;
-    Ok(wire::snapshot::write(&run, rest, &known.document, &variables, blobs, now))
+    let snapshot = wire::snapshot::write(&run, rest, &known.document, &variables, blobs, now);
+    Ok(wire::snapshot::sealed(snapshot, &known.graph.hidden))
 }
 
 /// The whole value. One that lies apart has lost its exact type with its content, except lists and files.
@@ -67,7 +68,7 @@ async fn whole(render: &Renderer, stored: &Stored) -> Result<Segment, ApiError> 
     if let Stored::Inline(segment) = stored {
         return Ok(segment.clone());
     }
-    let value = render.stored(stored).await?;
+    let value = render.whole(stored).await?;
     Ok(match stored.ty() {
         // An item's type is only known from its content.
         SegmentType::None | SegmentType::Float => Segment::restore_files(value),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::calls::tell::{Teller, tell};
+use crate::growing::Growing;
 use crate::steps::Steps;
 
 /// Text that is not held back any longer, however busy the lane is.
@@ -28,7 +29,7 @@ pub(crate) struct Said<'a> {
 
 #[derive(Default)]
 struct Pending {
-    text: String,
+    text: Growing,
     last: Option<Instant>,
 }
 
@@ -42,17 +43,19 @@ impl<'a> Said<'a> {
         let now = Instant::now();
         let mut pending = self.lock();
         let quiet = pending.last.is_none_or(|last| now.duration_since(last) >= self.gather);
-        let is_first = pending.text.is_empty();
-        pending.text.push_str(text);
+        let is_first = pending.text.ready() == 0;
+        pending.text.push(text, self.steps.secrets());
         let at_once = self.gather.is_zero() || quiet && is_first && !self.steps.lane_is_busy();
-        if at_once || pending.text.len() >= PENDING_BYTES_MAX {
+        if at_once || pending.text.ready() >= PENDING_BYTES_MAX {
             self.send(&mut pending, now);
         }
     }
 
-    /// Tells what is pending.
+    /// Tells what is pending; nothing follows it at once.
     pub(crate) fn flush(&self) {
-        self.send(&mut self.lock(), Instant::now());
+        let mut pending = self.lock();
+        pending.text.end();
+        self.send(&mut pending, Instant::now());
     }
 
     /// Does something that says pieces; all of them are told when it is done.
@@ -73,8 +76,8 @@ impl<'a> Said<'a> {
             loop {
                 let due = {
                     let mut pending = self.lock();
-                    let Some(last) = pending.last.filter(|_| !pending.text.is_empty()) else {
-                        if pending.text.is_empty() {
+                    let Some(last) = pending.last.filter(|_| pending.text.ready() > 0) else {
+                        if pending.text.ready() == 0 {
                             return Poll::Pending;
                         }
                         // The lane was busy when it began.
@@ -101,8 +104,8 @@ impl<'a> Said<'a> {
     }
 
     fn send(&self, pending: &mut Pending, now: Instant) {
-        if !pending.text.is_empty() {
-            tell(self.steps, self.teller.text(&std::mem::take(&mut pending.text)));
+        if pending.text.ready() > 0 {
+            tell(self.steps, self.teller.text(&pending.text.take()));
             pending.last = Some(now);
         }
     }

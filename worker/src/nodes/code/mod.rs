@@ -43,6 +43,14 @@ impl CodeNodes {
         self.runner.state()
     }
 
+    /// Tries what code needs; answers what an operator should know.
+    ///
+    /// # Errors
+    /// Why code nodes fail here, as they would say it.
+    pub async fn ready(&self) -> Result<String, String> {
+        self.runner.ready().await.map_err(|error| error.to_string())
+    }
+
     /// Runs a node. A failure is part of the result, with the inputs unless it escaped the node (as on Dify). Dropping the
     /// future ends the code.
     pub async fn run(&self, data: &CodeData, variables: &(dyn Variables + Send + Sync)) -> NodeResult {

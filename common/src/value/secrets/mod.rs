@@ -1,91 +1,119 @@
-//! The secrets that a job was given: they go where the workflow sends them, and nowhere else. What is shown of a node has
-//! them masked; what is kept for another worker names them instead, and they are opened when it is read.
+//! Secrets of a workflow's environment, and how texts are searched for them. They go where the workflow sends them; what is
+//! shown of a run, or kept for people, has them masked, also in texts that were made from them. What is kept for another
+//! worker names them instead, and they are opened when it is read.
+//!
+//! A secret is found as it stands and in the spellings of [`spellings`]. A part of a secret is not found, nor one that code
+//! has changed in another way.
 
-use std::cmp::Reverse;
+mod search;
+pub mod spelling;
+
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use tidemill_common::value::pyrepr::repr_text;
-use tidemill_common::value::text::mask;
-use tidemill_common::value::{JsonMap, Segment};
+
+use super::text::mask;
+use super::{JsonMap, Segment};
+use spelling::spellings;
+
+/// A secret with fewer characters is not searched for in texts that were only made near it: it would be found in words
+/// that have nothing to do with it.
+pub const CHARS_MIN: usize = 8;
 
 /// Begins and ends what stands for a secret in a text that is kept; in texts that have it, it is written otherwise.
 const MARK: char = '\u{1a}';
-/// Stands behind the mark where the text had the mark itself.
+/// Stands after the mark where the text had the mark itself.
 const ITSELF: char = '=';
+/// Numbers of spellings are one digit in this base.
+const DIGITS: u32 = 36;
 
-/// See the module.
+/// See the module. Cheap to copy; none takes no memory.
 #[derive(Clone, Default)]
-pub(crate) struct Secrets(Vec<Secret>);
+pub struct Secrets(Vec<Arc<Secret>>);
 
-#[derive(Clone)]
 struct Secret {
     name: Arc<str>,
-    /// As it is, as Python shows it, as JSON writes it: each once, and always in this order.
+    /// Each once, and always in this order.
     spellings: Vec<String>,
     mask: String,
 }
 
+/// Shows how many there are, and no more.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({})", self.0.len())
+    }
+}
+
 impl Secrets {
-    /// These, by name. What is no text or empty hides nothing.
-    pub(crate) fn of<'a>(secrets: impl Iterator<Item = (Arc<str>, &'a Segment)>) -> Self {
-        let mut known: Vec<Secret> = Vec::new();
+    /// These, by name, however short. What is no text or empty hides nothing.
+    pub fn of<'a>(secrets: impl Iterator<Item = (Arc<str>, &'a Segment)>) -> Self {
+        Self::default().and_of(secrets)
+    }
+
+    /// These and others, however short.
+    #[must_use]
+    pub fn and_of<'a>(mut self, secrets: impl Iterator<Item = (Arc<str>, &'a Segment)>) -> Self {
         for (name, segment) in secrets {
-            let Some(plain) = segment.value.as_str().filter(|text| !text.is_empty()) else { continue };
-            if known.iter().any(|one| one.name == name) {
-                continue;
+            if let Some(plain) = segment.value.as_str().filter(|text| !text.is_empty()) {
+                self.add(name, plain);
             }
-            // Some texts show a value as Python does or as JSON, and then a line end in it has another spelling.
-            let inner = |quoted: &str| quoted[1..quoted.len() - 1].to_owned();
-            let mut spellings = vec![plain.to_owned()];
-            for other in [inner(&repr_text(plain)), inner(&Json::from(plain).to_string())] {
-                if !spellings.contains(&other) {
-                    spellings.push(other);
-                }
-            }
-            known.push(Secret { name, spellings, mask: mask(plain) });
         }
-        Self(known)
+        self
+    }
+
+    /// Those of them that are long enough to be searched for in any text.
+    pub fn long_of<'a>(secrets: impl Iterator<Item = (Arc<str>, &'a Segment)>) -> Self {
+        let is_long = |(_, segment): &(Arc<str>, &Segment)| {
+            segment.value.as_str().is_some_and(|text| text.chars().nth(CHARS_MIN - 1).is_some())
+        };
+        Self::of(secrets.filter(is_long))
+    }
+
+    fn add(&mut self, name: Arc<str>, plain: &str) {
+        if self.0.iter().all(|one| one.name != name) {
+            let secret = Secret { name, spellings: spellings(plain), mask: mask(plain) };
+            self.0.push(Arc::new(secret));
+        }
     }
 
     /// Whether there is none.
-    pub(crate) fn are_none(&self) -> bool {
+    pub fn are_none(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether one of them is in a text of these values.
-    pub(crate) fn are_in(&self, values: &JsonMap) -> bool {
+    pub fn are_in(&self, values: &JsonMap) -> bool {
         !self.0.is_empty() && values.values().any(|value| self.is_in(value))
     }
 
     fn is_in(&self, value: &Json) -> bool {
         match value {
-            Json::String(text) => self.first_in(text).is_some(),
+            Json::String(text) => self.is_within(text),
             Json::Array(items) => items.iter().any(|item| self.is_in(item)),
-            Json::Object(map) => {
-                map.iter().any(|(key, item)| self.first_in(key).is_some() || self.is_in(item))
-            }
+            Json::Object(map) => map.iter().any(|(key, item)| self.is_within(key) || self.is_in(item)),
             Json::Null | Json::Bool(_) | Json::Number(_) => false,
         }
     }
 
     /// The text with every secret masked.
-    pub(crate) fn masked(&self, text: String) -> String {
-        if self.first_in(&text).is_none() {
+    pub fn masked(&self, text: String) -> String {
+        if !self.is_within(&text) {
             return text;
         }
         let mut out = String::with_capacity(text.len());
-        let mut rest = text.as_str();
-        while let Some((at, secret, spelling)) = self.first_in(rest) {
-            out.push_str(&rest[..at]);
-            out.push_str(&secret.mask);
-            rest = &rest[at + secret.spellings[spelling].len()..];
+        let mut done = 0;
+        for found in self.found(&text) {
+            out.push_str(&text[done..found.from]);
+            out.push_str(&found.secret.mask);
+            done = found.to;
         }
-        out + rest
+        out + &text[done..]
     }
 
     /// The value with every secret in its texts masked; the names in mappings stay as they are, others look for them.
-    pub(crate) fn hidden(&self, value: Json) -> Json {
+    pub fn hidden(&self, value: Json) -> Json {
         if self.0.is_empty() {
             return value;
         }
@@ -98,15 +126,54 @@ impl Secrets {
     }
 
     /// These values with every secret in their texts masked.
-    pub(crate) fn hidden_in(&self, values: JsonMap) -> JsonMap {
+    pub fn hidden_in(&self, values: JsonMap) -> JsonMap {
         if self.0.is_empty() {
             return values;
         }
         values.into_iter().map(|(name, value)| (name, self.hidden(value))).collect()
     }
 
+    /// The same, and masked in the names of mappings that lie deeper than `names`: those above are not a user's.
+    pub fn hidden_below(&self, value: Json, names: usize) -> Json {
+        if self.0.is_empty() {
+            return value;
+        }
+        match value {
+            Json::String(text) => Json::String(self.masked(text)),
+            Json::Array(items) => items.into_iter().map(|item| self.hidden_below(item, names)).collect(),
+            Json::Object(map) => {
+                let below = names.saturating_sub(1);
+                let key = |key: String| if names == 0 { self.masked(key) } else { key };
+                map.into_iter().map(|(name, item)| (key(name), self.hidden_below(item, below))).collect()
+            }
+            plain @ (Json::Null | Json::Bool(_) | Json::Number(_)) => plain,
+        }
+    }
+
+    /// A text of JSON, read and masked if it holds a secret: in all its texts, and in the names of mappings that lie deeper
+    /// than `names`.
+    pub fn hidden_json(&self, text: String, names: usize) -> String {
+        if !self.may_be_in_json(&text) {
+            return text;
+        }
+        match serde_json::from_str(&text) {
+            Ok(value) => self.hidden_below(value, names).to_string(),
+            Err(_) => self.masked(text),
+        }
+    }
+
+    /// Whether a text of JSON may hold one of them. It may say yes of a text that holds none.
+    pub fn may_be_in_json(&self, text: &str) -> bool {
+        // A text within a text is written with the escapes of JSON.
+        self.0.iter().flat_map(|secret| &secret.spellings).any(|spelling| {
+            text.contains(spelling.as_str())
+                || spelling.contains(|letter: char| letter == '"' || letter == '\\' || letter.is_control())
+                    && text.contains(&spelling::as_json(spelling))
+        })
+    }
+
     /// What somebody answered who was shown `asked`: what repeats a text as it was shown is that text.
-    pub(crate) fn unmasked(&self, answer: Json, asked: &Json) -> Json {
+    pub fn unmasked(&self, answer: Json, asked: &Json) -> Json {
         match (answer, asked) {
             (Json::String(answer), Json::String(asked)) => {
                 let repeats = !self.0.is_empty() && self.masked(asked.clone()) == answer;
@@ -131,7 +198,7 @@ impl Secrets {
     }
 
     /// The value as it is kept: with the names of secrets in their places.
-    pub(crate) fn sealed(&self, value: Json) -> Json {
+    pub fn sealed(&self, value: Json) -> Json {
         self.each_text(value, &|text| {
             let mut out = String::with_capacity(text.len());
             let mut rest = text.as_str();
@@ -143,10 +210,14 @@ impl Secrets {
                         out.extend([MARK, ITSELF]);
                         rest = &rest[mark + MARK.len_utf8()..];
                     }
-                    (_, Some((at, secret, spelling))) => {
+                    (_, Some((at, secret, nth))) => {
+                        let number = u32::try_from(nth).ok().and_then(|nth| char::from_digit(nth, DIGITS));
                         out.push_str(&rest[..at]);
-                        out.push_str(&format!("{MARK}{spelling}{}{MARK}", secret.name));
-                        rest = &rest[at + secret.spellings[spelling].len()..];
+                        out.push(MARK);
+                        out.extend(number);
+                        out.push_str(&secret.name);
+                        out.push(MARK);
+                        rest = &rest[at + secret.spellings[nth].len()..];
                     }
                     _ => return out + rest,
                 }
@@ -155,7 +226,7 @@ impl Secrets {
     }
 
     /// The value that was kept: with secrets in the places of their names.
-    pub(crate) fn opened(&self, value: Json) -> Json {
+    pub fn opened(&self, value: Json) -> Json {
         self.each_text(value, &|text| if text.contains(MARK) { self.open(&text) } else { text })
     }
 
@@ -164,22 +235,22 @@ impl Secrets {
         let mut rest = text;
         while let Some(at) = rest.find(MARK) {
             out.push_str(&rest[..at]);
-            let behind = &rest[at + MARK.len_utf8()..];
-            if let Some(behind) = behind.strip_prefix(ITSELF) {
+            let after = &rest[at + MARK.len_utf8()..];
+            if let Some(after) = after.strip_prefix(ITSELF) {
                 out.push(MARK);
-                rest = behind;
+                rest = after;
                 continue;
             }
-            let named = behind.split_once(MARK).and_then(|(name, behind)| Some((self.named(name)?, behind)));
+            let named = after.split_once(MARK).and_then(|(name, after)| Some((self.named(name)?, after)));
             match named {
-                Some((secret, behind)) => {
+                Some((secret, after)) => {
                     out.push_str(secret);
-                    rest = behind;
+                    rest = after;
                 }
                 // Kept before there were such names.
                 None => {
                     out.push(MARK);
-                    rest = behind;
+                    rest = after;
                 }
             }
         }
@@ -188,18 +259,10 @@ impl Secrets {
 
     /// The secret of a spelling's number and a name.
     fn named(&self, text: &str) -> Option<&str> {
-        let (spelling, name) = text.split_at_checked(1)?;
-        let secret = self.0.iter().find(|secret| &*secret.name == name)?;
-        secret.spellings.get(spelling.parse::<usize>().ok()?).map(String::as_str)
-    }
-
-    /// The first secret in a text, the longest of those that begin there: its place, it, and which spelling.
-    fn first_in(&self, text: &str) -> Option<(usize, &Secret, usize)> {
-        let found = self.0.iter().flat_map(|secret| {
-            let each = secret.spellings.iter().enumerate();
-            each.filter_map(move |(nth, spelling)| Some((text.find(spelling.as_str())?, secret, nth)))
-        });
-        found.min_by_key(|(at, secret, nth)| (*at, Reverse(secret.spellings[*nth].len())))
+        let mut letters = text.chars();
+        let nth = letters.next()?.to_digit(DIGITS)?;
+        let secret = self.0.iter().find(|secret| &*secret.name == letters.as_str())?;
+        secret.spellings.get(usize::try_from(nth).ok()?).map(String::as_str)
     }
 
     fn each_text(&self, value: Json, change: &impl Fn(String) -> String) -> Json {
@@ -220,8 +283,8 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tidemill_common::value::SegmentType;
 
+    use super::super::SegmentType;
     use super::*;
 
     fn secrets(all: &[(&str, &str)]) -> Secrets {
@@ -248,13 +311,35 @@ mod tests {
     }
 
     #[test]
+    fn a_short_secret_is_no_reason_to_search_other_texts() {
+        let of = |text: &str| {
+            let segment = Segment::new(SegmentType::Secret, json!(text));
+            Secrets::long_of(std::iter::once((Arc::from("KEY"), &segment)))
+        };
+        assert!(of("1234567").are_none() && of("äöüäöüä").are_none());
+        assert_eq!(of("12345678").masked("a 12345678 b".into()), format!("a {} b", "*".repeat(20)));
+    }
+
+    #[test]
+    fn a_text_of_json_is_masked_in_its_texts_and_stays_json() {
+        let known = secrets(&[("KEY", "say \"hush\" 12")]);
+        let text = json!({"say \"hush\" 12": {"a": ["x say \"hush\" 12"], "say \"hush\" 12": 12}, "in": r#"{"a":"say \"hush\" 12"}"#}).to_string();
+        let masked: Json = serde_json::from_str(&known.hidden_json(text, 1)).unwrap();
+        let mask = "say \"h************12";
+        let inner = format!(r#"{{"a":"{mask}"}}"#);
+        assert_eq!(masked, json!({"say \"hush\" 12": {"a": [format!("x {mask}")], (mask): 12}, "in": inner}));
+        let other = r#"{"a":  1}"#;
+        assert_eq!(known.hidden_json(other.into(), 1), other);
+    }
+
+    #[test]
     fn what_is_kept_names_secrets_and_opens_to_what_it_was() {
         let known = secrets(&[("KEY", "sk-12345678901234567890"), ("K", "sk-123"), ("EMPTY", "")]);
         let value = json!({"words": "use sk-12345678901234567890, sk-123 or \u{1a}0KEY\u{1a}", "n": [1, null, "sk-123"]});
         let sealed = known.sealed(value.clone());
         assert!(!sealed.to_string().contains("sk-"), "{sealed}");
         assert_eq!(known.opened(sealed), value);
-        // Nothing is changed for whoever has none, and what an older version kept stays as it is.
+        // Without secrets nothing is changed, and what an older version kept stays as it is.
         assert_eq!(Secrets::default().sealed(value.clone()), value);
         assert_eq!(known.opened(json!("a \u{1a}b\u{1a} c \u{1a}")), json!("a \u{1a}b\u{1a} c \u{1a}"));
     }

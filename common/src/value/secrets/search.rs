@@ -1,0 +1,168 @@
+//! Where secrets stand in a text, and how far a text that goes on may be shown.
+
+use std::cmp::Reverse;
+
+use super::{Secret, Secrets};
+
+/// A part of a text that holds a secret, or several that overlap.
+pub(super) struct Found<'a> {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// The longest of them.
+    pub(super) secret: &'a Secret,
+    longest: usize,
+}
+
+impl Secrets {
+    pub(super) fn is_within(&self, text: &str) -> bool {
+        self.0.iter().flat_map(|secret| &secret.spellings).any(|spelling| text.contains(spelling.as_str()))
+    }
+
+    /// All parts that hold secrets, in their order.
+    pub(super) fn found(&self, text: &str) -> Vec<Found<'_>> {
+        let mut all: Vec<Found<'_>> = Vec::new();
+        for secret in &self.0 {
+            for spelling in &secret.spellings {
+                let each = places(text, spelling).map(|from| Found {
+                    from,
+                    to: from + spelling.len(),
+                    secret,
+                    longest: spelling.len(),
+                });
+                all.extend(each);
+            }
+        }
+        all.sort_by_key(|found| (found.from, Reverse(found.to)));
+        let mut parts: Vec<Found<'_>> = Vec::with_capacity(all.len());
+        for found in all {
+            match parts.last_mut() {
+                Some(last) if found.from < last.to => {
+                    last.to = last.to.max(found.to);
+                    if found.longest > last.longest {
+                        (last.secret, last.longest) = (found.secret, found.longest);
+                    }
+                }
+                _ => parts.push(found),
+            }
+        }
+        parts
+    }
+
+    /// The first secret in a text, the longest of those that begin there: its place, it, and which spelling.
+    pub(super) fn first_in(&self, text: &str) -> Option<(usize, &Secret, usize)> {
+        let found = self.0.iter().flat_map(|secret| {
+            let each = secret.spellings.iter().enumerate();
+            each.filter_map(move |(nth, spelling)| Some((text.find(spelling.as_str())?, &**secret, nth)))
+        });
+        found.min_by_key(|(at, secret, nth)| (*at, Reverse(secret.spellings[*nth].len())))
+    }
+
+    /// How many bytes of a text may be shown while more of it is to come: what follows could make its end a secret. The place
+    /// lies within no secret.
+    pub fn shown_of_growing(&self, text: &str) -> usize {
+        let spellings = self.0.iter().flat_map(|secret| &secret.spellings);
+        let begun = spellings.map(|spelling| begun(text, spelling)).max().unwrap_or(0);
+        let end = text.len() - begun;
+        if begun == 0 {
+            return end;
+        }
+        self.found(text)
+            .iter()
+            .find(|found| found.from < end && end < found.to)
+            .map_or(end, |found| found.from)
+    }
+}
+
+/// Places of a spelling in a text, also those that overlap.
+fn places<'a>(text: &'a str, spelling: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let step = spelling.chars().next().map_or(1, char::len_utf8);
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = from + text.get(from..)?.find(spelling)?;
+        from = at + step;
+        Some(at)
+    })
+}
+
+/// How many bytes at the end of a text are the begin of a spelling, and not all of it.
+fn begun(text: &str, spelling: &str) -> usize {
+    let most = text.len().min(spelling.len().saturating_sub(1));
+    let (text, spelling) = (text.as_bytes(), spelling.as_bytes());
+    // Both are whole characters: where their bytes agree, so do their boundaries.
+    (1..=most).rev().find(|length| text[text.len() - length..] == spelling[..*length]).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::value::{Segment, SegmentType};
+
+    fn secrets(all: &[&str]) -> Secrets {
+        let all: Vec<_> = all.iter().map(|text| Segment::new(SegmentType::Secret, json!(text))).collect();
+        Secrets::of(all.iter().enumerate().map(|(at, one)| (Arc::from(format!("K{at}")), one)))
+    }
+
+    /// What is shown of a text that comes in these pieces, each part of it masked by itself.
+    fn shown_in_pieces(known: &Secrets, pieces: &[&str]) -> String {
+        let (mut waits, mut shown) = (String::new(), String::new());
+        for piece in pieces {
+            waits.push_str(piece);
+            let rest = waits.split_off(known.shown_of_growing(&waits));
+            shown.push_str(&known.masked(std::mem::replace(&mut waits, rest)));
+        }
+        shown + &known.masked(waits)
+    }
+
+    #[test]
+    fn secrets_that_overlap_are_masked_as_one() {
+        let known = secrets(&["abcdefgh-12", "gh-12345678", "12345"]);
+        assert_eq!(known.masked("x abcdefgh-12345678 y".into()), "x abcdef************12 y");
+        assert_eq!(known.masked("abcdefgh-12gh-12345678".into()), "abcdef************12gh-123************78");
+        let own = secrets(&["aaaaaaaaa"]);
+        assert_eq!(own.masked(format!("b{}b", "a".repeat(12))), "baaaaaa************aab");
+    }
+
+    #[test]
+    fn a_text_that_grows_is_cut_before_what_may_become_a_secret() {
+        let known = secrets(&["sk-0123456789"]);
+        for (text, shown) in [
+            ("hello", 5),
+            ("hello s", 6),
+            ("hello sk-01234567", 6),
+            ("sk-0123456789", 13),
+            ("sk-x", 4),
+            ("", 0),
+        ] {
+            assert_eq!(known.shown_of_growing(text), shown, "{text}");
+        }
+        // What follows a whole one may be another's begin, and then neither is cut.
+        let two = secrets(&["abcdefgh-12", "gh-12345678"]);
+        assert_eq!(two.shown_of_growing("x abcdefgh-12"), 2);
+        assert_eq!(two.shown_of_growing("x abcdefgh-12 "), 14);
+        assert_eq!(Secrets::default().shown_of_growing("sk-"), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn however_a_text_is_cut_it_is_shown_as_if_it_were_not(
+            secrets_of in prop::collection::vec("[abé]{3,6}", 1..3), text in "[abé]{0,40}", cuts in prop::collection::vec(0..40usize, 0..6),
+        ) {
+            let known = secrets(&secrets_of.iter().map(String::as_str).collect::<Vec<_>>());
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|at| text.floor_char_boundary(at.min(text.len()))).collect();
+            cuts.sort_unstable();
+            let mut pieces = Vec::new();
+            let mut from = 0;
+            for cut in cuts {
+                pieces.push(&text[from..cut]);
+                from = cut;
+            }
+            pieces.push(&text[from..]);
+            prop_assert_eq!(shown_in_pieces(&known, &pieces), known.masked(text.clone()));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! How a secret may be written in a text: in quotes of Python and JSON, in an address, in a header.
+
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use serde_json::Value as Json;
+
+use super::CHARS_MIN;
+use crate::value::pyrepr::repr_text;
+
+/// The spellings of a secret, each once and always in this order: as it is, as Python shows it, as JSON writes it; and of one
+/// that is long enough as JSON writes it in ASCII and with escaped slashes, as addresses and forms have it, and in base64,
+/// wherever in what was encoded it stands.
+pub fn spellings(plain: &str) -> Vec<String> {
+    let mut all = vec![plain.to_owned()];
+    add(&mut all, without_quotes(&repr_text(plain)));
+    add(&mut all, as_json(plain));
+    if plain.chars().nth(CHARS_MIN - 1).is_none() {
+        return all;
+    }
+    add(&mut all, in_ascii(&as_json(plain)));
+    add(&mut all, as_json(plain).replace('/', "\\/"));
+    add(&mut all, percent_encoded(plain, "%20"));
+    add(&mut all, percent_encoded(plain, "+"));
+    for before in 0..3 {
+        add(&mut all, in_base64(&STANDARD_NO_PAD, before, plain.as_bytes()));
+        add(&mut all, in_base64(&URL_SAFE_NO_PAD, before, plain.as_bytes()));
+    }
+    all
+}
+
+fn add(all: &mut Vec<String>, spelling: String) {
+    if !all.contains(&spelling) {
+        all.push(spelling);
+    }
+}
+
+/// A text as JSON writes it, without the quotes.
+pub(super) fn as_json(text: &str) -> String {
+    without_quotes(&Json::from(text).to_string())
+}
+
+fn without_quotes(quoted: &str) -> String {
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn in_ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter.is_ascii() {
+            out.push(letter);
+        } else {
+            let mut units = [0; 2];
+            let each = letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
+            out.extend(each);
+        }
+    }
+    out
+}
+
+/// As Python's `quote_plus` and most clients write it; they differ in the space.
+fn percent_encoded(plain: &str, space: &str) -> String {
+    let mut out = String::with_capacity(plain.len());
+    for byte in plain.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => out.push(byte.into()),
+            b' ' => out.push_str(space),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+/// Those letters of the base64 of a longer text that the secret alone decides, when so many bytes (modulo 3) stand before it.
+fn in_base64(alphabet: &impl base64::Engine, before: usize, plain: &[u8]) -> String {
+    /// Letters that hold bits of what stands before.
+    const SHARED: [usize; 3] = [0, 2, 3];
+    let encoded = alphabet.encode([&[0; 2][..before], plain].concat());
+    let whole = (before + plain.len()) * 8 / 6;
+    encoded[SHARED[before]..whole].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_has_its_spelling_in_every_base64_that_holds_it() {
+        let plain = "sk-ab?cd>ef/gh~~é";
+        let known = spellings(plain);
+        for before in 0..7 {
+            for after in 0..4 {
+                let text =
+                    format!("{}{plain}{}", "u:xyzw".get(..before).unwrap_or("u:xyzw1"), &"!@#$"[..after]);
+                for encoded in [STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+                    assert!(known.iter().any(|one| encoded.contains(one.as_str())), "{text}: {encoded}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn spellings_are_each_once_and_a_short_secret_has_few() {
+        assert_eq!(spellings("abc-123"), ["abc-123"]);
+        let known = spellings("a/\"b c\u{e9}defgh");
+        for one in [
+            "a/\\\"b c\u{e9}defgh",
+            "a/\\\"b c\\u00e9defgh",
+            "a\\/\\\"b c\u{e9}defgh",
+            "a%2F%22b%20c%C3%A9defgh",
+            "a%2F%22b+c%C3%A9defgh",
+        ] {
+            assert!(known.iter().any(|known| known == one), "{one}: {known:?}");
+        }
+        // Of the first letters of each some are shared with what stands before; what is left is not found everywhere.
+        assert!(known.iter().all(|one| one.len() >= CHARS_MIN), "{known:?}");
+        let mut once = known.clone();
+        once.dedup();
+        assert_eq!(once, known);
+    }
+}

@@ -1,0 +1,84 @@
+//! What a commit keeps for people, without the secrets of the workflow: events, and of the run its outputs, its error and what it
+//! asks people. Variables stay as they are, since the next node needs them.
+
+use super::commit::RunWrite;
+use super::pairs::EventTexts;
+use crate::value::secrets::Secrets;
+
+/// Above the names that a user can make up lie those of an event, and those of the outputs and such in it.
+const NAMES_OF_EVENTS: usize = 2;
+/// Above them lie the names of outputs, or those of a pause.
+const NAMES_OF_VALUES: usize = 1;
+
+/// Masks them. Only runs of workflows that have secrets come here.
+#[inline(never)]
+pub(super) fn secrets(write: &mut RunWrite, secrets: &Secrets) {
+    let is_anywhere = write.entries.iter().flatten().any(|(_, text)| secrets.may_be_in_json(text));
+    if is_anywhere {
+        let mut masked = EventTexts::default();
+        for entry in write.entries.iter() {
+            for (kind, text) in entry {
+                masked.add(|all| {
+                    all.push_str(&secrets.hidden_json(text.to_owned(), NAMES_OF_EVENTS));
+                    kind
+                });
+            }
+            masked.close();
+        }
+        write.entries = masked;
+    }
+    for (name, text) in &mut write.fields {
+        match *name {
+            "outputs" => *text = secrets.hidden_json(std::mem::take(text), NAMES_OF_VALUES),
+            "error" => *text = secrets.masked(std::mem::take(text)),
+            _ => {}
+        }
+    }
+    let kept = write.pauses.iter_mut().map(|(_, text)| text).chain(&mut write.held);
+    kept.for_each(|text| *text = secrets.hidden_json(std::mem::take(text), NAMES_OF_VALUES));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::GraphHash;
+    use crate::ids::{RunId, ShardId};
+    use crate::value::{Segment, SegmentType};
+
+    #[test]
+    fn what_people_see_of_a_commit_holds_no_secret_and_stays_what_it_was_else() {
+        let key = Segment::new(SegmentType::Secret, json!("sk-\"0123\"456789"));
+        let known = Secrets::long_of(std::iter::once((Arc::from("KEY"), &key)));
+        let event = json!({
+            "seq": 1, "ts": 2, "node_id": "n",
+            "outputs": {"a": "Bearer sk-\"0123\"456789!", "b": {"$tm": "value", "type": "object", "value": {"sk-\"0123\"456789": 1}},
+                "c": "{\"k\":\"sk-\\\"0123\\\"456789\"}"},
+        });
+        let other = r#"{"seq":2, "ts":3}"#;
+        let mut write = RunWrite {
+            entries: [vec![("x", event.to_string()), ("y", other.to_owned())]].into_iter().collect(),
+            fields: vec![
+                ("outputs", event["outputs"].to_string()),
+                ("error", "no sk-\"0123\"456789".into()),
+                ("steps", "3".into()),
+            ],
+            pauses: vec![("p".into(), json!({"content": "sk-\"0123\"456789"}).to_string())],
+            held: vec![json!({"text": "sk-\"0123\"456789"}).to_string()],
+            ..RunWrite::nothing(RunId::new(1, 2, ShardId(3)), GraphHash("g".into()))
+        };
+        secrets(&mut write, &known);
+        assert!(!format!("{write:?}").contains("456789"), "{write:?}");
+        let told: Vec<Vec<_>> = write.entries.iter().map(Iterator::collect).collect();
+        assert_eq!((told.len(), told[0][0].0, told[0][1]), (1, "x", ("y", other)));
+        let shown: serde_json::Value = serde_json::from_str(told[0][0].1).expect("JSON");
+        assert_eq!(
+            (&shown["seq"], &shown["outputs"]["a"]),
+            (&json!(1), &json!("Bearer sk-\"01************89!"))
+        );
+        assert_eq!(write.fields[2], ("steps", "3".to_owned()));
+    }
+}
