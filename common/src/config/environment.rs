@@ -89,7 +89,7 @@ pub(super) fn settings<'a>(
             if let Some((other, _)) = environment.iter().find(|(name, _)| of_file(variable) == Some(name)) {
                 return Err(wrong(format!("{other} is set as well; set one of them")));
             }
-            let text = read(text).map_err(|reason| wrong(reason))?;
+            let text = read(text).map_err(wrong)?;
             found.push(Given { key, text, variable });
         } else if variable.starts_with(PREFIX) && !is_other(variable) && !is_service_link(variable, text) {
             let names = names(known);

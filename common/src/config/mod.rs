@@ -175,10 +175,11 @@ mod tests {
 
     /// Settings that hold texts and are printed: those that cannot be secrets, and URLs, which are printed without users and
     /// queries. All others are of a type that hides them.
-    const SHOWN: [&str; 22] = [
+    const SHOWN: [&str; 25] = [
         "calls.programs",
         "code.endpoint",
         "code.python",
+        "code.scratch_folder",
         "documents.unstructured_url",
         "files.endpoint",
         "files.region",
@@ -194,6 +195,8 @@ mod tests {
         "redis.url",
         "run.budget_price",
         "scheduler.listen",
+        "scheduler.metrics_listen",
+        "scheduler.trusted_proxies",
         "tools.endpoint",
         "worker.default_profile",
         "worker.listen",
