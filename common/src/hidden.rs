@@ -91,6 +91,13 @@ impl<T: Into<String>> From<T> for HiddenUrl {
     }
 }
 
+impl HiddenUrl {
+    /// As it may be shown.
+    pub fn masked(&self) -> String {
+        masked_url(&self.0)
+    }
+}
+
 /// A URL as it may be shown: without what stands between `://` and `@`, and without its query and fragment.
 pub fn masked_url(url: &str) -> String {
     let (place, rest) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));

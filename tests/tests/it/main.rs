@@ -4,6 +4,7 @@ mod api_refusals;
 mod api_runs;
 mod app_keys;
 mod called;
+mod canary;
 mod chats;
 mod children;
 mod connections;

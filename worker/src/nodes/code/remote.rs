@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use tidemill_common::config::CodeConfig;
+use tidemill_common::hidden::HiddenUrl;
 use tidemill_sandbox::{CodeError, CodeRunner, Program, State};
 
 /// See the module.
 pub(super) struct Remote {
     client: Result<reqwest::Client, String>,
-    url: String,
+    url: HiddenUrl,
     api_key: String,
     write_timeout: Duration,
     read_timeout: Duration,
@@ -39,7 +40,7 @@ impl Remote {
     pub(super) fn new(config: &CodeConfig) -> Self {
         Self {
             client: client(config),
-            url: format!("{}/v1/sandbox/run", config.endpoint.trim_end_matches('/')),
+            url: format!("{}/v1/sandbox/run", config.endpoint.trim_end_matches('/')).into(),
             api_key: config.api_key.0.clone(),
             write_timeout: Duration::from_secs(config.write_timeout_s),
             read_timeout: Duration::from_secs(config.read_timeout_s),
@@ -54,7 +55,7 @@ impl Remote {
         let (language, code) = super::program::program(program);
         let body = json!({"language": language, "code": code, "preload": "", "enable_network": true});
         let request = client
-            .post(&self.url)
+            .post(self.url.as_str())
             .header("X-Api-Key", &self.api_key)
             // The client counts from the first byte sent to the last one read.
             .timeout(self.write_timeout + self.read_timeout)
@@ -79,9 +80,10 @@ impl CodeRunner for Remote {
 
     fn state(&self) -> State {
         match &self.client {
-            Ok(_) => {
-                State { sound: true, text: format!("code nodes run in the sandbox service at {}", self.url) }
-            }
+            Ok(_) => State {
+                sound: true,
+                text: format!("code nodes run in the sandbox service at {}", self.url.masked()),
+            },
             Err(reason) => State { sound: false, text: format!("code nodes are refused: {reason}") },
         }
     }

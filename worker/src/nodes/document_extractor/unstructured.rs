@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use tidemill_common::config::DocumentsConfig;
+use tidemill_common::hidden::HiddenUrl;
 use tidemill_common::nodes::document_extractor::Format;
 use uuid::Uuid;
 
@@ -15,7 +16,7 @@ const PATH: &str = "/general/v0/general";
 /// See the module.
 pub(super) struct Unstructured {
     client: Result<reqwest::Client, String>,
-    url: String,
+    url: HiddenUrl,
     key: String,
     text_bytes_max: u64,
 }
@@ -33,7 +34,7 @@ impl Unstructured {
         let base = base.strip_suffix(PATH).unwrap_or(base).trim_end_matches('/');
         Self {
             client: client(base, config),
-            url: format!("{base}{PATH}"),
+            url: format!("{base}{PATH}").into(),
             key: config.unstructured_key.0.clone(),
             text_bytes_max: config.text_bytes_max,
         }
@@ -44,7 +45,7 @@ impl Unstructured {
         let client = self.client.as_ref().map_err(String::clone)?;
         let boundary = Uuid::new_v4().simple().to_string();
         let mut request = client
-            .post(&self.url)
+            .post(self.url.as_str())
             .header("accept", "application/json")
             .header("content-type", format!("multipart/form-data; boundary={boundary}"))
             .body(form(&boundary, &filename(format, file), bytes));
@@ -54,7 +55,7 @@ impl Unstructured {
         let failed = |error: reqwest::Error| {
             format!(
                 "the service at {} (documents.unstructured_url) does not answer: {}",
-                self.url,
+                self.url.masked(),
                 error.without_url()
             )
         };
@@ -63,7 +64,7 @@ impl Unstructured {
             let status = answer.status().as_u16();
             return Err(format!(
                 "the service at {} (documents.unstructured_url) answered with status {status}",
-                self.url
+                self.url.masked()
             ));
         }
         // The pieces come with much beside their text.

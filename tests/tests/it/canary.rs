@@ -1,0 +1,128 @@
+//! Secrets of the settings: keys, headers and URLs of every section that may hold one. All processes log at `trace`, runs
+//! fail over each of the services that the settings name, and what people can read afterwards has none of the secrets in it.
+
+use serde_json::json;
+use tidemill_tests::cluster::Cluster;
+use tidemill_tests::flow::Flow;
+use tidemill_tests::wait::{LONG, until};
+
+/// What every secret below begins with.
+const CANARY: &str = "canary";
+
+/// Nothing listens at port 1, so each call fails, and tells why.
+const SETTINGS: &str = r#"
+[scheduler]
+admin_key = "canary-admin-key-0123"
+secret_key = "canary-secret-key-012"
+[files]
+access_key_id = "canary-files-id"
+secret_access_key = "canary-files-secret"
+[http]
+guard = false
+proxy = "http://canary-proxy-user:canary-proxy-password@127.0.0.1:1"
+[code]
+endpoint = "http://canary-code-user:canary-code-password@127.0.0.1:1"
+api_key = "canary-code-key"
+[documents]
+unstructured_url = "http://canary-docs-user:canary-docs-password@127.0.0.1:1"
+unstructured_key = "canary-docs-key"
+[tools]
+endpoint = "http://127.0.0.1:1/?token=canary-tools-token"
+api_key = "canary-tools-key"
+headers = { X-Own = "canary-tools-header" }
+[tools.mcp.one]
+url = "http://127.0.0.1:1/sse?key=canary-mcp-query"
+headers = { Authorization = "canary-mcp-header" }
+[knowledge.datasets.two]
+endpoint = "http://127.0.0.1:1/?key=canary-knowledge-query"
+knowledge_id = "k"
+api_key = "canary-knowledge-key"
+[providers.default]
+base_url = "http://127.0.0.1:1"
+api_key = "canary-provider-key"
+headers = { X-Own = "canary-provider-header" }
+[profiles.own]
+provider = "OPENAI_CHAT"
+model = "m"
+base_url = "http://127.0.0.1:1"
+api_key = "canary-profile-key"
+"#;
+
+/// The places of `text` where a secret stands, each with what is around it.
+fn found(what: &str, text: &str) -> Vec<String> {
+    let around = |at: usize| {
+        let from = text.floor_char_boundary(at.saturating_sub(120));
+        &text[from..text.ceil_char_boundary((at + 60).min(text.len()))]
+    };
+    text.match_indices(CANARY).map(|(at, _)| format!("{what}: …{}…", around(at))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
+    let cluster = Cluster::start(&[("log.level", "trace")], None).await;
+    let file = cluster.logs().join("settings.toml");
+    std::fs::write(&file, SETTINGS).expect("it can be written");
+    let config = ["--config", file.to_str().expect("temporary paths are text")];
+    let (scheduler, worker) = (cluster.scheduler_with(&config).await, cluster.worker_with(&config).await);
+    let client = scheduler.client();
+
+    let mut shown = Vec::new();
+    for (kind, mut data) in [
+        (
+            "llm",
+            json!({"model": {"provider": "p", "name": "m", "mode": "chat"}, "prompt_template": [{"role": "user", "text": "hello"}], "context": {"enabled": false, "variable_selector": []}}),
+        ),
+        (
+            "code",
+            json!({"code_language": "python3", "code": "def main(): return {}", "outputs": {}, "variables": []}),
+        ),
+        (
+            "http-request",
+            json!({"method": "get", "url": "http://127.0.0.1:1/", "body": {"type": "none", "data": []},
+            "authorization": {"type": "no-auth"}, "headers": "", "params": ""}),
+        ),
+        (
+            "tool",
+            json!({"provider_id": "any", "provider_type": "builtin", "provider_name": "any", "tool_name": "t",
+            "tool_label": "t", "tool_configurations": {}, "tool_parameters": {}}),
+        ),
+        (
+            "knowledge-retrieval",
+            json!({"dataset_ids": ["two"], "query_variable_selector": ["sys", "query"],
+            "retrieval_mode": "multiple", "multiple_retrieval_config": {"top_k": 1, "reranking_enable": false}}),
+        ),
+    ] {
+        data["type"] = kind.into();
+        let flow = Flow::new("start -> n -> answer").with("n", data);
+        let run = client.start(&flow, &[]).await;
+        let told = client.follow(&run, None).await.to_the_end().await;
+        shown.push((format!("events of {kind}"), format!("{:?}", told.events)));
+        shown.push((format!("run of {kind}"), client.ended(&run).await.to_string()));
+    }
+    let metrics = reqwest::get(format!("http://{}/metrics", scheduler.address)).await.expect("it is served");
+    shown.push(("metrics".into(), metrics.text().await.expect("it is text")));
+    let mut doctor = cluster.command("tidemill");
+    doctor.args(["doctor"]).args(config);
+    let mut doctor = cluster.spawn("doctor", doctor);
+    until("doctor to end", LONG, async || doctor.end().ok_or_else(|| doctor.tail())).await;
+    // What cannot start says so, with the settings at hand.
+    let mut wrong = cluster.command("tidemill-worker");
+    wrong
+        .args(config)
+        .env("TIDEMILL_HTTP_PROXY", "canary-proxy-user:canary-pass word@")
+        .env("TIDEMILL_LOG_LEVEL", "loud");
+    let mut wrong = cluster.spawn("wrong", wrong);
+    until("it to give up", LONG, async || wrong.end().ok_or_else(|| wrong.tail())).await;
+    assert!(wrong.said().contains("log.level"), "{}", wrong.said());
+    for (name, process) in [
+        ("scheduler", &scheduler.process),
+        ("worker", &worker.process),
+        ("doctor", &doctor),
+        ("wrong", &wrong),
+    ] {
+        shown.push((format!("log of {name}"), process.said()));
+    }
+    assert!(scheduler.process.said().contains("\"TRACE\""), "it logs at trace");
+    let found: Vec<String> = shown.iter().flat_map(|(what, text)| found(what, text)).collect();
+    assert!(found.is_empty(), "{} places:\n{}", found.len(), found[..found.len().min(20)].join("\n"));
+}
