@@ -18,7 +18,10 @@ fn a_form_beside_many_items(items: usize) -> Json {
         child["parentId"] = "n2".into();
         child
     };
-    let edge = |source: &str, handle: &str, target: &str| json!({"id": format!("{source}-{handle}-{target}"), "source": source, "sourceHandle": handle, "target": target});
+    let edge = |source: &str, handle: &str, target: &str| {
+        let id = format!("{source}-{handle}-{target}");
+        json!({"id": id, "source": source, "sourceHandle": handle, "target": target})
+    };
     let action = |id: &str| json!({"id": id, "title": id, "button_style": "default"});
     let form = json!({"type": "human-input", "delivery_methods": [], "form_content": "?", "inputs": [{"type": "paragraph",
         "output_variable_name": "comment", "default": {"type": "constant", "selector": [], "value": ""}}],
@@ -55,6 +58,7 @@ fn a_form_comes_to_what_the_script_says_however_long_the_rest_of_its_run_is_at_w
     for seed in 0..8 {
         let mut world = World::new(seed, Settings::default());
         world.to_come = 0;
+        // More rounds of work than the form has time.
         let mut drawn = a_form_beside_many_items(200);
         let script = Script::new(seed, 0);
         let is_answered = script.form("", "n1") != FormFate::Expires;
