@@ -9,6 +9,8 @@ mod network;
 mod people;
 mod sabotage;
 mod scheduler;
+#[cfg(test)]
+mod tests;
 mod wheel;
 mod worker;
 
@@ -290,9 +292,9 @@ impl World {
                 self.deliver();
             }
             self.ground.arrive_late();
-            self.ground.everybody_acts(&self.runs);
             // Forms that nobody answers wait for an hour.
             let is_long = self.features.forms && round % 50 == 49;
+            self.ground.everybody_acts(&self.runs, is_long);
             self.pass(if is_long { FORM_WAIT / 2 } else { Duration::from_millis(333) });
         }
         let waiting: Vec<&RunId> = self.runs.iter().filter(|run| !self.ground.watch.is_over(run)).collect();

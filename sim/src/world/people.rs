@@ -37,13 +37,17 @@ impl Ground {
     }
 
     /// Whatever waits for a person gets what it waits for, unless the script says that nobody cares.
-    pub(crate) fn everybody_acts(&mut self, runs: &[RunId]) {
+    ///
+    /// A form waits as well while the rest of its run is at work. Before a long time passes such forms are answered
+    /// too: otherwise the time of one would be over, against the script, in a run that is at work for longer.
+    pub(crate) fn everybody_acts(&mut self, runs: &[RunId], is_long_time_next: bool) {
         for run in runs {
             let fields = at_once(self.store.run_fields(*run)).ok().flatten().unwrap_or_default();
-            if fields.get("status").map(String::as_str) != Some(RunStatus::Paused.name()) {
+            let is_paused = fields.get("status").map(String::as_str) == Some(RunStatus::Paused.name());
+            if !is_paused && !is_long_time_next {
                 continue;
             }
-            if self.answer_forms(*run) == 0 {
+            if self.answer_forms(*run) == 0 && is_paused {
                 self.command(*run, &RunCommand::new(kind::RESUME, "{}".into()));
             }
         }
