@@ -137,6 +137,7 @@ bench-peers: setup ## Measure other engines beside Tidemill with the same work: 
 
 up: ## Start the containers of deploy/compose.yaml (settings: deploy/.env)
 	@test -f deploy/.env || { echo 'up: copy deploy/env.example to deploy/.env and fill it in'; exit 1; }
+	@sh deploy/secrets.sh
 	$(COMPOSE) -f $(COMPOSE_FILE) up --build --detach --wait
 
 down: ## Stop those containers; the data of Redis stays in its volume

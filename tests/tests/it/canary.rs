@@ -122,7 +122,7 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
     ] {
         shown.push((format!("log of {name}"), process.said()));
     }
-    assert!(scheduler.process.said().contains("\"TRACE\""), "it logs at trace");
+    assert!(worker.process.said().contains("\"TRACE\""), "it logs at trace");
     let found: Vec<String> = shown.iter().flat_map(|(what, text)| found(what, text)).collect();
     assert!(found.is_empty(), "{} places:\n{}", found.len(), found[..found.len().min(20)].join("\n"));
 }
