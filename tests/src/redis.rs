@@ -1,8 +1,10 @@
 //! A private redis-server: a port and a folder of its own, set up as the documentation asks (AOF, noeviction). It can be
 //! killed, and comes back from its append-only file.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use tempfile::TempDir;
@@ -13,6 +15,8 @@ use crate::wait::{LONG, until};
 /// Ports below those that the system gives to outgoing connections: a client that tries again and again to reach a
 /// server which is down must not be given the server's own port.
 const PORTS: std::ops::Range<u16> = 16_000..32_000;
+/// Test programs that may run at a time.
+const SLICES: u16 = 10;
 
 /// A running server; killed when dropped.
 #[derive(Debug)]
@@ -238,19 +242,33 @@ fn spawn(folder: &TempDir, port: u16, starts: u32, more: &[&str]) -> Process {
     Process::spawn("redis-server", command, folder.path().join(format!("redis-{starts}.log")))
 }
 
-/// A port that nobody listens on.
+/// A port that no process listens on, and that no other test program is about to use.
 ///
 /// # Panics
-/// Never: it looks until it finds one.
+/// When more test programs run than there are [`SLICES`].
 pub fn free_port() -> u16 {
+    static SLICE: OnceLock<(u16, File)> = OnceLock::new();
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Test programs run one after another, but a stopped one may have left something behind.
-    let begin = u16::try_from(std::process::id() % 16_000).unwrap_or_default();
+    let (slice, _) = SLICE.get_or_init(own_slice);
+    let size = (PORTS.end - PORTS.start) / SLICES;
     loop {
-        let offset = begin.wrapping_add(NEXT.fetch_add(7, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
-        let port = PORTS.start + offset;
+        // Ports come round late, so that what a stopped process has left there is gone.
+        let port = PORTS.start + slice * size + NEXT.fetch_add(1, Ordering::Relaxed) % size;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
+}
+
+/// A slice of the ports that this process has to itself, and the lock by which it has it until it ends: between the look at
+/// a port and the start of its server another program could take it else.
+fn own_slice() -> (u16, File) {
+    let free = (0..SLICES).find_map(|slice| {
+        let path = std::env::temp_dir().join(format!("tidemill-test-ports-{slice}"));
+        let file = File::options().create(true).append(true).open(path).ok()?;
+        file.try_lock().ok().map(|()| (slice, file))
+    });
+    free.unwrap_or_else(|| {
+        panic!("{SLICES} test programs run already, or their locks in the temporary folder cannot be had")
+    })
 }
