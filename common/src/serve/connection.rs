@@ -46,7 +46,7 @@ pub(super) async fn run(
     let mut is_stopping = false;
     let cut = loop {
         let until_the_end = poll_fn(|context| {
-            // An error is the client's, or the network's; there is nobody to tell.
+            // An error is the client's or the network's, and the connection is gone.
             if connection.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
@@ -110,7 +110,7 @@ async fn answer(
     Ok(response.map(|body| Body::new(Given { body, _tells: tells })))
 }
 
-/// What a connection above the limit is told.
+/// The answer to a connection above the limit.
 fn full(setting: &str) -> Response {
     let message = format!("too many connections ({setting}); try again in a moment");
     let body = serde_json::json!({"code": "unavailable", "message": message, "status": 503});

@@ -37,7 +37,7 @@ pub(super) struct Seats {
 struct Table {
     taken: usize,
     next: u64,
-    /// Those that are idle, and how each is told to close.
+    /// The idle connections, each with the signal that closes it.
     idle: BTreeMap<Number, Arc<Notify>>,
 }
 

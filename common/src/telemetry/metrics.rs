@@ -1,5 +1,5 @@
 //! What a process measures, for Prometheus: histograms whose buckets are the same in every process, so that theirs can be added
-//! up, and which keep no samples, whether somebody scrapes or nobody does.
+//! up, and which keep no samples, with or without a scraper.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn recorder() -> PrometheusRecorder {
     builder.build_recorder()
 }
 
-/// The recorder keeps each sample until it is scraped or this is done, also where nobody scrapes.
+/// The recorder keeps each sample until it is scraped or this is done, so a process without a scraper needs it.
 fn keep_up(handle: PrometheusHandle) {
     let work = move || {
         loop {

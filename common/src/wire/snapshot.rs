@@ -188,7 +188,7 @@ pub fn write(
     snapshot
 }
 
-/// A snapshot with the names of secrets in their places, if it holds some: whoever reads it does not see them, and the run that is
+/// A snapshot with the names of secrets in their places, if it holds some: its readers do not see them, and the run that is
 /// made from it has them.
 pub fn sealed(snapshot: Json, secrets: &Secrets) -> Json {
     let map = match snapshot {

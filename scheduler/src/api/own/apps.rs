@@ -19,7 +19,7 @@ use crate::api::request::{Body, IdInPath, Params};
 use crate::submit::import;
 use crate::triggers::register;
 
-/// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is told here and never again.
+/// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is shown here and never again.
 ///
 /// # Errors
 /// 422 with all that is wrong with the workflow, with `strict` for a profile that nobody has kept; 404 for a new version
