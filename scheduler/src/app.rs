@@ -9,11 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use tidemill_common::config::Config;
-use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, FilesError};
 use tidemill_common::serve;
 use tidemill_common::store::redis::RedisStore;
-use tidemill_common::store::{Runs, StoreError};
+use tidemill_common::store::{Runs, Shards, StoreError};
 use tidemill_common::telemetry;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -26,6 +25,7 @@ use crate::doors::Doors;
 use crate::lease::Lease;
 use crate::pulse::Pulse;
 use crate::repair::Findings;
+use crate::sealing::Sealing;
 use crate::shards::ShardKeeper;
 use crate::triggers::schedules::Schedules;
 use crate::turns::Turns;
@@ -90,26 +90,29 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let (stop, stopped) = watch::channel(false);
     let lease =
         Arc::new(Lease::new(id.clone(), config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms));
-    let key = Some(config.scheduler.secret_key.as_str()).filter(|k| !k.is_empty());
+    let key = config.scheduler.sealing_key();
+    let sealing = Sealing::new(key.clone());
+    begin_sealing(&sealing, &store, &id, Duration::from_millis(config.scheduler.shard_lease_ms)).await;
     let ordered = Arc::new(Notify::new());
     let keeper = ShardKeeper {
         id: id.clone(),
         store: RedisStore::from_config(config)?,
         config: config.scheduler.clone(),
         files: files::open(&config.files)?,
-        graphs: Arc::new(Graphs::new(key.map(SealingKey::from_passphrase), config.compat.secrets_in_outputs)),
+        graphs: Arc::new(Graphs::new(key.clone(), config.compat.secrets_in_outputs)),
         pulse: pulse.clone(),
         lease: lease.clone(),
         ordered: ordered.clone(),
         meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
         findings: Findings::default(),
+        sealing,
     };
     let shards_stop = stopped.clone();
     let shards = on_own_thread("shards", async move { keeper.run(shards_stop).await })?;
     let (leases_of, lease_store) = (lease.clone(), RedisStore::from_config(config)?);
     let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
 
-    let state = ApiState::new(store, Arc::new(config.clone()), metrics, pulse, stopped.clone());
+    let state = ApiState::new(store, Arc::new(config.clone()), metrics, pulse, stopped.clone(), key);
     let schedules = Schedules::new(
         state.store.clone(),
         state.submitter.clone(),
@@ -131,6 +134,18 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     }
     let grace = Duration::from_secs(config.scheduler.grace_seconds);
     Ok(Scheduler { address: bound, metrics_address, stop, lease, api, shards, leases, grace })
+}
+
+/// Settles how secrets are sealed before the first request: the same document, published twice, has one hash.
+async fn begin_sealing(sealing: &Sealing, store: &RedisStore, id: &str, lease: Duration) {
+    let version = async {
+        store.announce_scheduler(id, lease).await?;
+        store.meta().await
+    };
+    match version.await {
+        Ok(meta) => sealing.settle(store, meta.version).await,
+        Err(error) => tracing::debug!(%error, "the namespace is looked at again with the shards"),
+    }
 }
 
 impl Scheduler {

@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod pulse;
 pub mod repair;
 pub mod retention;
+pub mod sealing;
 pub mod shards;
 pub mod submit;
 pub mod triggers;

@@ -21,6 +21,7 @@ use crate::metrics as names;
 use crate::pulse::Pulse;
 use crate::repair::Findings;
 use crate::retention::Retention;
+use crate::sealing::Sealing;
 
 /// Looks for shards without an owner, in one lease.
 const LOOKS_A_LEASE: u64 = 10;
@@ -49,6 +50,8 @@ pub struct ShardKeeper {
     pub ordered: Arc<Notify>,
     /// What is known of lost jobs, from one loop of a shard to the next.
     pub findings: Findings,
+    /// Raises the version of the namespace once all of its processes know it.
+    pub sealing: Sealing,
 }
 
 struct Owned {
@@ -103,8 +106,10 @@ impl ShardKeeper {
     ) -> Result<(), StoreError> {
         let lease = Duration::from_millis(self.config.shard_lease_ms);
         // Asked first: whoever may not own a shard is not to be counted on.
-        let shards = self.store.meta().await?.shards;
+        let meta = self.store.meta().await?;
+        let shards = meta.shards;
         let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
+        self.sealing.settle(&*self.store, meta.version).await;
         let share = usize::from(shards).div_ceil(live);
         while owned.len() > share {
             let Some(most) = owned.keys().max().copied() else { break };

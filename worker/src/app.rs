@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidemill_common::config::{Config, variable};
 use tidemill_common::crash::{self, Place};
+use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, Files, FilesError};
 use tidemill_common::open_files::{self, Need};
 use tidemill_common::providers::{ProfileTableError, ProfilesConfig};
@@ -18,7 +19,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::calls::Calls;
-use crate::core::{Core, Outside, Settings, sealing_key};
+use crate::core::{Core, Outside, Settings};
 use crate::health::Health;
 use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
@@ -125,20 +126,22 @@ pub async fn start_with(
     let reach = Reach { http: http.clone(), files: files.clone() };
     let tools = Tools::new(&config.tools, &config.http)?.with_apps_in(jobs.clone());
     let knowledge = Datasets::new(&config.knowledge, &config.http)?.kept_in(jobs.clone());
+    let key = config.scheduler.sealing_key();
     let outside = Outside {
-        providers: providers(config)?
-            .reaching(reach)
-            .taking_turns(Turns(jobs.clone()))
-            .keeping(kept(config, &jobs)?),
+        providers: providers(config)?.reaching(reach).taking_turns(Turns(jobs.clone())).keeping(kept(
+            config,
+            &jobs,
+            key.clone(),
+        )?),
         http,
         files,
         tools,
         knowledge,
-        calls: calls(config, &jobs)?,
+        calls: calls(config, &jobs, key.clone())?,
     };
     // Fails early when the store cannot be used.
     jobs.namespace().await?;
-    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), outside));
+    let core = Arc::new(Core::new(config, jobs, consumer_name().into(), key, outside));
     heartbeat::beat(&core, &*core.jobs).await?;
     metrics::PERMITS.set(core.settings.permits as f64);
     let heartbeat = heartbeat::start(core.clone(), heartbeat_store).map_err(StartError::Thread)?;
@@ -307,20 +310,20 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
 }
 
 /// Providers and profiles in Redis, and before them the profiles of the settings.
-fn kept(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Kept, StartError> {
+fn kept(config: &Config, jobs: &Arc<dyn Jobs>, key: Option<SealingKey>) -> Result<Kept, StartError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
     let providers: Vec<&str> = config.providers.keys().map(String::as_str).collect();
     let json = |(id, table)| (id, serde_json::to_value(table).unwrap_or_default());
     let tables = config.profiles.iter().map(json);
     let settings = ProfilesConfig::read(tables, &config.worker.default_profile, &providers)?;
-    let kept = Kept::new(jobs.clone(), sealing_key(config), variable, refresh);
+    let kept = Kept::new(jobs.clone(), key, variable, refresh);
     Ok(kept.after(settings))
 }
 
 /// What calls find in Redis.
-fn calls(config: &Config, jobs: &Arc<dyn Jobs>) -> Result<Calls, HttpSettingError> {
+fn calls(config: &Config, jobs: &Arc<dyn Jobs>, key: Option<SealingKey>) -> Result<Calls, HttpSettingError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
-    let calls = Calls::new(jobs.clone(), sealing_key(config), variable, refresh);
+    let calls = Calls::new(jobs.clone(), key, variable, refresh);
     calls.reaching(&config.calls, &config.http)
 }
 

@@ -62,12 +62,6 @@ impl Settings {
     }
 }
 
-/// The key that opens what is sealed in Redis, if there is one.
-pub(crate) fn sealing_key(config: &Config) -> Option<SealingKey> {
-    let secret = &config.scheduler.secret_key;
-    (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret))
-}
-
 /// What nodes reach outside of the worker.
 pub(crate) struct Outside {
     /// Models.
@@ -110,9 +104,15 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(config: &Config, jobs: Arc<dyn Jobs>, consumer: Arc<str>, outside: Outside) -> Self {
+    /// `key` opens what is sealed in Redis.
+    pub(crate) fn new(
+        config: &Config,
+        jobs: Arc<dyn Jobs>,
+        consumer: Arc<str>,
+        key: Option<SealingKey>,
+        outside: Outside,
+    ) -> Self {
         let settings = Settings::of(config);
-        let key = sealing_key(config);
         let held = Arc::new(Held::default());
         Self {
             graphs: Graphs::new(jobs.clone(), key, config.compat.secrets_in_outputs),

@@ -222,6 +222,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
         &config,
         jobs.clone(),
         "w".into(),
+        config.scheduler.sealing_key(),
         Outside { providers, http, files, tools, knowledge, calls: Calls::empty() },
     ))
 }
@@ -329,7 +330,7 @@ impl Jobs for FakeJobs {
     }
     async fn namespace(&self) -> Result<Meta, StoreError> {
         let shards = self.state().shards;
-        Ok(Meta { shards, shards_first: shards })
+        Ok(Meta { version: 1, shards, shards_first: shards })
     }
     async fn announce_worker(&self, _: &str, _: Duration) -> Result<usize, StoreError> {
         Ok(1)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::dsl::SealingKey;
 use crate::hidden::Hidden;
 use crate::limits;
 
@@ -66,6 +67,13 @@ pub struct SchedulerConfig {
     pub repair_seconds: u64,
     /// Combinations of provider, model and API key that `/metrics` tells apart; all others are `other`.
     pub spending_series_max: usize,
+}
+
+impl SchedulerConfig {
+    /// The key of `secret_key`, if that is set. To be called once a process: clones of a key share what was derived.
+    pub fn sealing_key(&self) -> Option<SealingKey> {
+        (!self.secret_key.is_empty()).then(|| SealingKey::from_passphrase(&self.secret_key))
+    }
 }
 
 impl Default for SchedulerConfig {

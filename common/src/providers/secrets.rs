@@ -4,7 +4,7 @@
 use serde_json::Value as Json;
 
 use crate::dsl::SealingKey;
-use crate::dsl::seal::SEALED_PREFIX;
+use crate::dsl::seal::is_sealed;
 use crate::store::CatalogKind;
 use crate::value::JsonMap;
 
@@ -104,7 +104,7 @@ impl Whose<'_> {
             }
             let key =
                 key.ok_or_else(|| SecretError::NoKey { kind, id: id.clone(), secret: secret.clone() })?;
-            if value.starts_with(SEALED_PREFIX) {
+            if is_sealed(value) {
                 return Err(SecretError::NotSealable { kind, id, secret });
             }
             let sealed = key.seal(&self.name(path), value.trim());
@@ -116,7 +116,7 @@ impl Whose<'_> {
     pub(super) fn open(self, object: &mut JsonMap, key: Option<&SealingKey>) -> Result<(), SecretError> {
         let (kind, id) = (self.kind, self.id.to_owned());
         self.each(object, |path, value| {
-            if !value.starts_with(SEALED_PREFIX) {
+            if !is_sealed(value) {
                 return Ok(value.to_owned());
             }
             let (id, secret) = (id.clone(), path.join(" "));

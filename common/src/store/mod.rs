@@ -119,6 +119,8 @@ pub struct ServerReport {
 /// The namespace's own settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
+    /// The version of what may be written there, at most [`VERSION`].
+    pub version: u32,
     /// Shards for new runs.
     pub shards: u16,
     /// Shards at first: where idempotency keys live.

@@ -280,6 +280,8 @@ pub trait Runs: Send + Sync {
     async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError>;
     /// The secret of the namespace by which form tokens are made: `fresh` at the first call, the same ever after.
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError>;
+    /// The salt of the namespace under which secrets are sealed: `fresh` at the first call, the same ever after.
+    async fn seal_salt(&self, fresh: &str) -> Result<String, StoreError>;
     /// At most `count` entries of a run's events behind an entry, oldest first.
     async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError>;
     /// The events of [`Self::entries`].

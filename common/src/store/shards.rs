@@ -124,6 +124,9 @@ pub trait FactReader: Send {
 pub trait Shards: Send + Sync {
     /// Tells that this scheduler lives; answers who else does (ids, sorted, itself included).
     async fn announce_scheduler(&self, id: &str, ttl: Duration) -> Result<Vec<String>, StoreError>;
+    /// Raises the version of the namespace to [`crate::wire::VERSION`], unless a process lives that does not know that
+    /// version. Answers the version that holds then.
+    async fn raise_version(&self) -> Result<u32, StoreError>;
     /// Takes itself off the list.
     async fn retire_scheduler(&self, id: &str) -> Result<(), StoreError>;
     /// Who holds a shard's lease.

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_run_of_a_time_is_one_run_and_stays_on_its_shard_when_shards_are_added() {
-        let meta = |shards| Meta { shards, shards_first: 4 };
+        let meta = |shards| Meta { version: 1, shards, shards_first: 4 };
         let at = Timestamp::from_millis(1_767_225_600_000);
         let run = scheduled_run("t1", at, meta(4));
         assert_eq!(run, scheduled_run("t1", at, meta(64)));

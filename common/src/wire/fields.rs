@@ -347,7 +347,7 @@ mod tests {
             (r#""text""#, "a test cannot be read: its body is no object"),
             (r#"{"a": 1} {}"#, "a test cannot be read: trailing characters at line 1 column 10"),
             (r#"{"a": tru}"#, "a test cannot be read: expected ident at line 1 column 10"),
-            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 2; upgrade it"),
+            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 3; upgrade it"),
         ] {
             let refused = read_each("a test", text, &mut Names::default());
             assert_eq!(refused.unwrap_err().to_string(), reason);
@@ -359,7 +359,7 @@ mod tests {
         for (text, reason) in [
             ("", "a test cannot be read: EOF while parsing a value at line 1 column 0"),
             ("[]", "a test cannot be read: its body is no object"),
-            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 2; upgrade it"),
+            (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 3; upgrade it"),
         ] {
             assert_eq!(Fields::read("a test", text).unwrap_err().to_string(), reason);
         }

@@ -34,10 +34,12 @@ pub mod value;
 use serde_json::Value as Json;
 
 /// The newest version that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Since this version a node's end may be known before it counts. A run and a job of which that holds say so; everything else
 /// is of version 1.
 pub(crate) const ENDS_ARE_KEPT: u32 = 2;
+/// Since this version of a namespace secrets may be sealed under a salted key ([`crate::dsl::seal`]).
+pub const SALTED_SEALS: u32 = 3;
 
 /// Text that is not the message it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

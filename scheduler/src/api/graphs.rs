@@ -77,12 +77,11 @@ struct Kept {
 }
 
 impl Graphs {
-    /// None kept yet.
-    pub fn new(config: &Config) -> Self {
-        let secret = &config.scheduler.secret_key;
+    /// None kept yet. `key` seals and opens the secrets of workflows.
+    pub fn new(config: &Config, key: Option<SealingKey>) -> Self {
         Self {
             shows_secrets: config.compat.secrets_in_outputs,
-            key: (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret)),
+            key,
             limits: ParseLimits {
                 bytes_max: config.run.import_bytes_max,
                 children_max: config.run.children_max,

@@ -35,6 +35,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, delete, get, post, put};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
+use tidemill_common::dsl::SealingKey;
 use tidemill_common::store::{CatalogKind, Runs};
 use tokio::sync::watch::Receiver;
 
@@ -71,18 +72,21 @@ pub struct ApiState {
     pub callers: Arc<Callers>,
     /// Of the admin key; none: `/api/v1` is closed.
     pub(crate) admin_key_hash: Option<Arc<str>>,
+    /// Seals the secrets of what is published and kept.
+    pub(crate) sealing_key: Option<SealingKey>,
 }
 
 impl ApiState {
-    /// The state of a process that serves this store.
+    /// The state of a process that serves this store; `sealing_key` seals the secrets of what is published there.
     pub fn new(
         store: Arc<dyn Runs>,
         config: Arc<Config>,
         metrics: PrometheusHandle,
         pulse: Arc<Pulse>,
         shutdown: Receiver<bool>,
+        sealing_key: Option<SealingKey>,
     ) -> Self {
-        let graphs = Arc::new(Graphs::new(&config));
+        let graphs = Arc::new(Graphs::new(&config, sealing_key.clone()));
         let key = &config.scheduler.admin_key;
         Self {
             submitter: Arc::new(Submitter::new(store.clone(), config.clone(), graphs.clone())),
@@ -96,6 +100,7 @@ impl ApiState {
             shutdown,
             graphs,
             forms: Arc::default(),
+            sealing_key,
         }
     }
 }

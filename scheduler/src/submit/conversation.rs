@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_id_of_ours_says_its_shard_and_others_keep_theirs_for_ever() {
-        let meta = |shards| Meta { shards, shards_first: 2 };
+        let meta = |shards| Meta { version: 1, shards, shards_first: 2 };
         let own = new_id(RunId::generate(ShardId(3)));
         assert_eq!(shard_of(&own, meta(4)), ShardId(3));
         for foreign in

@@ -35,6 +35,7 @@ mod redis_page;
 mod refund;
 mod registered_calls;
 mod scratch_folder;
+mod sealing;
 mod secrets;
 mod snapshots;
 mod spending;

@@ -257,7 +257,9 @@ pub(super) async fn pauses_and_keys_go_with_their_run(s: Subject) -> Outcome {
     same("the key is free", sent, Sent::Accepted)
 }
 
-pub(super) async fn the_secret_of_forms_is_written_once(s: Subject) -> Outcome {
+pub(super) async fn the_secret_of_forms_and_the_salt_of_seals_are_written_once(s: Subject) -> Outcome {
     same("at first", s.store().form_secret("one").await?, "one".to_string())?;
-    same("then", s.store().form_secret("two").await?, "one".to_string())
+    same("then", s.store().form_secret("two").await?, "one".to_string())?;
+    same("the salt of seals", s.store().seal_salt("three").await?, "three".to_string())?;
+    same("which stays", s.store().seal_salt("four").await?, "three".to_string())
 }

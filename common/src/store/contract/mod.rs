@@ -146,7 +146,7 @@ cases! {
         a_commit_writes_what_containers_and_conversations_keep,
         a_conversation_keeps_one_copy_of_each_large_value,
         pauses_and_keys_go_with_their_run,
-        the_secret_of_forms_is_written_once,
+        the_secret_of_forms_and_the_salt_of_seals_are_written_once,
     },
     keeping::{
         what_a_run_keeps_is_appended_and_read_in_pages,

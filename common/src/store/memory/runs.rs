@@ -334,6 +334,10 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().form_secret.get_or_insert_with(|| fresh.to_string()).clone())
     }
 
+    async fn seal_salt(&self, fresh: &str) -> Result<String, StoreError> {
+        Ok(self.inner.lock().seal_salt.get_or_insert_with(|| fresh.to_string()).clone())
+    }
+
     async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
         let mut space = self.inner.lock();
         space.shard(run.shard()).runs.get(&run).map_or(Ok(Vec::new()), |run| run.entries(after, count))

@@ -73,6 +73,11 @@ impl Shards for MemoryStore {
         Ok(announce(&mut self.inner.lock().schedulers, id, ttl, now))
     }
 
+    async fn raise_version(&self) -> Result<u32, StoreError> {
+        // All of its processes are one, and of one version.
+        Ok(crate::wire::VERSION)
+    }
+
     async fn retire_scheduler(&self, id: &str) -> Result<(), StoreError> {
         self.inner.lock().schedulers.remove(id);
         Ok(())

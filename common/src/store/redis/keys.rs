@@ -49,7 +49,7 @@ impl Keys {
 
     // ---- the namespace
 
-    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `catalog`, `default_profile`
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `seal_salt`, `catalog`, `default_profile`
     pub fn meta(&self) -> String {
         self.global("meta")
     }
@@ -60,6 +60,10 @@ impl Keys {
     /// zset: live workers by their last sign of life (server time, ms)
     pub fn workers(&self) -> String {
         self.global("workers")
+    }
+    /// zset: live processes that know [`crate::wire::VERSION`], by their last sign of life (server time, ms)
+    pub fn knowing(&self) -> String {
+        self.global(&format!("knowing:{}", crate::wire::VERSION))
     }
     /// hash: a registered app
     pub fn app(&self, id: &str) -> String {

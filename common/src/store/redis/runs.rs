@@ -30,6 +30,23 @@ const KNOWN_GRAPHS_MAX: usize = 10_000;
 /// Entries of a ledger that are read at once.
 const LEDGER_PAGE: usize = 1000;
 
+impl RedisStore {
+    /// A field of the namespace that is written once: `fresh`, unless it is there.
+    async fn settle_once(&self, doing: &'static str, field: &str, fresh: &str) -> Result<String, StoreError> {
+        let mut read = redis::cmd("HGET");
+        read.arg(self.keys.meta()).arg(field);
+        // As with the other settings: a full Redis refuses even a write that would change nothing.
+        if let Some(known) = self.connector.ask::<Option<String>>(doing, &read).await? {
+            return Ok(known);
+        }
+        let mut pipe = redis::pipe();
+        pipe.cmd("HSETNX").arg(self.keys.meta()).arg(field).arg(fresh).ignore();
+        pipe.add_command(read);
+        let (settled,): (String,) = self.connector.ask_all(doing, &pipe).await?;
+        Ok(settled)
+    }
+}
+
 #[async_trait]
 impl Runs for RedisStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
@@ -60,14 +77,13 @@ impl Runs for RedisStore {
                 settings
             }
         };
-        if version > u64::from(crate::wire::VERSION) {
-            let what = format!("the namespace of {key}");
-            return Err(StoreError::Newer { what, version });
-        }
+        let newer = || StoreError::Newer { what: format!("the namespace of {key}"), version };
+        let version =
+            u32::try_from(version).ok().filter(|it| *it <= crate::wire::VERSION).ok_or_else(newer)?;
         if shards == 0 || shards > ShardId::COUNT_MAX {
             return Err(unexpected(DOING, format!("{key} says shards {shards}")));
         }
-        Ok(Meta { shards, shards_first })
+        Ok(Meta { version, shards, shards_first })
     }
 
     async fn time(&self) -> Result<Timestamp, StoreError> {
@@ -292,19 +308,11 @@ impl Runs for RedisStore {
     }
 
     async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {
-        const DOING: &str = "reading the secret of form tokens";
-        const FIELD: &str = "form_secret";
-        let mut read = redis::cmd("HGET");
-        read.arg(self.keys.meta()).arg(FIELD);
-        // As with the other settings: a full Redis refuses even a write that would change nothing.
-        if let Some(secret) = self.connector.ask::<Option<String>>(DOING, &read).await? {
-            return Ok(secret);
-        }
-        let mut pipe = redis::pipe();
-        pipe.cmd("HSETNX").arg(self.keys.meta()).arg(FIELD).arg(fresh).ignore();
-        pipe.add_command(read);
-        let (secret,): (String,) = self.connector.ask_all(DOING, &pipe).await?;
-        Ok(secret)
+        self.settle_once("reading the secret of form tokens", "form_secret", fresh).await
+    }
+
+    async fn seal_salt(&self, fresh: &str) -> Result<String, StoreError> {
+        self.settle_once("reading the salt of seals", "seal_salt", fresh).await
     }
 
     async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {

@@ -30,6 +30,13 @@ impl Shards for RedisStore {
         self.announce(&self.keys.schedulers(), id, ttl).await
     }
 
+    async fn raise_version(&self) -> Result<u32, StoreError> {
+        const DOING: &str = "raising the version of the namespace";
+        let keys = &self.keys;
+        let keys = [keys.meta(), keys.schedulers(), keys.workers(), keys.knowing()];
+        self.connector.run(DOING, &self.scripts.raise_version, &keys, &args![crate::wire::VERSION]).await
+    }
+
     async fn retire_scheduler(&self, id: &str) -> Result<(), StoreError> {
         let mut command = redis::cmd("ZREM");
         command.arg(self.keys.schedulers()).arg(id);
@@ -319,7 +326,7 @@ impl RedisStore {
         id: &str,
         ttl: Duration,
     ) -> Result<Vec<String>, StoreError> {
-        let (keys, args) = ([key.to_string()], args![id, ttl.as_millis()]);
+        let (keys, args) = ([key.to_string(), self.keys.knowing()], args![id, ttl.as_millis()]);
         let mut live: Vec<String> =
             self.connector.run("telling that we live", &self.scripts.announce, &keys, &args).await?;
         live.sort();

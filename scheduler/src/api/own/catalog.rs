@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{MethodRouter, get};
 use serde_json::{Value as Json, json};
-use tidemill_common::dsl::SealingKey;
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::providers::secrets::SecretError;
 use tidemill_common::providers::{DraftError, draft, shown};
@@ -91,9 +90,7 @@ async fn keep(
     if seen.is_some() && seen != earlier.map(|entry| entry.version) {
         return Err(changed(kind, id));
     }
-    let secret = &state.config.scheduler.secret_key;
-    let key = (!secret.is_empty()).then(|| SealingKey::from_passphrase(secret));
-    let draft = draft(kind, id, object, (earlier, catalog), key.as_ref()).map_err(refused)?;
+    let draft = draft(kind, id, object, (earlier, catalog), state.sealing_key.as_ref()).map_err(refused)?;
     let expected = earlier.map_or(Expected::Absent, |entry| Expected::Version(entry.version));
     let put = PutEntry { kind, id, fields: &draft.fields, expected, make_default };
     match state.store.put_entry(put).await? {

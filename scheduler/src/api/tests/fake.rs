@@ -104,7 +104,7 @@ impl Runs for Fake {
         Ok(ServerReport::default())
     }
     async fn meta(&self) -> Result<Meta, StoreError> {
-        Ok(Meta { shards: 2, shards_first: 2 })
+        Ok(Meta { version: 1, shards: 2, shards_first: 2 })
     }
     async fn time(&self) -> Result<Timestamp, StoreError> {
         Ok(SystemClock.now())
@@ -311,6 +311,9 @@ impl Runs for Fake {
     }
     async fn form_secret(&self, _fresh: &str) -> Result<String, StoreError> {
         Ok("secret".into())
+    }
+    async fn seal_salt(&self, fresh: &str) -> Result<String, StoreError> {
+        Ok(fresh.into())
     }
     fn follow(&self, _run: RunId) -> Following {
         // Nothing ever comes by itself here; whoever follows looks once a second.

@@ -84,7 +84,8 @@ impl Server {
     pub(crate) fn over(config: Config, store: Arc<dyn Runs>, fake: Arc<Fake>) -> Self {
         let (shutdown, is_closing) = watch::channel(false);
         let metrics = telemetry::start_metrics();
-        let state = ApiState::new(store, Arc::new(config), metrics, Arc::new(Pulse::default()), is_closing);
+        let (key, pulse) = (config.scheduler.sealing_key(), Arc::new(Pulse::default()));
+        let state = ApiState::new(store, Arc::new(config), metrics, pulse, is_closing, key);
         Self { store: fake, router: router(state.clone()), state, shutdown }
     }
 

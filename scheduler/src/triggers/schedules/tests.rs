@@ -31,7 +31,7 @@ impl World {
     /// A scheduler that owns both shards.
     fn scheduler(&self) -> Schedules {
         let config = Arc::new(Config::default());
-        let graphs = Arc::new(Graphs::new(&config));
+        let graphs = Arc::new(Graphs::new(&config, None));
         let lease = Arc::new(Lease::new("s".into(), 5_000, 1_000));
         for shard in [0, 1] {
             lease.keep(ShardId(shard), Arc::new(Pulse::default()));
@@ -48,7 +48,7 @@ impl World {
                 "tidemill": {{"catch_up": "{catch_up}"}}}}}}, {{"id": "end", "data": {{"type": "end", "outputs": []}}}}],
                 "edges": [{{"source": "plan", "target": "end"}}]}}"#
         );
-        let (known, _) = import(&Arc::new(Graphs::new(&config)), text.into_bytes()).await.unwrap();
+        let (known, _) = import(&Arc::new(Graphs::new(&config, None)), text.into_bytes()).await.unwrap();
         let earlier = self.store.app("a").await.unwrap();
         let plan = register::plan(&*self.store, &known.graph, "a", earlier.as_ref(), self.clock.now())
             .await
@@ -143,7 +143,7 @@ async fn a_schedule_without_its_node_is_forgotten() {
     let id = world.publish("0 * * * *", "last").await;
     let mut app = world.store.app("a").await.unwrap().unwrap();
     let (known, _) = import(
-        &Arc::new(Graphs::new(&Config::default())),
+        &Arc::new(Graphs::new(&Config::default(), None)),
         br#"{"nodes": [{"id": "s", "data": {"type": "start", "variables": []}}], "edges": []}"#.to_vec(),
     )
     .await

@@ -1,12 +1,15 @@
 -- announce: puts an id on a list of live processes, by the server's time, and takes the silent ones off. Begins with a
 -- removal, which a full Redis allows: else no shard could be taken over there, and nothing be swept.
--- KEYS     1 list of processes
+-- KEYS     1 list of processes   2 those of all lists that know the newest version of the namespace
 -- ARGV     1 id   2 silent for, ms
--- RETURNS  who is on it
+-- RETURNS  who is on the first list
 -- CALLER   store/redis/shards.rs, announce
 local call = redis.call
 local time = call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%.0f', now - tonumber(ARGV[2])))
-call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
+local silent = string.format('(%.0f', now - tonumber(ARGV[2]))
+for _, list in ipairs(KEYS) do
+  call('ZREMRANGEBYSCORE', list, '-inf', silent)
+  call('ZADD', list, string.format('%.0f', now), ARGV[1])
+end
 return call('ZRANGE', KEYS[1], 0, -1)
