@@ -70,7 +70,7 @@ async fn se_a01_what_is_kept_lies_in_redis_as_it_was_written_and_without_secrets
     assert_eq!((&shown["password"], &shown["database"]), (&json!("***"), &json!("d")));
     well(&["datasources", "add", "db", "--update", "--set", "port=5433"], "").await;
     let sealed: String = cluster.redis.ask(&["HGET", "tm:datasource:db", "password"]).await;
-    assert!(sealed.starts_with("sealed:v1:"), "{sealed}");
+    assert!(sealed.starts_with("sealed:v2:"), "{sealed}");
 
     let error = badly(&["services", "rm", "svc"]).await;
     assert!(error.contains("used by library (n1)"), "{error}");

@@ -105,7 +105,7 @@ async fn a_provider_kept_with_the_command_serves_workflows_and_a_change_serves_t
     let url = two.base_url();
     fleet.well(&["providers", "add", "acme", "--base-url", &url, "--update"], "").await;
     let kept = fleet.cluster.redis.cli(&["HGET", "tm:provider:acme", "api_key"]);
-    assert!(kept.starts_with("sealed:v1:"), "the key stays: {kept}");
+    assert!(kept.starts_with("sealed:v2:"), "the key stays: {kept}");
     assert_eq!(said(&fleet.answer_of("acme", "m").await), "from two");
     fleet.well(&["providers", "rm", "acme"], "").await;
     assert_eq!(fleet.answer_of("acme", "m").await["status"], "failed");
@@ -115,7 +115,7 @@ async fn a_provider_kept_with_the_command_serves_workflows_and_a_change_serves_t
         fleet.well(&["providers", "show", "acme"], "").await + &fleet.well(&["providers", "ls"], "").await;
     assert!(shown.contains("***") && !shown.contains(KEY) && !shown.contains("sealed:"), "{shown}");
     let redis = &fleet.cluster.redis;
-    assert!(redis.cli(&["HGET", "tm:provider:acme", "api_key"]).starts_with("sealed:v1:"));
+    assert!(redis.cli(&["HGET", "tm:provider:acme", "api_key"]).starts_with("sealed:v2:"));
     assert_eq!(redis.cli(&["HGET", "tm:provider:acme", "base_url"]), url);
     for key in redis.cli(&["--scan"]).lines() {
         let held = match redis.cli(&["TYPE", key]).as_str() {
