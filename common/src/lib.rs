@@ -41,3 +41,5 @@ pub mod store;
 pub mod telemetry;
 pub mod value;
 pub mod wire;
+#[cfg(feature = "runtime")]
+pub mod workflows;

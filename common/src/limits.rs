@@ -99,6 +99,10 @@ pub const INBOX_MAX: u64 = 100_000;
 pub const KEY_CHARS_MIN: usize = 16;
 /// Shards of a new namespace (`shards`). Few shards make large batches; more can be added.
 pub const SHARDS: u16 = 2;
+/// Bytes of workflow documents that a process keeps in memory; their graphs take a few times as much.
+pub const WORKFLOWS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// What a workflow counts for at least, in bytes.
+pub const WORKFLOW_BYTES_MIN: usize = 4096;
 /// Bytes of run states that one scheduler keeps in memory (`run_cache_bytes`).
 pub const RUN_CACHE_BYTES: usize = 256 * 1024 * 1024;
 /// Most entries kept of a run's event stream (`run_events_max`); older ones are cut.

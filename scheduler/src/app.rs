@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 
 use crate::api::ApiState;
 use crate::budgets::Meter;
-use crate::cache::Graphs;
 use crate::calls::Calls;
 use crate::doors::Doors;
 use crate::lease::Lease;
@@ -29,6 +28,7 @@ use crate::sealing::Sealing;
 use crate::shards::ShardKeeper;
 use crate::triggers::schedules::Schedules;
 use crate::turns::Turns;
+use crate::workflows::Workflows;
 
 /// Why a scheduler cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +91,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let lease =
         Arc::new(Lease::new(id.clone(), config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms));
     let key = config.scheduler.sealing_key();
+    let workflows = Arc::new(Workflows::new(config, key.clone()));
     let sealing = Sealing::new(key.clone());
     begin_sealing(&sealing, &store, &id, Duration::from_millis(config.scheduler.shard_lease_ms)).await;
     let ordered = Arc::new(Notify::new());
@@ -99,7 +100,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         store: RedisStore::from_config(config)?,
         config: config.scheduler.clone(),
         files: files::open(&config.files)?,
-        graphs: Arc::new(Graphs::new(key.clone(), config.compat.secrets_in_outputs)),
+        workflows: workflows.clone(),
         pulse: pulse.clone(),
         lease: lease.clone(),
         ordered: ordered.clone(),
@@ -112,11 +113,12 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let (leases_of, lease_store) = (lease.clone(), RedisStore::from_config(config)?);
     let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
 
-    let state = ApiState::new(store, Arc::new(config.clone()), metrics, pulse, stopped.clone(), key);
+    let state =
+        ApiState::new(store, Arc::new(config.clone()), metrics, pulse, stopped.clone(), workflows, key);
     let schedules = Schedules::new(
         state.store.clone(),
         state.submitter.clone(),
-        state.graphs.clone(),
+        state.workflows.clone(),
         lease.clone(),
         config,
     );
@@ -125,7 +127,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let calls = Calls::new(state.store.clone(), state.submitter.clone(), ordered);
     tokio::spawn(calls.run(lease.clone(), stopped.clone()));
     tokio::spawn(state.submitter.budgets.clone().run(lease.clone(), stopped.clone()));
-    let turns = Turns::new(state.store.clone(), state.graphs.clone(), state.config.clone());
+    let turns = Turns::new(state.store.clone(), state.workflows.clone(), state.config.clone());
     tokio::spawn(turns.run(lease.clone(), stopped.clone()));
     let api = doors.serve(config, state, stopped);
     tracing::info!(id = &*id, address = %bound, redis = report.version, "scheduler started");

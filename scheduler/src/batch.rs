@@ -21,8 +21,8 @@ use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::state::AtRest;
 use tidemill_common::wire::timers::{TimerRead, timer_from_member, timer_run};
 
-use crate::cache::RunCache;
 use crate::changed::Changed;
+use crate::run_cache::RunCache;
 
 /// Something to apply.
 #[derive(Debug, Clone)]

@@ -20,9 +20,10 @@ use tidemill_common::store::StoreError;
 use tokio::time::Instant;
 
 use crate::batch::Input;
-use crate::cache::{self, Graphs, LoadError, RunCache};
 use crate::drive::ShardStore;
 use crate::metrics as names;
+use crate::run_cache::{self, LoadError, RunCache};
+use crate::workflows::Workflows;
 
 /// Runs in one piece.
 const PIECE: usize = 50;
@@ -161,7 +162,7 @@ impl Look {
     pub async fn run(
         self,
         store: &dyn ShardStore,
-        graphs: &Graphs,
+        workflows: &Workflows,
         shard: ShardId,
         found: Arc<Mutex<Found>>,
     ) -> Result<(), StoreError> {
@@ -169,7 +170,7 @@ impl Look {
         for run in runs {
             let open = match self.known.get(&run) {
                 Some(open) => open.clone(),
-                None => match cache::load(store, graphs, run).await {
+                None => match run_cache::load(store, workflows, run).await {
                     Ok(state) => open_jobs(&state),
                     Err(LoadError::Store(error)) => return Err(error),
                     Err(LoadError::NoRun(_) | LoadError::Newer { .. } | LoadError::Unreadable { .. }) => {
@@ -228,6 +229,7 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use tidemill_common::clock::SystemClock;
+    use tidemill_common::config::Config;
     use tidemill_common::store::memory::MemoryStore;
 
     use super::*;
@@ -237,7 +239,8 @@ mod tests {
     /// Seconds at which looks begin, of a shard that is taken anew every `turn` for so many seconds.
     async fn looks(turn: Duration, seconds: u64) -> Vec<u64> {
         let (store, shard) = (MemoryStore::new(Arc::new(SystemClock)), ShardId(0));
-        let (findings, graphs, cache) = (Findings::default(), Graphs::new(None, false), RunCache::new(1024));
+        let (findings, cache) = (Findings::default(), RunCache::new(1024));
+        let workflows = Workflows::new(&Config::default(), None);
         let (began, mut at) = (Instant::now(), Vec::new());
         while began.elapsed() < Duration::from_secs(seconds) {
             let mut repair = Repair::new(EVERY, findings.of(shard));
@@ -245,7 +248,7 @@ mod tests {
             while taken.elapsed() < turn {
                 if let Some(look) = repair.due(&cache, HashSet::new) {
                     at.push(began.elapsed().as_secs());
-                    look.run(&store, &graphs, shard, repair.found()).await.unwrap();
+                    look.run(&store, &workflows, shard, repair.found()).await.unwrap();
                 }
                 tokio::time::advance(Duration::from_millis(500)).await;
             }

@@ -14,7 +14,6 @@ use tidemill_common::store::{Shards, StoreError};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::budgets::Meter;
-use crate::cache::Graphs;
 use crate::drive::{Drive, End, ShardStore};
 use crate::lease::Lease;
 use crate::metrics as names;
@@ -22,6 +21,7 @@ use crate::pulse::Pulse;
 use crate::repair::Findings;
 use crate::retention::Retention;
 use crate::sealing::Sealing;
+use crate::workflows::Workflows;
 
 /// Looks for shards without an owner, in one lease.
 const LOOKS_A_LEASE: u64 = 10;
@@ -38,8 +38,8 @@ pub struct ShardKeeper {
     pub config: SchedulerConfig,
     /// Where the files of runs lie.
     pub files: Arc<dyn Files>,
-    /// Graphs of the process.
-    pub graphs: Arc<Graphs>,
+    /// Workflow versions of the process.
+    pub workflows: Arc<Workflows>,
     /// The process's pulse.
     pub pulse: Arc<Pulse>,
     /// Leases, renewed by a thread of their own.
@@ -149,7 +149,7 @@ impl ShardKeeper {
         self.lease.keep(shard, pulse.clone());
         let drive = Drive {
             store: self.store.clone(),
-            graphs: self.graphs.clone(),
+            workflows: self.workflows.clone(),
             cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
             pulse,
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),

@@ -36,7 +36,7 @@ const TIMEOUT: &str = EngineErrorType::Timeout.name();
 
 /// Starts a job: evaluates it at once if it is small, else in a task of its own.
 pub(crate) fn start(hand: Hand, job: Job, body_bytes: usize) {
-    let graph = hand.core.graphs.at_hand(&job.graph);
+    let graph = hand.core.graphs.find(&job.graph);
     let (spilled, kind) = match graph {
         Some(graph) if body_bytes <= ON_THE_SPOT_BYTES_MAX => match on_the_spot(&hand, job, graph) {
             Ok(done) => done,
@@ -114,7 +114,7 @@ fn at_once(
 async fn attempt(hand: Hand, job: Job) {
     let core = hand.core.clone();
     let (options, streams) = (job.options.clone(), job.streams);
-    let known = core.graphs.at_hand(&job.graph);
+    let known = core.graphs.find(&job.graph);
     let graph = match known {
         Some(graph) => Ok(graph),
         None => core.graphs.get(hand.place.shard, &job.graph).await,

@@ -1,115 +1,73 @@
-//! The workflows this worker has met, by their hash. A graph never changes, so it is fetched and built once, secrets
-//! opened, and kept until others push it out.
+//! Loads the graphs of jobs. A worker waits while the store does not answer; a workflow that it cannot use fails the node.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tidemill_common::dsl::{Document, SealingKey};
+use tidemill_common::dsl::SealingKey;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
-use tidemill_common::graph::{Graph, GraphHash, build::build};
+use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::Jobs;
-use tokio::sync::OnceCell;
+use tidemill_common::workflows::{WorkflowError, Workflows};
 
 use crate::backoff::{Backoff, Condition};
 
-/// Most graphs that are kept. A graph of a hundred nodes takes some hundred KiB.
-const GRAPHS_MAX: usize = 256;
-
-#[derive(Debug, Default)]
-struct Slot {
-    graph: Arc<OnceCell<Arc<Graph>>>,
-    /// The count of uses at its last one.
-    used: u64,
-}
-
-#[derive(Debug, Default)]
-struct Cache {
-    slots: HashMap<Arc<str>, Slot>,
-    uses: u64,
-}
-
-/// See the module.
+/// The graphs of jobs, from memory or from the store.
 pub(crate) struct Graphs {
     jobs: Arc<dyn Jobs>,
-    key: Option<SealingKey>,
-    shows_secrets: bool,
-    cache: Mutex<Cache>,
+    workflows: Workflows,
     loading: Condition,
+}
+
+/// Why a graph could not be loaded.
+struct Unusable(String);
+
+impl From<WorkflowError> for Unusable {
+    fn from(error: WorkflowError) -> Self {
+        match error {
+            WorkflowError::Missing(_) => Self("it is not in the store".into()),
+            WorkflowError::Unreadable { reason, .. } => Self(reason),
+            WorkflowError::Secrets(error) => Self(error.to_string()),
+        }
+    }
 }
 
 impl Graphs {
     pub(crate) fn new(jobs: Arc<dyn Jobs>, key: Option<SealingKey>, shows_secrets: bool) -> Self {
-        let loading = Condition::new("loading a workflow");
-        Self { jobs, key, shows_secrets, cache: Mutex::default(), loading }
+        let workflows = Workflows::new(key, shows_secrets);
+        Self { jobs, workflows, loading: Condition::new("loading a workflow") }
     }
 
-    /// The graph, if it is at hand.
-    pub(crate) fn at_hand(&self, hash: &GraphHash) -> Option<Arc<Graph>> {
-        let mut cache = self.lock();
-        cache.uses += 1;
-        let uses = cache.uses;
-        let slot = cache.slots.get_mut(&hash.0)?;
-        slot.used = uses;
-        slot.graph.get().cloned()
+    /// The graph, if it is in memory.
+    pub(crate) fn find(&self, hash: &GraphHash) -> Option<Arc<Graph>> {
+        self.workflows.find(hash).map(|workflow| workflow.graph.clone())
     }
 
-    /// The graph, fetched if need be; waits while the store does not answer.
+    /// The graph, loaded if need be; waits while the store does not answer.
     ///
     /// # Errors
     /// A failure for the node: the document is not there, cannot be read, or its secrets do not open.
     pub(crate) async fn get(&self, shard: ShardId, hash: &GraphHash) -> Result<Arc<Graph>, NodeFailure> {
-        // Whoever comes meanwhile waits for the same fetch.
-        let cell = self.slot(hash);
-        cell.get_or_try_init(|| self.load(shard, hash)).await.cloned()
+        let loaded = self.workflows.get_or_load(hash, self.load(shard, hash)).await;
+        loaded.map(|workflow| workflow.graph.clone()).map_err(|Unusable(reason)| {
+            let message = format!("this worker cannot use workflow version {hash}: {reason}");
+            NodeFailure::new(EngineErrorType::Engine.name(), message)
+        })
     }
 
-    fn slot(&self, hash: &GraphHash) -> Arc<OnceCell<Arc<Graph>>> {
-        let mut cache = self.lock();
-        if cache.slots.len() >= GRAPHS_MAX && !cache.slots.contains_key(&hash.0) {
-            let oldest = cache.slots.iter().min_by_key(|(_, slot)| slot.used).map(|(hash, _)| hash.clone());
-            oldest.and_then(|hash| cache.slots.remove(&hash));
-        }
-        cache.uses += 1;
-        let uses = cache.uses;
-        let slot = cache.slots.entry(hash.0.clone()).or_default();
-        slot.used = uses;
-        slot.graph.clone()
-    }
-
-    async fn load(&self, shard: ShardId, hash: &GraphHash) -> Result<Arc<Graph>, NodeFailure> {
+    async fn load(&self, shard: ShardId, hash: &GraphHash) -> Result<Option<Arc<str>>, Unusable> {
         let mut backoff = Backoff::default();
-        let text = loop {
+        loop {
             match self.jobs.graph_document(shard, &hash.0).await {
-                Ok(Some(text)) => break text,
-                Ok(None) => return Err(unusable(hash, "it is not in the store")),
+                Ok(text) => {
+                    self.loading.works();
+                    return Ok(text);
+                }
                 Err(error) if error.is_passing() => {
                     self.loading.failed(&error);
                     backoff.wait().await;
                 }
-                Err(error) => return Err(unusable(hash, &error.to_string())),
+                Err(error) => return Err(Unusable(error.to_string())),
             }
-        };
-        self.loading.works();
-        self.build(&text, hash)
+        }
     }
-
-    fn build(&self, text: &str, hash: &GraphHash) -> Result<Arc<Graph>, NodeFailure> {
-        let mut document = Document::from_stored(text).map_err(|e| unusable(hash, &e.to_string()))?;
-        document.open(self.key.as_ref()).map_err(|e| unusable(hash, &e.to_string()))?;
-        let (graph, problems) = build(&document, hash.clone());
-        graph.map(|graph| Arc::new(graph.showing(self.shows_secrets))).ok_or_else(|| {
-            let first = problems.iter().find(|problem| problem.is_error());
-            unusable(hash, &first.map(ToString::to_string).unwrap_or_default())
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn unusable(hash: &GraphHash, reason: &str) -> NodeFailure {
-    let message = format!("this worker cannot use workflow version {hash}: {reason}");
-    NodeFailure::new(EngineErrorType::Engine.name(), message)
 }

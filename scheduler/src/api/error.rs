@@ -8,9 +8,10 @@ use tidemill_common::dsl::Diagnostic;
 use tidemill_common::machine::run::RunStatus;
 use tidemill_common::store::StoreError;
 use tidemill_common::wire::WireError;
+use tidemill_common::workflows::WorkflowError;
 
-use super::graphs::GraphError;
 use crate::submit::SubmitError;
+use crate::workflows::GraphError;
 
 /// A refused or failed request.
 #[derive(Debug, Clone)]
@@ -136,10 +137,10 @@ impl From<GraphError> for ApiError {
             GraphError::Store(error) => error.into(),
             GraphError::Invalid(diagnostics) => Self::invalid_workflow(&diagnostics),
             GraphError::Moderated(why) => Self::invalid_workflow(&[*why]),
-            GraphError::Secrets(error) => {
+            GraphError::Secrets(error) | GraphError::Stored(WorkflowError::Secrets(error)) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "secrets_unusable", error.to_string())
             }
-            error @ (GraphError::Missing { .. } | GraphError::Unreadable { .. }) => Self::internal(&error),
+            error @ (GraphError::Stored(_) | GraphError::Broken(_)) => Self::internal(&error),
         }
     }
 }

@@ -10,7 +10,6 @@ pub mod dify;
 pub mod error;
 pub mod events;
 pub mod forms;
-pub mod graphs;
 pub mod health;
 pub mod hooks;
 pub mod key_watch;
@@ -42,10 +41,10 @@ use tokio::sync::watch::Receiver;
 use self::callers::Callers;
 use self::error::ApiError;
 use self::forms::FormSecret;
-use self::graphs::Graphs;
 use self::key_watch::KeyWatch;
 use crate::pulse::Pulse;
 use crate::submit::Submitter;
+use crate::workflows::Workflows;
 
 /// What the handlers share.
 #[derive(Clone)]
@@ -60,8 +59,8 @@ pub struct ApiState {
     pub pulse: Arc<Pulse>,
     /// True when the process is about to stop: open event streams end, and clients go on elsewhere by id.
     pub shutdown: Receiver<bool>,
-    /// Graphs in memory.
-    pub graphs: Arc<Graphs>,
+    /// Workflow versions of the process.
+    pub workflows: Arc<Workflows>,
     /// Creates runs.
     pub submitter: Arc<Submitter>,
     /// Keys of apps that are in use right now.
@@ -84,12 +83,12 @@ impl ApiState {
         metrics: PrometheusHandle,
         pulse: Arc<Pulse>,
         shutdown: Receiver<bool>,
+        workflows: Arc<Workflows>,
         sealing_key: Option<SealingKey>,
     ) -> Self {
-        let graphs = Arc::new(Graphs::new(&config, sealing_key.clone()));
         let key = &config.scheduler.admin_key;
         Self {
-            submitter: Arc::new(Submitter::new(store.clone(), config.clone(), graphs.clone())),
+            submitter: Arc::new(Submitter::new(store.clone(), config.clone(), workflows.clone())),
             admin_key_hash: (!key.is_empty()).then(|| auth::sha256_hex(key.as_str()).into()),
             keys_used: Arc::new(KeyWatch::new(store.clone())),
             callers: Arc::new(Callers::new(&config.scheduler)),
@@ -98,7 +97,7 @@ impl ApiState {
             metrics,
             pulse,
             shutdown,
-            graphs,
+            workflows,
             forms: Arc::default(),
             sealing_key,
         }

@@ -49,10 +49,10 @@ impl Wheel<'_> {
         } else if let Some(look) =
             self.repair.due(&self.cache, || uncommitted(self.committing.as_ref(), self.next.as_ref()))
         {
-            let graphs = self.drive.graphs.clone();
+            let workflows = self.drive.workflows.clone();
             let found = self.repair.found();
             self.housekeeping = Some(Box::pin(async move {
-                look.run(&*store, &graphs, shard, found).await?;
+                look.run(&*store, &workflows, shard, found).await?;
                 Ok(Swept::default())
             }));
         }

@@ -9,7 +9,7 @@ use tidemill_common::wire::state::AtRest;
 
 use super::{End, Wheel};
 use crate::batch::{self, Gone, Input};
-use crate::cache::{self, LoadError};
+use crate::run_cache::{self, LoadError};
 
 impl Wheel<'_> {
     /// Loads the runs that inputs are about. What cannot be loaded for good is answered with the reason.
@@ -21,10 +21,11 @@ impl Wheel<'_> {
             let made_of = start.as_ref().map(|(entry, _)| *entry);
             let loaded = match start {
                 Some((_, head)) => {
-                    let graph = self.drive.graphs.get(&*self.drive.store, self.shard, &head.graph, id).await;
+                    let (store, workflows) = (&*self.drive.store, &self.drive.workflows);
+                    let graph = run_cache::graph_of(store, workflows, id, &head.graph).await;
                     graph.map(|graph| RunState::new(id, graph, *head))
                 }
-                None => cache::load(&*self.drive.store, &self.drive.graphs, id).await,
+                None => run_cache::load(&*self.drive.store, &self.drive.workflows, id).await,
             };
             match loaded {
                 Ok(run) if run.status.is_over() && !batch::may_cost(inputs, id) => self.cache.end(id),

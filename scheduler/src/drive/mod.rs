@@ -24,12 +24,13 @@ use tokio::sync::{Notify, watch};
 
 use crate::batch::{self, Batch, Input};
 use crate::budgets::Meter;
-use crate::cache::{Graphs, RunCache};
 use crate::changed::Changed;
 use crate::metrics::Counts;
 use crate::pulse::Pulse;
 use crate::repair::{Found, Repair};
 use crate::retention::{Retention, Swept};
+use crate::run_cache::RunCache;
+use crate::workflows::Workflows;
 
 use careful::{CAREFUL_AFTER, CAREFUL_FACTS};
 use house::poll_house;
@@ -47,8 +48,8 @@ const TIMERS_PAUSE: Duration = Duration::from_millis(100);
 pub struct Drive {
     /// The store.
     pub store: Arc<dyn ShardStore>,
-    /// Graphs of the process.
-    pub graphs: Arc<Graphs>,
+    /// Workflow versions of the process.
+    pub workflows: Arc<Workflows>,
     /// Bytes of run states for this shard.
     pub cache_bytes: usize,
     /// Beaten at every turn.

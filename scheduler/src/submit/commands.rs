@@ -64,14 +64,13 @@ pub fn take(map: &mut JsonMap, place: &str, graph: &Graph) -> Result<Order, Subm
     }
 }
 
-/// Breakpoints of a submission, their values as they are kept.
-pub(super) async fn breakpoints(
-    items: Vec<Json>,
-    graph: &Graph,
+/// Breakpoints of a submission with their values as they are stored.
+pub(super) async fn stored_breakpoints(
+    read: Vec<(String, Order)>,
     apart: &mut Apart,
 ) -> Result<Vec<Breakpoint>, SubmitError> {
-    let mut breakpoints = Vec::with_capacity(items.len());
-    for (after, order) in read_breakpoints(items, graph)? {
+    let mut breakpoints = Vec::with_capacity(read.len());
+    for (after, order) in read {
         let command = match order {
             Order::Stop { reason } => BreakpointCommand::Stop { reason: reason.into() },
             Order::Pause { reason } => BreakpointCommand::Pause { reason: reason.into() },

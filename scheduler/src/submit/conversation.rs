@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use tidemill_common::graph::{DocumentVariable, Graph};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::store::{Meta, Runs, StoreError};
-use tidemill_common::value::{JsonMap, Segment, Stored};
+use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire::conversation::{CONVERSATION_MESSAGES, conversation_field};
 use tidemill_common::wire::value::stored_from_json;
 
@@ -52,12 +52,12 @@ pub(super) async fn variables(
     shard: ShardId,
     id: &str,
     graph: &Graph,
-    given: &JsonMap,
+    given: &[(String, Segment)],
 ) -> Result<(Vec<(String, Segment)>, bool), SubmitError> {
     let kept = store.conversation(shard, id).await?;
-    let mut values = inputs::of_conversation(graph, given)?;
+    let mut values = given.to_vec();
     for variable in &graph.conversation {
-        if given.contains_key(&*variable.name) {
+        if given.iter().any(|(name, _)| *name == *variable.name) {
             continue;
         }
         if let Some(segment) = kept_value(store, shard, id, variable, &kept).await? {

@@ -3,14 +3,14 @@
 use tidemill_common::dsl;
 use tidemill_common::ids::{FramePath, NodeId, RunId};
 use tidemill_common::machine::run::{RunHead, RunStatus};
-use tidemill_common::store::{Created, NewRun};
+use tidemill_common::store::NewRun;
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
 
 use super::apart::Apart;
 use super::options::INLINE_BYTES_CEILING;
-use super::{SubmitError, Submitted, Submitter};
+use super::{SubmitError, Submitted, Submitter, is_new};
 
 /// A second try of a run that is over.
 #[derive(Debug, Clone)]
@@ -60,10 +60,10 @@ impl Submitter {
             let message = "the workflow in the snapshot is not the version that the run was exported with";
             return Err(SubmitError::Snapshot(message.into()));
         }
-        let known = self.graphs.of_document(&snapshot.version, &snapshot.workflow)?;
-        self.graphs.check_moderation(&known.graph)?;
+        let workflow = self.workflows.of_document(&snapshot.version, &snapshot.workflow)?;
+        self.workflows.check_moderation(&workflow.graph)?;
         let snapshot = if snapshot.is_sealed() {
-            let opened = wire::snapshot::opened(text, &known.graph.long_secrets());
+            let opened = wire::snapshot::opened(text, &workflow.graph.long_secrets());
             opened
                 .and_then(|text| wire::snapshot::read(&text))
                 .map_err(|e| SubmitError::Snapshot(e.to_string()))?
@@ -72,8 +72,8 @@ impl Submitter {
         };
         let conversation_id = snapshot.head.conversation_id.clone();
         let shard = run.shard();
-        let begins = snapshot.head.root.as_ref().and_then(|id| known.graph.find(id.as_str()));
-        let root = known.graph.node(begins.unwrap_or(known.graph.root)).id.as_str();
+        let begins = snapshot.head.root.as_ref().and_then(|id| workflow.graph.find(id.as_str()));
+        let root = workflow.graph.node(begins.unwrap_or(workflow.graph.root)).id.as_str();
         let mut options = snapshot.head.options.clone();
         options.inline_bytes_max = options.inline_bytes_max.clamp(1, INLINE_BYTES_CEILING);
         options.steps_max = options.steps_max.max(1);
@@ -95,7 +95,7 @@ impl Submitter {
         }
         let created_at = self.store.time().await?;
         let mut head = RunHead {
-            graph: known.graph.hash.clone(),
+            graph: workflow.graph.hash.clone(),
             created_at,
             conversation_id,
             options,
@@ -110,16 +110,16 @@ impl Submitter {
             *id = Stored::Inline(Segment::string(run.to_string()));
         }
         // A second try begins no conversation that was removed since the first.
-        self.talk_on(&known.graph, run, &head, retry.is_some()).await?;
-        let mut fields = wire::state::head_fields(&head, &known.graph);
+        self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
+        let mut fields = wire::state::head_fields(&head, &workflow.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
         let new = NewRun {
             id: run,
-            graph: (known.graph.hash.to_string(), known.document.clone()),
+            graph: (workflow.graph.hash.to_string(), workflow.document.clone()),
             fields,
             kind: wire::fact::kind::IMPORT,
             start: snapshot.fact(&head, &kept, retry.map(|retry| &retry.from)),
-            queues: known.graph.queues(),
+            queues: workflow.graph.queues(),
             blobs,
             created_at,
             schedule: None,
@@ -127,17 +127,10 @@ impl Submitter {
             has_files: false,
             takes_messages: None,
         };
-        let is_new = match self.store.create_run(&new).await? {
-            Created::Created => true,
-            Created::Exists => false,
-            Created::Passed => return Err(SubmitError::Passed),
-            Created::Busy => return Err(SubmitError::Busy),
-            Created::QueueFull => return Err(SubmitError::QueueFull),
-            Created::BlobMissing => return Err(SubmitError::BlobGone),
-        };
+        let is_new = is_new(self.store.create_run(&new).await?)?;
         tracing::info!(%run, from = snapshot.run_id, is_retry = retry.is_some(), "run imported");
         let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);
-        Ok(Submitted { run, is_new, status, known, conversation_id, warnings: Vec::new() })
+        Ok(Submitted { run, is_new, status, workflow, conversation_id, warnings: Vec::new() })
     }
 }
 

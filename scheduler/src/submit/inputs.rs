@@ -29,42 +29,14 @@ pub(super) fn of_run(
 
 /// Checks inputs by the form, completes them, and turns what it declares as files into files.
 fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
-    let fields: &[InputField] = match root {
-        NodeData::Start(start) => &start.variables,
-        // A trigger has no form: whoever fires it knows what it brings.
+    let fields = match root {
+        NodeData::Start(start) => start.variables.as_slice(),
+        // A trigger has no form: what fires it decides what it brings.
         NodeData::TriggerWebhook(_) | NodeData::TriggerSchedule(_) | NodeData::TriggerPlugin(_) => {
             return Ok(inputs.clone());
         }
         // Other roots have no form.
-        NodeData::End(_)
-        | NodeData::Answer(_)
-        | NodeData::IfElse(_)
-        | NodeData::TemplateTransform(_)
-        | NodeData::VariableAggregator(_)
-        | NodeData::Assigner(_)
-        | NodeData::Llm(_)
-        | NodeData::ProfileLlm(_)
-        | NodeData::QuestionClassifier(_)
-        | NodeData::ParameterExtractor(_)
-        | NodeData::HttpRequest(_)
-        | NodeData::Code(_)
-        | NodeData::Tool(_)
-        | NodeData::Agent(_)
-        | NodeData::ListOperator(_)
-        | NodeData::ContextProcessor(_)
-        | NodeData::DocumentExtractor(_)
-        | NodeData::Iteration(_)
-        | NodeData::IterationStart
-        | NodeData::Loop(_)
-        | NodeData::LoopStart
-        | NodeData::LoopEnd
-        | NodeData::HumanInput(_)
-        | NodeData::UserInteraction(_)
-        | NodeData::Datasource(_)
-        | NodeData::KnowledgeIndex(_)
-        | NodeData::Choice(_)
-        | NodeData::Step(_)
-        | NodeData::KnowledgeRetrieval(_) => &[],
+        _ => &[],
     };
     let mut checked = validate_form(fields, inputs)?;
     for field in fields {
@@ -85,18 +57,8 @@ fn make_files(field: &InputField, value: &mut Json) -> Result<(), SubmitError> {
                 }
             }
         }
-        (
-            InputKind::File
-            | InputKind::FileList
-            | InputKind::TextInput
-            | InputKind::Select
-            | InputKind::Paragraph
-            | InputKind::Number
-            | InputKind::ExternalDataTool
-            | InputKind::Checkbox
-            | InputKind::JsonObject,
-            _,
-        ) => {}
+        // The other kinds hold no files.
+        _ => {}
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use tidemill_common::store::{ConversationRef, Entered, Entering};
 use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::conversation::conversation_copies;
 
+use super::prepare::Prepared;
 use super::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
 use crate::turns::{SettleError, said_before};
 
@@ -24,10 +25,42 @@ pub(super) struct Talk {
     pub(super) turns: Vec<Json>,
 }
 
+/// The conversation of a run, and its variables.
+pub(super) struct Joined {
+    pub(super) id: Option<String>,
+    /// None for runs of workflows, and for callers that keep the conversation themselves.
+    pub(super) talk: Option<Talk>,
+    /// Conversation variables: those of the request, then those that the conversation remembers.
+    pub(super) variables: Vec<(String, Segment)>,
+    /// The conversation has a list of messages.
+    pub(super) has_messages: bool,
+}
+
 impl Submitter {
+    /// Joins the conversation that the submission names, or begins one.
+    pub(super) async fn join(
+        &self,
+        submission: &Submission,
+        prepared: &Prepared,
+        run: RunId,
+        at: Timestamp,
+    ) -> Result<Joined, SubmitError> {
+        let graph = &prepared.workflow.graph;
+        let new_id = |id: &String| if id.is_empty() { conversation::new_id(run) } else { id.clone() };
+        let id = submission.conversation_id.as_ref().map(new_id);
+        let talk = self.talk(graph, submission, run, id.as_deref(), &prepared.inputs, at).await?;
+        let id = talk.as_ref().map(|talk| talk.id.clone()).or(id);
+        let given = &prepared.conversation;
+        let (variables, has_messages) = match &id {
+            Some(id) => conversation::variables(&*self.store, run.shard(), id, graph, given).await?,
+            None => (given.clone(), false),
+        };
+        Ok(Joined { id, talk, variables, has_messages })
+    }
+
     /// Enters the conversation of a chat's run; none for runs of workflows, and for callers who keep the conversation
     /// themselves (they give the system variables).
-    pub(super) async fn talk(
+    async fn talk(
         &self,
         graph: &Graph,
         submission: &Submission,

@@ -21,10 +21,10 @@ use tidemill_common::wire::conversation::conversation_copies;
 use tokio::sync::watch::Receiver;
 
 use self::said::Said;
-use crate::api::graphs::{GraphError, Graphs};
 use crate::api::record::RunRecord;
 use crate::api::render::Renderer;
 use crate::lease::Lease;
+use crate::workflows::{GraphError, Workflows};
 
 /// Between two looks for turns that nobody has settled.
 const LOOK: Duration = Duration::from_secs(5);
@@ -47,14 +47,14 @@ pub enum SettleError {
 #[derive(Clone)]
 pub struct Turns {
     store: Arc<dyn Runs>,
-    graphs: Arc<Graphs>,
+    workflows: Arc<Workflows>,
     config: Arc<Config>,
 }
 
 impl Turns {
-    /// For this store, with the graphs of the process.
-    pub fn new(store: Arc<dyn Runs>, graphs: Arc<Graphs>, config: Arc<Config>) -> Self {
-        Self { store, graphs, config }
+    /// For this store, with the workflow versions of the process.
+    pub fn new(store: Arc<dyn Runs>, workflows: Arc<Workflows>, config: Arc<Config>) -> Self {
+        Self { store, workflows, config }
     }
 
     /// Looks after the shards that this process owns until it is told to stop.
@@ -105,15 +105,15 @@ impl Turns {
             return Ok(self.store.nothing_to_settle(run).await?);
         };
         let (hash, shard) = (GraphHash(record.version.as_str().into()), run.shard());
-        let known = self.graphs.of_run(&*self.store, shard, &hash).await?;
+        let workflow = self.workflows.of_run(&*self.store, shard, &hash).await?;
         let conversation = ConversationRef {
             shard,
             id: conversation.clone(),
             app: record.app.clone().unwrap_or_default(),
             user: record.user.clone(),
-            copies: conversation_copies(&known.graph, conversation),
+            copies: conversation_copies(&workflow.graph, conversation),
         };
-        let render = Renderer::new(self.store.clone(), shard, known.graph.clone(), &self.config.compat);
+        let render = Renderer::new(self.store.clone(), shard, workflow.graph.clone(), &self.config.compat);
         let turn = turn(&*self.store, &render, record).await?.to_string();
         crash::pass(Place::TurnMade);
         let is_kept = self.store.settle_turn(&Settling { conversation, run, turn }).await?;

@@ -12,7 +12,7 @@ use tidemill_common::store::{Commit, Runs, Shards};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::event::EventRecord;
 use tidemill_common::wire::timers::timer_run;
-use tidemill_scheduler::cache;
+use tidemill_scheduler::run_cache;
 
 use super::at_commit::Touched;
 use super::at_end::Told;
@@ -108,7 +108,7 @@ impl Ground {
 
     fn written(&mut self, write: &RunWrite) {
         let run = write.run;
-        let rest = match at_once(cache::load(&self.store, &self.graphs, run)) {
+        let rest = match at_once(run_cache::load(&self.store, &self.workflows, run)) {
             Ok(rest) => rest,
             Err(error) => return self.watch.found("SIM-13", format!("{run} cannot be loaded: {error}")),
         };
@@ -178,7 +178,7 @@ impl Ground {
     pub(crate) fn compare(&mut self, memory: &RunState) {
         let rest = match self.watch.rest.remove(&memory.id) {
             Some(rest) => Ok(rest),
-            None => at_once(cache::load(&self.store, &self.graphs, memory.id)),
+            None => at_once(run_cache::load(&self.store, &self.workflows, memory.id)),
         };
         match rest {
             Ok(rest) => {

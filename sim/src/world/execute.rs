@@ -17,6 +17,7 @@ use tidemill_common::store::{Completion, Dead, Delivered, Jobs};
 use tidemill_common::value::{BlobRef, Lookup, Segment, Selector, Stored, Variables, blob_text};
 use tidemill_common::wire::job::Job;
 use tidemill_common::wire::report::{JobName, Report};
+use tidemill_scheduler::run_cache;
 
 use super::ground::{Ground, at_once};
 use crate::script::{AttemptName, Ending, marked};
@@ -40,7 +41,7 @@ pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, g
         let record = failure("no worker brought a result", EngineErrorType::WorkerLost.name());
         return Result { record, blobs: Vec::new(), streams: None, gives_up: Some(attempt) };
     }
-    let graph = at_once(ground.graphs.get(&ground.store, shard, &job.graph, job.run));
+    let graph = at_once(run_cache::graph_of(&ground.store, &ground.workflows, job.run, &job.graph));
     let Ok(graph) = graph else { return failed("its graph is gone") };
     let Some(node) = graph.find(job.node.as_str()).map(|ix| graph.node(ix)) else {
         return failed("its node is unknown");

@@ -9,7 +9,7 @@ use tidemill_common::clock::{Clock, ManualClock, Timestamp};
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::store::Commit;
 use tidemill_common::store::memory::MemoryStore;
-use tidemill_scheduler::cache::Graphs;
+use tidemill_scheduler::workflows::Workflows;
 
 use super::desk::{Desk, SharedOwner};
 use super::faults::Faults;
@@ -32,8 +32,8 @@ pub(crate) struct Ground {
     pub(crate) store: MemoryStore,
     /// The doors of the store behind which the guards stand.
     pub(crate) desk: Desk,
-    /// Graphs, shared as by the shards of a process.
-    pub(crate) graphs: Graphs,
+    /// Workflow versions, shared as by the shards of a process.
+    pub(crate) workflows: Workflows,
     /// All chance of the story.
     pub(crate) dice: Dice,
     /// How much goes wrong.

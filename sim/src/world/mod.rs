@@ -25,7 +25,7 @@ use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{Commit, NewRun, Runs, Shards};
 use tidemill_common::wire;
-use tidemill_scheduler::cache::Graphs;
+use tidemill_scheduler::workflows::Workflows;
 
 use crate::checks::{Violation, Watch};
 use crate::dice::Dice;
@@ -128,7 +128,7 @@ impl World {
             clock,
             store,
             desk: Default::default(),
-            graphs: Graphs::new(None, false),
+            workflows: Workflows::new(&tidemill_common::config::Config::default(), None),
             dice,
             faults,
             off: settings.off,

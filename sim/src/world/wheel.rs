@@ -11,8 +11,8 @@ use tidemill_common::machine::RunState;
 use tidemill_common::machine::fact::JobLost;
 use tidemill_common::store::{CommitError, Shards};
 use tidemill_scheduler::batch::{self, Batch, Input};
-use tidemill_scheduler::cache::{self, LoadError, RunCache};
 use tidemill_scheduler::changed::Changed;
+use tidemill_scheduler::run_cache::{self, LoadError, RunCache};
 
 use super::desk::SharedOwner;
 use super::ground::{Ground, QUEUE, at_once};
@@ -158,10 +158,11 @@ impl Wheel {
             let made_of = start.as_ref().map(|(entry, _)| *entry);
             let loaded = match start {
                 Some((_, head)) => {
-                    let graph = at_once(ground.graphs.get(&ground.store, self.shard, &head.graph, id));
+                    let graph =
+                        at_once(run_cache::graph_of(&ground.store, &ground.workflows, id, &head.graph));
                     graph.map(|graph| RunState::new(id, graph, *head))
                 }
-                None => at_once(cache::load(&ground.store, &ground.graphs, id)),
+                None => at_once(run_cache::load(&ground.store, &ground.workflows, id)),
             };
             match loaded {
                 Ok(run) if run.status.is_over() => self.cache.end(id),
@@ -252,7 +253,7 @@ impl Wheel {
         for id in runs.into_iter().filter(|id| !uncommitted.contains(id)) {
             let open = match self.cache.get(&id) {
                 Some(run) => open_jobs(run),
-                None => at_once(cache::load(&ground.store, &ground.graphs, id))
+                None => at_once(run_cache::load(&ground.store, &ground.workflows, id))
                     .map_or_else(|_| Vec::new(), |run| open_jobs(&run)),
             };
             self.judge(id, open, ground);

@@ -12,7 +12,7 @@ use tidemill_common::store::App;
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
-use crate::api::graphs::Known;
+use crate::workflows::Workflow;
 
 /// Features that are switched on in the file's `features`, under the same names.
 const FEATURES: [&str; 6] = [
@@ -32,10 +32,10 @@ pub async fn info(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
 ) -> Result<JsonBody<Json>, ApiError> {
-    let known = known(&state, &app)?;
+    let workflow = workflow_of(&state, &app)?;
     Ok(JsonBody(json!({
         "name": app.name,
-        "description": known.description,
+        "description": workflow.description,
         "tags": [],
         "mode": app.mode,
         "author_name": null,
@@ -50,8 +50,8 @@ pub async fn parameters(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
 ) -> Result<JsonBody<Json>, ApiError> {
-    let known = known(&state, &app)?;
-    let graph = &known.graph;
+    let workflow = workflow_of(&state, &app)?;
+    let graph = &workflow.graph;
     let feature = |name: &str, absent: Json| graph.features.get(name).cloned().unwrap_or(absent);
     let form: Vec<Json> = match &graph.node(graph.root).data {
         NodeData::Start(start) => start.variables.iter().map(field).collect(),
@@ -103,8 +103,8 @@ pub async fn parameters(
     Ok(JsonBody(shown))
 }
 
-fn known(state: &ApiState, app: &Arc<App>) -> Result<Arc<Known>, ApiError> {
-    Ok(state.graphs.of_document(&app.version, &app.document)?)
+fn workflow_of(state: &ApiState, app: &Arc<App>) -> Result<Arc<Workflow>, ApiError> {
+    Ok(state.workflows.of_document(&app.version, &app.document)?)
 }
 
 fn field(field: &InputField) -> Json {

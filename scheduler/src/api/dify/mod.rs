@@ -103,10 +103,10 @@ async fn find(state: &ApiState, app: &App, id: RunId) -> Result<Option<RunRecord
 /// What opens a run's values, and its graph.
 async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc<Graph>), ApiError> {
     let hash = GraphHash(record.version.as_str().into());
-    let known = state.graphs.of_run(&*state.store, record.id.shard(), &hash).await?;
+    let workflow = state.workflows.of_run(&*state.store, record.id.shard(), &hash).await?;
     let render =
-        Renderer::new(state.store.clone(), record.id.shard(), known.graph.clone(), &state.config.compat);
-    Ok((render, known.graph.clone()))
+        Renderer::new(state.store.clone(), record.id.shard(), workflow.graph.clone(), &state.config.compat);
+    Ok((render, workflow.graph.clone()))
 }
 
 /// What a projection needs to know of a run.

@@ -13,9 +13,9 @@ use tidemill_common::wire::conversation::conversation_copies;
 use super::find;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::graphs::Known;
 use crate::api::record::RunRecord;
 use crate::turns::{SettleError, in_order};
+use crate::workflows::Workflow;
 
 /// Conversations of a user that are looked through for a message whose run is gone.
 const LOOKED_THROUGH_MAX: usize = 200;
@@ -27,7 +27,7 @@ pub(super) struct Theirs {
     /// The fields of its hash.
     pub(super) fields: HashMap<String, String>,
     /// The workflow that the app has now.
-    pub(super) known: Arc<Known>,
+    pub(super) workflow: Arc<Workflow>,
 }
 
 impl Theirs {
@@ -44,10 +44,10 @@ impl Theirs {
         if !is("app", &app.id) || !is("user", user) {
             return Ok(None);
         }
-        let known = state.graphs.of_document(&app.version, &app.document)?;
-        let copies = conversation_copies(&known.graph, &id);
+        let workflow = state.workflows.of_document(&app.version, &app.document)?;
+        let copies = conversation_copies(&workflow.graph, &id);
         let of = ConversationRef { shard, id, app: app.id.clone(), user: user.to_string(), copies };
-        Ok(Some(Self { of, fields, known }))
+        Ok(Some(Self { of, fields, workflow }))
     }
 
     /// The conversation of a message: its run says, or, when that is gone, the conversations that the user had then do.

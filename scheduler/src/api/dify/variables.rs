@@ -42,7 +42,7 @@ pub async fn list(
     let name = params.get("variable_name");
     name.map_or(Ok(()), check_name)?;
     let theirs = Theirs::get(&state, &app, user, &id.0).await?;
-    let defined = theirs.known.graph.conversation.iter();
+    let defined = theirs.workflow.graph.conversation.iter();
     let defined: Vec<&DocumentVariable> =
         defined.filter(|variable| name.is_none_or(|name| *variable.name == *name)).collect();
     let begin = match given(&params, "last_id") {
@@ -56,7 +56,7 @@ pub async fn list(
     for variable in defined.iter().skip(begin).take(limit) {
         let of = &theirs.of;
         let kept = kept_value(&*state.store, of.shard, &of.id, variable, &theirs.fields).await?;
-        let (value, hidden) = (kept.as_ref().unwrap_or(&variable.value), &theirs.known.graph.hidden);
+        let (value, hidden) = (kept.as_ref().unwrap_or(&variable.value), &theirs.workflow.graph.hidden);
         data.push(shown(variable, value, hidden, &theirs.fields));
     }
     let has_more = defined.len() > begin + limit;
@@ -79,8 +79,8 @@ pub async fn set(
     check_chat(&app)?;
     let value = map.remove("value").ok_or_else(|| ApiError::invalid_param("value is required"))?;
     let mut theirs = Theirs::get(&state, &app, &user, &id).await?;
-    let known = theirs.known.clone();
-    let mut defined = known.graph.conversation.iter();
+    let workflow = theirs.workflow.clone();
+    let mut defined = workflow.graph.conversation.iter();
     let variable = defined.find(|variable| id_of(variable).eq_ignore_ascii_case(&variable_id));
     let variable = variable.ok_or_else(no_variable)?;
     let segment = fitting(variable, &value).ok_or_else(|| mismatch(variable, &value))?;
@@ -100,7 +100,7 @@ pub async fn set(
     if !state.store.change_conversation(&change).await? {
         return Err(gone());
     }
-    Ok(JsonBody(shown(variable, &segment, &known.graph.hidden, &theirs.fields)))
+    Ok(JsonBody(shown(variable, &segment, &workflow.graph.hidden, &theirs.fields)))
 }
 
 /// The field that says when a variable was set from outside, ms.

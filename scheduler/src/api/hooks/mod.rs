@@ -21,10 +21,10 @@ use tidemill_common::store::{App, Fired};
 use self::body::Upload;
 use super::ApiState;
 use super::error::ApiError;
-use super::graphs::Known;
 use super::own::submit::idempotency;
 use super::request::{Body, IdInPath};
 use crate::submit::{Submission, SubmitError, Submitted, SystemValues, WorkflowSource};
+use crate::workflows::Workflow;
 
 /// Whose runs they are, for the record. Not the id, which opens the door.
 const USER: &str = "webhook";
@@ -49,7 +49,7 @@ pub async fn receive(
 ) -> Result<Response, ApiError> {
     let hook = Hook::find(&state, &id).await?;
     let (parts, sent) = request.into_parts();
-    let shown = secret::check(hook.data(), &hook.known.graph, &parts.headers)?;
+    let shown = secret::check(hook.data(), &hook.workflow.graph, &parts.headers)?;
     let content_type = text_of(&parts.headers, header::CONTENT_TYPE.as_str());
     hook.data().check_head(parts.method.as_str(), content_type.as_deref()).map_err(refused)?;
     let sent = super::request::read(sent, state.config.scheduler.webhook_bytes_max, BYTES_MAX).await?;
@@ -97,7 +97,7 @@ pub async fn receive(
 /// A webhook that is there.
 struct Hook {
     app: Arc<App>,
-    known: Arc<Known>,
+    workflow: Arc<Workflow>,
     node: String,
     data: Box<TriggerWebhookData>,
 }
@@ -107,12 +107,12 @@ impl Hook {
         let unknown = || ApiError::not_found("there is no such webhook");
         let trigger = state.store.trigger(id).await?.ok_or_else(unknown)?.trigger;
         let app = Arc::new(state.store.app(&trigger.app).await?.ok_or_else(unknown)?);
-        let known = state.graphs.of_document(&app.version, &app.document)?;
-        let at = known.graph.find(&trigger.node).ok_or_else(unknown)?;
-        match &known.graph.node(at).data {
+        let workflow = state.workflows.of_document(&app.version, &app.document)?;
+        let at = workflow.graph.find(&trigger.node).ok_or_else(unknown)?;
+        match &workflow.graph.node(at).data {
             NodeData::TriggerWebhook(data) => {
                 let data = data.clone();
-                Ok(Self { app, known, node: trigger.node, data })
+                Ok(Self { app, workflow, node: trigger.node, data })
             }
             _ => Err(unknown()),
         }

@@ -16,8 +16,8 @@ use crate::api::auth::{new_app_key, sha256_hex};
 use crate::api::error::ApiError;
 use crate::api::hooks;
 use crate::api::request::{Body, IdInPath, Params};
-use crate::submit::import;
 use crate::triggers::register;
+use crate::workflows::import;
 
 /// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is shown here and never again.
 ///
@@ -36,8 +36,8 @@ pub async fn register(
             state.store.app(id).await?.ok_or_else(|| ApiError::not_found(format!("there is no app {id}")))?,
         ),
     };
-    let (known, diagnostics) = import(&state.graphs, workflow).await?;
-    let graph = &known.graph;
+    let (workflow, diagnostics) = import(&state.workflows, workflow).await?;
+    let graph = &workflow.graph;
     let of_profiles = profiles_named::unknown(&state, graph, params.truth("strict", false)?).await?;
     let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let now = state.store.time().await?;
@@ -47,7 +47,7 @@ pub async fn register(
         name: graph.name.clone(),
         mode: graph.mode.name().into(),
         version: graph.hash.to_string(),
-        document: known.document.to_string(),
+        document: workflow.document.to_string(),
         created_at_ms: earlier.as_ref().map_or_else(|| SystemClock.now().millis(), |app| app.created_at_ms),
         triggers: registration.triggers,
     };

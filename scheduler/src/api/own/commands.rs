@@ -36,8 +36,8 @@ pub async fn send(
     let key = key.map(|key| CommandKey { key, sha });
     let fields = state.store.run_fields(run).await?.ok_or_else(gone)?;
     let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
-    let known = state.graphs.of_run(&*state.store, run.shard(), &hash).await?;
-    let order = order(&mut map, &known.graph)?;
+    let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await?;
+    let order = order(&mut map, &workflow.graph)?;
     let options = fields.get("options").and_then(|text| serde_json::from_str(text).ok());
     let options = wire::state::options_from_json(&options.unwrap_or_default());
     let command = command(&state, run, options.inline_bytes_max, order, key).await?;

@@ -94,12 +94,12 @@ async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode,
         None => return Err(not_retryable(format!("run {of} is gone: ended runs are kept for a time only"))),
     };
     let hash = GraphHash(record.version.as_str().into());
-    let known = state.graphs.of_run(&*state.store, of.shard(), &hash).await?;
-    let stored = wire::state::load(of, known.graph.clone(), rest.clone());
+    let workflow = state.workflows.of_run(&*state.store, of.shard(), &hash).await?;
+    let stored = wire::state::load(of, workflow.graph.clone(), rest.clone());
     let stored = stored.map_err(|e| not_retryable(format!("run {of} cannot be read: {e}")))?;
     let place = rewind::begins_at(&stored, &frame, &node);
     let (_, begins_at) = place.map_err(|e| not_retryable(format!("run {of}: {e}")))?;
-    let begins_at = known.graph.node(begins_at).id.clone();
+    let begins_at = workflow.graph.node(begins_at).id.clone();
 
     // Whoever asks again, since the answer was lost, gets the same run.
     let mut run = RunId::generate(of.shard());

@@ -51,11 +51,11 @@ pub async fn follow(
     let ((), fields) = tokio::join!(follower.begin(), state.store.run_fields(run));
     let fields = fields?.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
     let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
-    let known = state.graphs.of_run(&*state.store, run.shard(), &hash).await?;
+    let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await?;
     let telling = Telling {
         follower,
-        render: Renderer::new(state.store.clone(), run.shard(), known.graph.clone(), &state.config.compat),
-        graph: known.graph.clone(),
+        render: Renderer::new(state.store.clone(), run.shard(), workflow.graph.clone(), &state.config.compat),
+        graph: workflow.graph.clone(),
         run,
         follows,
         frames: VecDeque::new(),

@@ -78,9 +78,9 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     let at_rest = state.store.run_at_rest(id).await?.ok_or_else(gone)?;
     let mut record = RunRecord::read(id, &at_rest.run)?;
     let hash = GraphHash(record.version.as_str().into());
-    let known = state.graphs.of_run(&*state.store, id.shard(), &hash).await?;
-    let run = wire::state::load(id, known.graph.clone(), at_rest)?;
-    let render = Renderer::new(state.store.clone(), id.shard(), known.graph.clone(), &state.config.compat);
+    let workflow = state.workflows.of_run(&*state.store, id.shard(), &hash).await?;
+    let run = wire::state::load(id, workflow.graph.clone(), at_rest)?;
+    let render = Renderer::new(state.store.clone(), id.shard(), workflow.graph.clone(), &state.config.compat);
     render.named(&mut record.inputs).await?;
     render.outputs(&mut record.outputs).await?;
 

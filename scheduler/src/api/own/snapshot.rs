@@ -43,9 +43,9 @@ pub(crate) async fn document(
     rest: &AtRest,
 ) -> Result<Json, ApiError> {
     let hash = GraphHash(record.version.as_str().into());
-    let known = state.graphs.of_run(&*state.store, id.shard(), &hash).await?;
-    let run = wire::state::load(id, known.graph.clone(), rest.clone())?;
-    let render = Renderer::new(state.store.clone(), id.shard(), known.graph.clone(), &state.config.compat);
+    let workflow = state.workflows.of_run(&*state.store, id.shard(), &hash).await?;
+    let run = wire::state::load(id, workflow.graph.clone(), rest.clone())?;
+    let render = Renderer::new(state.store.clone(), id.shard(), workflow.graph.clone(), &state.config.compat);
     let mut variables = Vec::new();
     for (frame, node, name, stored) in wire::snapshot::variables(&run) {
         let value = match stored {
@@ -59,8 +59,8 @@ pub(crate) async fn document(
         blobs.push((name.clone(), blob(state, id, &name).await?));
     }
     let now = state.store.time().await?;
-    let snapshot = wire::snapshot::write(&run, rest, &known.document, &variables, blobs, now);
-    Ok(wire::snapshot::sealed(snapshot, &known.graph.hidden))
+    let snapshot = wire::snapshot::write(&run, rest, &workflow.document, &variables, blobs, now);
+    Ok(wire::snapshot::sealed(snapshot, &workflow.graph.hidden))
 }
 
 /// The whole value. One that lies apart has lost its exact type with its content, except lists and files.

@@ -56,7 +56,7 @@ pub async fn submit(
     let mut answer = json!({
         "id": done.run.to_string(),
         "status": done.status.name(),
-        "version": done.known.graph.hash.to_string(),
+        "version": done.workflow.graph.hash.to_string(),
     });
     if let Some(id) = done.conversation_id {
         answer["conversation_id"] = id.into();

@@ -19,6 +19,7 @@ use tower::ServiceExt;
 use super::fake::Fake;
 use crate::api::{ApiState, router};
 use crate::pulse::Pulse;
+use crate::workflows::Workflows;
 
 pub(crate) const ADMIN: &str = "admin-key";
 
@@ -85,7 +86,8 @@ impl Server {
         let (shutdown, is_closing) = watch::channel(false);
         let metrics = telemetry::start_metrics();
         let (key, pulse) = (config.scheduler.sealing_key(), Arc::new(Pulse::default()));
-        let state = ApiState::new(store, Arc::new(config), metrics, pulse, is_closing, key);
+        let workflows = Arc::new(Workflows::new(&config, key.clone()));
+        let state = ApiState::new(store, Arc::new(config), metrics, pulse, is_closing, workflows, key);
         Self { store: fake, router: router(state.clone()), state, shutdown }
     }
 

@@ -25,9 +25,9 @@ pub(super) async fn drive(server: &Server, store: &MemoryStore, run: RunId) {
         for raw in reader.read(cursor, 1, Duration::from_millis(20)).await.unwrap() {
             let at_rest = store.load_run(run).await.unwrap().unwrap();
             let hash = GraphHash(at_rest.run["version"].as_str().into());
-            let known = server.state.graphs.of_run(store, run.shard(), &hash).await.unwrap();
-            let mut state = state::load(run, known.graph.clone(), at_rest).unwrap();
-            let fact = fact::parse(&raw.kind, &raw.body, &known.graph).unwrap();
+            let workflow = server.state.workflows.of_run(store, run.shard(), &hash).await.unwrap();
+            let mut state = state::load(run, workflow.graph.clone(), at_rest).unwrap();
+            let fact = fact::parse(&raw.kind, &raw.body, &workflow.graph).unwrap();
             number += 1;
             cursor = raw.entry;
             let mut changes =

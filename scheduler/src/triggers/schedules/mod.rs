@@ -18,9 +18,9 @@ use tidemill_common::value::JsonMap;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use crate::api::graphs::Graphs;
 use crate::lease::Lease;
 use crate::submit::{Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
+use crate::workflows::Workflows;
 
 /// Between two looks, and a little for each shard, so that a process that owns all of many shards does not ask all the time.
 const LOOK: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ const USER: &str = "schedule";
 pub struct Schedules {
     store: Arc<dyn Runs>,
     submitter: Arc<Submitter>,
-    graphs: Arc<Graphs>,
+    workflows: Arc<Workflows>,
     lease: Arc<Lease>,
     catch_up_max: u64,
     /// Schedules that could not be fired, and when to try again.
@@ -66,12 +66,12 @@ impl Schedules {
     pub fn new(
         store: Arc<dyn Runs>,
         submitter: Arc<Submitter>,
-        graphs: Arc<Graphs>,
+        workflows: Arc<Workflows>,
         lease: Arc<Lease>,
         config: &Config,
     ) -> Self {
         let catch_up_max = config.scheduler.catch_up_max;
-        Self { store, submitter, graphs, lease, catch_up_max, waiting: HashMap::new() }
+        Self { store, submitter, workflows, lease, catch_up_max, waiting: HashMap::new() }
     }
 
     /// Looks until told to stop.
@@ -135,8 +135,8 @@ impl Schedules {
             self.store.move_schedule(id, schedule.due, None).await?;
             return Ok(());
         };
-        let known = self.graphs.of_document(&app.version, &app.document).map_err(SubmitError::from)?;
-        let Some(data) = data_of(&known.graph, &node) else {
+        let workflow = self.workflows.of_document(&app.version, &app.document).map_err(SubmitError::from)?;
+        let Some(data) = data_of(&workflow.graph, &node) else {
             self.store.move_schedule(id, schedule.due, None).await?;
             return Ok(());
         };

@@ -10,8 +10,8 @@ use tidemill_common::store::{App, ListRuns};
 
 use super::*;
 use crate::pulse::Pulse;
-use crate::submit::import;
 use crate::triggers::register;
+use crate::workflows::import;
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// A full hour.
@@ -31,13 +31,13 @@ impl World {
     /// A scheduler that owns both shards.
     fn scheduler(&self) -> Schedules {
         let config = Arc::new(Config::default());
-        let graphs = Arc::new(Graphs::new(&config, None));
+        let workflows = Arc::new(Workflows::new(&config, None));
         let lease = Arc::new(Lease::new("s".into(), 5_000, 1_000));
         for shard in [0, 1] {
             lease.keep(ShardId(shard), Arc::new(Pulse::default()));
         }
-        let submitter = Arc::new(Submitter::new(self.store.clone(), config.clone(), graphs.clone()));
-        Schedules::new(self.store.clone(), submitter, graphs, lease, &config)
+        let submitter = Arc::new(Submitter::new(self.store.clone(), config.clone(), workflows.clone()));
+        Schedules::new(self.store.clone(), submitter, workflows, lease, &config)
     }
 
     /// Publishes a version of the app `a`; the id of its schedule.
@@ -48,15 +48,16 @@ impl World {
                 "tidemill": {{"catch_up": "{catch_up}"}}}}}}, {{"id": "end", "data": {{"type": "end", "outputs": []}}}}],
                 "edges": [{{"source": "plan", "target": "end"}}]}}"#
         );
-        let (known, _) = import(&Arc::new(Graphs::new(&config, None)), text.into_bytes()).await.unwrap();
+        let (workflow, _) =
+            import(&Arc::new(Workflows::new(&config, None)), text.into_bytes()).await.unwrap();
         let earlier = self.store.app("a").await.unwrap();
-        let plan = register::plan(&*self.store, &known.graph, "a", earlier.as_ref(), self.clock.now())
+        let plan = register::plan(&*self.store, &workflow.graph, "a", earlier.as_ref(), self.clock.now())
             .await
             .unwrap();
         let app = App {
             id: "a".into(),
-            version: known.graph.hash.to_string(),
-            document: known.document.to_string(),
+            version: workflow.graph.hash.to_string(),
+            document: workflow.document.to_string(),
             triggers: plan.triggers.clone(),
             ..App::default()
         };
@@ -142,14 +143,14 @@ async fn a_schedule_without_its_node_is_forgotten() {
     let world = World::new();
     let id = world.publish("0 * * * *", "last").await;
     let mut app = world.store.app("a").await.unwrap().unwrap();
-    let (known, _) = import(
-        &Arc::new(Graphs::new(&Config::default(), None)),
+    let (workflow, _) = import(
+        &Arc::new(Workflows::new(&Config::default(), None)),
         br#"{"nodes": [{"id": "s", "data": {"type": "start", "variables": []}}], "edges": []}"#.to_vec(),
     )
     .await
     .unwrap();
-    app.version = known.graph.hash.to_string();
-    app.document = known.document.to_string();
+    app.version = workflow.graph.hash.to_string();
+    app.document = workflow.document.to_string();
     world.store.put_app(&app, None, &Default::default()).await.unwrap();
     world.clock.advance(HOUR);
     settle(&mut world.scheduler()).await;

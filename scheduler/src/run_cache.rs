@@ -1,22 +1,22 @@
-//! The run states and graphs that a scheduler keeps in memory. Everything in here is a cache: losing it costs a reload.
+//! The run states that a scheduler keeps in memory. It is a cache: losing it costs a reload.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use tidemill_common::dsl::{Document, SealingKey};
-use tidemill_common::graph::{self, Graph, GraphHash};
-use tidemill_common::ids::{EntryId, RunId, ShardId};
+use tidemill_common::graph::{Graph, GraphHash};
+use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::machine::RunState;
 use tidemill_common::machine::run::Hashing;
-use tidemill_common::store::{Shards, StoreError};
+use tidemill_common::store::StoreError;
 use tidemill_common::wire::{WireError, state};
+
+use crate::drive::ShardStore;
+use crate::workflows::{GraphError, Workflows};
 
 /// Ended runs that are remembered, so that late facts of theirs cost no reload.
 const ENDED_MAX: usize = 10_000;
 /// What may be written of a run before it is measured for the first time.
 const UNMEASURED_BYTES: usize = 64 * 1024;
-/// Graphs kept at most.
-const GRAPHS_MAX: usize = 500;
 
 /// Why a run cannot be worked on.
 #[derive(Debug, thiserror::Error)]
@@ -43,59 +43,6 @@ pub enum LoadError {
         /// Why.
         reason: String,
     },
-}
-
-/// Graphs by hash, shared by the shards of a process.
-pub struct Graphs {
-    known: Mutex<HashMap<GraphHash, Arc<Graph>>>,
-    key: Option<SealingKey>,
-    shows_secrets: bool,
-}
-
-impl Graphs {
-    /// No graphs yet; `key` opens the secrets of their documents. `shows_secrets`: as [`Graph::showing`] has it.
-    pub fn new(key: Option<SealingKey>, shows_secrets: bool) -> Self {
-        Self { known: Mutex::default(), key, shows_secrets }
-    }
-
-    /// A graph that lies on a shard.
-    ///
-    /// # Errors
-    /// It is not there, cannot be read, or its secrets cannot be opened.
-    pub async fn get(
-        &self,
-        store: &dyn Shards,
-        shard: ShardId,
-        hash: &GraphHash,
-        run: RunId,
-    ) -> Result<Arc<Graph>, LoadError> {
-        if let Some(graph) = self.lock().get(hash) {
-            return Ok(graph.clone());
-        }
-        let unreadable = |reason: String| LoadError::Unreadable { run, reason };
-        let text = store.load_graph(shard, &hash.0).await?;
-        let text =
-            text.ok_or_else(|| unreadable(format!("its workflow {hash} is not stored on shard {shard}")))?;
-        let graph = Arc::new(self.build(&text, hash).map_err(unreadable)?);
-        let mut known = self.lock();
-        if known.len() >= GRAPHS_MAX {
-            known.clear();
-        }
-        known.insert(hash.clone(), graph.clone());
-        Ok(graph)
-    }
-
-    fn build(&self, text: &str, hash: &GraphHash) -> Result<Graph, String> {
-        let mut document = Document::from_stored(text).map_err(|d| d.to_string())?;
-        document.open(self.key.as_ref()).map_err(|e| e.to_string())?;
-        let (graph, problems) = graph::build(&document, hash.clone());
-        let graph = graph.map(|graph| graph.showing(self.shows_secrets));
-        graph.ok_or_else(|| problems.first().map_or_else(|| "it has no graph".into(), ToString::to_string))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GraphHash, Arc<Graph>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 struct Cached {
@@ -258,11 +205,28 @@ impl RunCache {
     }
 }
 
+/// The graph of a run, from memory or from its shard.
+///
+/// # Errors
+/// See [`LoadError`].
+pub async fn graph_of(
+    store: &dyn ShardStore,
+    workflows: &Workflows,
+    run: RunId,
+    hash: &GraphHash,
+) -> Result<Arc<Graph>, LoadError> {
+    match workflows.of_run(store, run.shard(), hash).await {
+        Ok(workflow) => Ok(workflow.graph.clone()),
+        Err(GraphError::Store(error)) => Err(error.into()),
+        Err(error) => Err(LoadError::Unreadable { run, reason: error.to_string() }),
+    }
+}
+
 /// Loads a run from the store.
 ///
 /// # Errors
 /// See [`LoadError`].
-pub async fn load(store: &dyn Shards, graphs: &Graphs, run: RunId) -> Result<RunState, LoadError> {
+pub async fn load(store: &dyn ShardStore, workflows: &Workflows, run: RunId) -> Result<RunState, LoadError> {
     let rest = store.load_run(run).await?.ok_or(LoadError::NoRun(run))?;
     let unusable = |error: WireError| match error {
         WireError::Version { version, .. } => LoadError::Newer { run, version },
@@ -271,6 +235,6 @@ pub async fn load(store: &dyn Shards, graphs: &Graphs, run: RunId) -> Result<Run
         }
     };
     let head = state::head_from_fields(&rest.run).map_err(unusable)?;
-    let graph = graphs.get(store, run.shard(), &head.graph, run).await?;
+    let graph = graph_of(store, workflows, run, &head.graph).await?;
     state::load(run, graph, rest).map_err(unusable)
 }

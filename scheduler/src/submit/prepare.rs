@@ -1,0 +1,109 @@
+//! Reads a whole submission before anything is written, so that a request with an error reserves no idempotency key.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use tidemill_common::dsl::Diagnostic;
+use tidemill_common::graph::{Graph, NodeIx};
+use tidemill_common::machine::run::RunOptions;
+use tidemill_common::nodes::ExecutionType;
+use tidemill_common::value::Segment;
+
+use super::commands::Order;
+use super::{
+    Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, inputs, memory,
+    options,
+};
+use crate::workflows::{Workflow, import};
+
+/// A submission that was read and found right.
+pub(super) struct Prepared {
+    pub(super) workflow: Arc<Workflow>,
+    /// For a workflow that came as text.
+    pub(super) warnings: Vec<Diagnostic>,
+    pub(super) user: String,
+    pub(super) options: RunOptions,
+    /// The node that the run begins at.
+    pub(super) root: NodeIx,
+    pub(super) inputs: Vec<(String, Segment)>,
+    /// The files of the request, as `sys.files`.
+    pub(super) files: Vec<Json>,
+    /// Conversation variables that the request sets.
+    pub(super) conversation: Vec<(String, Segment)>,
+    /// Earlier turns that the request brings.
+    pub(super) history: Option<Segment>,
+    /// Commands, each with the node that it waits for.
+    pub(super) breakpoints: Vec<(String, Order)>,
+}
+
+impl Submitter {
+    /// Reads a submission; takes its commands out of it.
+    pub(super) async fn prepare(&self, submission: &mut Submission) -> Result<Prepared, SubmitError> {
+        let (workflow, warnings) = self.workflow(&submission.workflow).await?;
+        let user = user(&submission.user)?;
+        let mut options = options::resolve(&self.config, &workflow.options, &submission.options)?;
+        let workflow = match options.choices.as_deref() {
+            Some(choices) if choices.summary_before || choices.facts_after => {
+                self.workflows.with_steps_around(&workflow, choices)?
+            }
+            Some(_) | None => workflow,
+        };
+        if let Some(left) = submission.called.as_ref().and_then(|by| by.budget.clone()) {
+            let own = options.budget.take().map(|own| *own).unwrap_or_default();
+            options.budget = Some(Box::new(own.tighter(*left)));
+        }
+        let graph = &workflow.graph;
+        let root = root(graph, submission.root.as_deref())?;
+        let prepared = Prepared {
+            inputs: inputs::of_run(graph, root, submission)?,
+            files: files::of_request(&graph.features, &submission.files)?,
+            conversation: inputs::of_conversation(graph, &submission.conversation)?,
+            history: memory::history(&submission.memory)?,
+            breakpoints: commands::read_breakpoints(std::mem::take(&mut submission.commands), graph)?,
+            workflow,
+            warnings,
+            user,
+            options,
+            root,
+        };
+        if let Some(reason) = submission.key.as_deref().and_then(|key| self.budgets.exceeded(key)) {
+            return Err(SubmitError::OverBudget(reason));
+        }
+        let depth_max = self.config.run.call_depth_max;
+        if submission.call_depth > depth_max {
+            return Err(SubmitError::CallDepth(depth_max));
+        }
+        Ok(prepared)
+    }
+
+    async fn workflow(
+        &self,
+        source: &WorkflowSource,
+    ) -> Result<(Arc<Workflow>, Vec<Diagnostic>), SubmitError> {
+        match source {
+            WorkflowSource::App(app) => {
+                let workflow = self.workflows.of_document(&app.version, &app.document)?;
+                self.workflows.check_moderation(&workflow.graph)?;
+                Ok((workflow, Vec::new()))
+            }
+            WorkflowSource::Text(text) => Ok(import(&self.workflows, text.clone().into_bytes()).await?),
+        }
+    }
+}
+
+/// The node that a run begins at.
+fn root(graph: &Graph, given: Option<&str>) -> Result<NodeIx, SubmitError> {
+    let Some(given) = given else { return Ok(graph.root) };
+    let found = graph.find(given).filter(|at| {
+        let node = graph.node(*at);
+        node.kind.spec().execution == ExecutionType::Root && node.parent.is_none()
+    });
+    found.ok_or_else(|| SubmitError::Root(given.to_string()))
+}
+
+fn user(given: &str) -> Result<String, SubmitError> {
+    if given.chars().count() > USER_CHARS_MAX {
+        return Err(SubmitError::User);
+    }
+    Ok(given.replace('\0', ""))
+}
