@@ -13,7 +13,8 @@ else
 fi | LC_ALL=C awk -v named=$# '
     function trimmed(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return text }
     function is_allowed(path,    i) {
-        for (i = 1; i <= allowed; i++) if (index(path, prefix[i]) == 1) return 1
+        for (i = 1; i <= allowed; i++)
+            if (index(path, prefix[i]) == 1 && substr(path, length(path) - length(ending[i]) + 1) == ending[i]) return 1
         return 0
     }
     function look(path, number, line,    text, i) {
@@ -33,7 +34,10 @@ fi | LC_ALL=C awk -v named=$# '
             any = any (any == "" ? "" : "|") pattern[words]
         }
         while (!named && (getline line < "scripts/plain-words.allow") > 0)
-            if (line !~ /^#/ && trimmed(line) != "") prefix[++allowed] = trimmed(line)
+            if (line !~ /^#/ && split(line, part, " ") > 0) {
+                prefix[++allowed] = part[1]
+                ending[allowed] = part[2]
+            }
     }
     {
         path = $0
