@@ -5,7 +5,7 @@ COMPOSE ?= docker compose
 COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint one-build fix check deep deny pure \
+.PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint plain-words one-build fix check deep deny pure \
 	conformance faults campaign recovery pressure sim fuzz fuzz-check bench bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
@@ -59,12 +59,15 @@ conformance-both:
 campaign-short:
 	@SEED=2 ROUNDS=2 ROUND_SECONDS=15 $(MAKE) --no-print-directory campaign
 
-lint: one-build ## Check formatting, lints and documentation
+lint: plain-words one-build ## Check formatting, lints, documentation and its words
 	$(CARGO) fmt --all --check || { echo 'lint: `make fix` formats the code'; exit 1; }
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Heads of modules are maps for readers of the code, and may name private ones.
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --lib --locked
 	@sh scripts/compose-check.sh
+
+plain-words:
+	@sh scripts/plain-words.sh
 
 one-build:
 	@CARGO='$(CARGO)' sh scripts/one-build.sh $(PROGRAMS)
