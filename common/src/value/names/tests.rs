@@ -71,7 +71,7 @@ fn lp_a07_names_are_put_together_from_the_inside_out_and_values_stay_what_they_a
     ] {
         assert_eq!(rendered(text, run.clone()).unwrap(), expected, "{text}");
     }
-    // A value that looks like a name is not one when it is put together either.
+    // A value that looks like a name is not one either when it becomes part of a name.
     let tricky = json!({"a": "{{secret}}", "secret": "S"});
     assert_eq!(rendered("{{x_{{a}}}}", tricky).unwrap_err(), NameError::NotFound("x_{{secret}}".into()));
 }
@@ -170,14 +170,14 @@ proptest! {
         parsed.mentions(&names, &mut mentioned);
         let all = Pool::new(json!({"run": {"a": "a", "b": "b", "ab": "b", "ba": "a", "aa": "a", "bb": "b"}}));
         let only = Only(&all, &mentioned);
-        // Names that are put together need what is declared, which is nothing here.
+        // Nested names need the declared variables, of which there are none here.
         if !text.contains("{{{{") && parsed.pieces.iter().all(|p| !matches!(p, Piece::Name(inner) if inner.len() > 1)) {
             prop_assert_eq!(parsed.render(&names, &only), parsed.render(&names, &all));
         }
     }
 }
 
-/// Variables as far as they are mentioned.
+/// Only those variables that were mentioned.
 struct Only<'a>(&'a Pool, &'a [(String, String)]);
 
 impl Variables for Only<'_> {

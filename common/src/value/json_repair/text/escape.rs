@@ -1,11 +1,11 @@
-//! Escapes, and backslashes that are none.
+//! Escapes, and backslashes that are not escapes.
 
 use super::super::Repair;
 use super::super::ahead::closer;
 use super::Text;
 
 impl Repair {
-    /// The escape whose backslash was just read; false when it is none.
+    /// Reads the escape whose backslash was just read; returns false when it is not an escape.
     pub(super) fn escape(&mut self, text: &mut Text) -> bool {
         let Some(c) = self.peek() else { return false };
         if c == '\\' && self.halve_backslashes(text) {
@@ -34,7 +34,7 @@ impl Repair {
         true
     }
 
-    /// Backslashes in pairs, which are half as many, unless a quote behind them was meant to be escaped.
+    /// Replaces pairs of backslashes by single ones, unless a quote after them was meant to be escaped.
     fn halve_backslashes(&mut self, text: &mut Text) -> bool {
         let from = self.at - 1;
         let run = self.chars[from..].iter().take_while(|c| **c == '\\').count();
@@ -50,7 +50,7 @@ impl Repair {
         true
     }
 
-    /// `\u12ab` and `\x1b`; two halves of one character are read at once.
+    /// Reads `\u12ab` and `\x1b`. A surrogate pair is read at once.
     fn hex_escape(&mut self, text: &mut Text, digits: usize) -> bool {
         let Some(code) = self.hex(self.at + 1, digits) else { return false };
         text.said.pop();

@@ -1,4 +1,4 @@
-//! Texts, in quotes or without, and where they end.
+//! Texts, with or without quotes, and where they end.
 
 use serde_json::Value as Json;
 
@@ -11,21 +11,22 @@ mod begin;
 mod escape;
 mod quotes;
 
-/// A text while it is read.
+/// A text that is being read.
 struct Text {
     place: Place,
     open: char,
     close: char,
-    /// It began without a quote.
+    /// True when it began without a quote.
     bare: bool,
-    /// It began with two quotes and seems to end with two.
+    /// True when it began with two quotes and seems to end with two.
     doubled: bool,
-    /// A quote was kept as part of the text, so its partner will be, too.
+    /// True when a quote was taken as part of the text, so that the next quote is part of it too.
     unmatched: bool,
-    /// Braces that were opened in the text and not closed yet.
+    /// The number of braces that are open inside the text.
     braces: usize,
     said: String,
-    /// A quote of the text, and how many there are from it to the end of the list around.
+    /// Cache of `quotes_left`: a quote of the text, and the number of quotes from it to the end of the list
+    /// around the text.
     left: Option<(usize, usize)>,
 }
 
@@ -59,7 +60,7 @@ impl Text {
 }
 
 impl Repair {
-    /// The text at hand, as a value; a bare one may be `true`, `None` and the like.
+    /// Reads the text at the current position as a value; a bare one may be `true`, `None` and the like.
     pub(super) fn text(&mut self, place: Place) -> Json {
         self.skip_while(|c| closer(c).is_none() && !c.is_alphanumeric());
         let Some(first) = self.peek() else { return Json::String(String::new()) };
@@ -75,7 +76,7 @@ impl Repair {
         }
     }
 
-    /// A text up to the very next quote, when what follows that is what should.
+    /// Reads a text up to the very next quote, when valid JSON follows that quote.
     fn plain_text(&mut self, place: Place) -> Option<String> {
         if self.peek() != Some('"') {
             return None;
@@ -98,14 +99,14 @@ impl Repair {
         Some(self.chars[from..end].iter().collect())
     }
 
-    /// Reads up to, not over, what ends the text.
+    /// Reads up to the character that ends the text, which is not consumed.
     fn body(&mut self, text: &mut Text) {
         while let Some(c) = self.peek() {
             if c == text.close || self.stops(text, c) {
                 return;
             }
             self.at += 1;
-            // What is settled here may be followed by a quote at once, and that one ends the text.
+            // After these characters a quote ends the text, so it is not examined here.
             let settled = text.place == Place::Member && (c == ',' || c == '}' && text.braces > 0);
             text.push(c);
             if settled {
@@ -136,7 +137,7 @@ impl Repair {
         }
     }
 
-    /// Whether the text ends before `c`, which is at hand and is no quote of it.
+    /// True when the text ends before the current character `c`, which is not its quote.
     fn stops(&self, text: &Text, c: char) -> bool {
         if text.bare {
             match text.place {
@@ -162,7 +163,7 @@ impl Repair {
         }
     }
 
-    /// The comma at hand ends a member whose last quote is missing: a key follows it.
+    /// True when the current comma ends a member whose closing quote is missing: a key follows it.
     fn comma_ends(&self) -> bool {
         let next = self.behind_blanks(self.at + 1);
         match self.char_at(next) {
@@ -186,7 +187,7 @@ impl Repair {
         end < self.chars.len() && self.next_solid(end + 1) == Some(':')
     }
 
-    /// The brace at hand ends the object: no quote that could close the text comes behind it.
+    /// True when the current brace ends the object: no quote that could close the text follows it.
     fn brace_ends(&self, text: &Text) -> bool {
         if self.char_at(self.at + 1) == Some('\\') {
             return false;
@@ -208,7 +209,7 @@ impl Repair {
         open < self.chars.len() && matches!(self.next_solid(open + 1), None | Some(':'))
     }
 
-    /// The colon at hand stands behind a key without its last quote.
+    /// True when the current colon follows a key whose closing quote is missing.
     fn is_colon_behind_key(&self, text: &Text) -> bool {
         let open = self.find(self.at + 1, text.open);
         if open == self.chars.len() {
@@ -218,7 +219,7 @@ impl Repair {
         close < self.chars.len() && matches!(self.next_solid(close + 1), Some(',' | '}'))
     }
 
-    /// Steps over what ended the text.
+    /// Consumes the character that ended the text.
     fn end(&mut self, text: Text) -> String {
         let mut said = text.said;
         let stopped = self.peek();
