@@ -302,10 +302,7 @@ pub enum Stored {
     /// A large value, stored as a blob. Only code that needs the content loads it.
     Blob(BlobRef),
     /// One item (from 0) of a list that is stored as a blob. The frames of an iteration share the list.
-    Item {
-        list: BlobRef,
-        at: u64,
-    },
+    Item { list: BlobRef, at: u64 },
     /// A secret of the workflow's environment, by name. Opened where it is used, never written.
     Secret(Arc<str>),
 }

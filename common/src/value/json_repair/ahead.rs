@@ -121,7 +121,7 @@ impl Repair {
         if matches!(word.as_str(), "true" | "false" | "null") {
             return true;
         }
-        // Prose with a colon in it goes on to the next quote, a value to the end of its object.
+        // Prose that contains a colon continues to the next quote; a value continues to the end of its object.
         self.char_at(self.find_any(at, &['"', '\'', '“', '”', '}'])) == Some('}')
     }
 
