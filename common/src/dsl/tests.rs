@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Codes and lines of what is found, warnings of the version left out.
+/// The codes and lines of all problems, except warnings about the version.
 fn problems_of(text: &str) -> Vec<(&'static str, Option<u32>)> {
     let (_, problems) = parse(text.as_bytes(), &ParseLimits::default());
     problems.iter().filter(|p| p.code != "version.older").map(|p| (p.code, p.line)).collect()

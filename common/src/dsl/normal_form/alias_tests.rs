@@ -1,11 +1,11 @@
-//! Every other spelling of what goes beyond Dify, in one table: what becomes of it, and that what became of it is read as
-//! it is.
+//! Tests of every alternative spelling of Tidemill's extensions: each is rewritten to the canonical form, and
+//! the canonical form stays unchanged.
 
 use serde_json::{Value as Json, json};
 
 use crate::dsl::{Document, ParseLimits, parse};
 
-/// Nodes as they are kept. What the checks find does not matter here.
+/// The nodes after rewriting. Problems that the checks report do not matter here.
 fn kept(nodes: &Json) -> (Json, String) {
     let text = json!({"nodes": nodes, "edges": []}).to_string();
     let (document, problems) = parse(text.as_bytes(), &ParseLimits::default());
@@ -14,7 +14,8 @@ fn kept(nodes: &Json) -> (Json, String) {
     (nodes, document.canonical())
 }
 
-/// The other spelling becomes the one form, and that stays what it is.
+/// Asserts that the alternative spelling becomes the canonical form, and that the canonical form stays
+/// unchanged.
 fn becomes(name: &str, other: Json, one_form: Json) {
     let (once, _) = kept(&other);
     assert_eq!(once, one_form, "{name}");
@@ -55,7 +56,7 @@ fn xc_09_types_of_other_programs() {
     }
 }
 
-/// What a tool's parameter is once it is an extraction, with its child of this id.
+/// The extraction that a tool's parameter becomes, with a child of this id.
 fn extracted(local: &str, more: Json) -> Json {
     let mut child = json!({
         "id": local, "kind": "extraction", "type": "llm", "source": ["a", "context"], "prompt": "Which?",
@@ -106,7 +107,7 @@ fn xc_09_spellings_of_nodes_inside_others() {
         ),
     ] {
         let (once, _) = kept(&tool(parameter.clone()));
-        // A strategy for null is kept where it was written.
+        // A null strategy stays where it was written.
         let without = |mut nodes: Json| {
             if let Some(parameter) = nodes[1]["data"]["tool_parameters"]["q"].as_object_mut() {
                 parameter.remove("null_strategy");
@@ -123,7 +124,7 @@ fn xc_09_spellings_of_nodes_inside_others() {
     assert_eq!(once[1]["data"]["tool_parameters"], one_form[1]["data"]["tool_parameters"]);
     becomes("VE-C4 inputs", inputs, once);
 
-    // VE-C1: a child by its dotted id, in selectors and templates; within its parent by its own.
+    // VE-C1: a child by its dotted id, in selectors and templates; inside its parent by its local id.
     let names = |dotted: bool| {
         let id = if dotted { "t.c" } else { "t_c" };
         let own = if dotted { "c" } else { "t_c" };
@@ -212,7 +213,7 @@ fn xc_09_spellings_of_models_by_profile() {
         node(data)
     };
     becomes("LP-01", llm(&camel), llm(&ours));
-    // As a node inside another, too.
+    // Also in a node inside another node.
     let inside = |data: &Json| {
         node(json!({"type": "tool", "virtual_nodes": [{"id": "c", "type": "llm", "data": data}]}))
     };

@@ -72,7 +72,7 @@ fn what_cannot_be_read_is_refused_with_its_line() {
         (b"a: 1\nb: \xff\xfe\n", 2, "UTF-8"),
         (b"a: 1\nb: x\0y\n", 2, "NUL"),
         (b"a: 1\nb: *nothing\n", 2, "anchor"),
-        (b"a: 1\nb: &x [*x]\n", 2, "inside what it names"),
+        (b"a: 1\nb: &x [*x]\n", 2, "inside the value that it refers to"),
         (b"a: 1\n? [b]\n: 2\n", 2, "key"),
         (b"a: !foo 1\n", 1, "tag"),
         (b"a:\n  <<: 5\n", 2, "mapping"),

@@ -1,4 +1,4 @@
-//! Seals: what opens under which key, and what stays as it was.
+//! Tests of seals: which key opens them, and when a seal stays unchanged.
 
 use super::*;
 use crate::dsl::{ParseLimits, parse};
