@@ -1,4 +1,4 @@
-//! Inputs that are extracted out of a conversation: every way to write one, and what becomes of it.
+//! Tests of inputs that are extracted from a conversation: every spelling, and its canonical form.
 
 use serde_json::{Value as Json, json};
 
@@ -57,10 +57,10 @@ fn value(more: Json) -> Json {
     value
 }
 
-/// The canonical text, with one id in place of that of the extractor.
+/// The canonical text, with a fixed id in place of the extractor's.
 fn normal(text: &str) -> String {
     let canonical = document(text).canonical().replace("tool1_ext_query", "tool1_ext_1");
-    // Without a child of its number, the end names none.
+    // An id with no child of its number keeps the number of its end.
     canonical.replace("\"ext_query\"", "\"ext_1\"").replace("tool1.ext_1", "tool1_ext_1")
 }
 
@@ -163,7 +163,7 @@ fn xc_09_what_was_rewritten_is_read_as_it_is() {
         &[json!({"id": "tool1_ext_days", "data": asks})],
     );
     let once = document(&text);
-    // An export has the nodes as they are kept: reading it gives the same again.
+    // An export has the nodes as stored; importing it gives the same again.
     let again: Vec<Json> = once.nodes.iter().map(|node| json!({"id": node.id, "data": node.data})).collect();
     let edges: Vec<Json> =
         once.edges.iter().map(|edge| json!({"source": edge.source, "target": edge.target})).collect();
