@@ -1,4 +1,4 @@
-//! Operations of lists, by the cases of the design.
+//! Tests of the list operations, by the cases of the design.
 
 use serde_json::{Value as Json, json};
 
@@ -249,7 +249,7 @@ fn xc_11_what_batches_remember_counts_among_the_bytes_of_a_list() {
     let batches = list.index.batches.len();
     assert_eq!(error.name(), "ConversationTooLarge");
     assert!(error.to_string().contains("run.messages_bytes_max"), "{error}");
-    // Every batch keeps a few bytes a message that it left visible, and there are no more of them than fit.
+    // Every batch takes a few bytes per visible message, so the limit bounds the number of batches.
     assert!(batches > 10 && batches * visible * 4 < 4000, "{batches} batches of {visible}");
     let grown =
         |list: &MessageList| list.index.batches.iter().map(|batch| batch.visible.len()).sum::<usize>();

@@ -1,4 +1,4 @@
-//! Changing the texts in effects: how secrets are kept out of them.
+//! Replaces texts in effects, to keep secrets out of them.
 
 use serde_json::Value as Json;
 
@@ -6,11 +6,11 @@ use super::change::ListChange;
 use super::{Effects, Message};
 use crate::value::JsonMap;
 
-/// What stands in place of a text; none when it stays.
+/// Returns the new text; `None` when the text stays.
 type Replace<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Effects {
-    /// The same with other texts.
+    /// Returns the effects with texts replaced.
     pub fn with_texts(mut self, replace: Replace<'_>) -> Self {
         for change in &mut self.messages {
             match &mut change.change {
