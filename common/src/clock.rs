@@ -80,7 +80,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to; for tests and the simulator.
+/// A clock that moves only by [`Self::advance`]; for tests and the simulator.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 

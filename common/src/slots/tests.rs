@@ -264,7 +264,7 @@ fn se_a02_what_was_found_has_the_defaults_of_what_it_lacks() {
     filled.take_missing(&schema, &json!({"query": {"city": "Paris"}}));
     assert!(filled.is_complete(), "{:?}", filled.missing);
     assert_eq!(filled.data, json!({"query": {"city": "Paris", "unit": "C", "place": {"n": 3}}}));
-    // What is there and does not fit is no default's place.
+    // A default does not replace an invalid value.
     let mut filled = Filled::begin(&schema, JsonMap::new());
     filled.take_missing(&schema, &json!({"query": {"city": "Paris", "unit": 5}}));
     assert!(!filled.is_complete());
