@@ -1,4 +1,5 @@
-//! Templates at work, and templates that must not do harm. That they render as with Jinja2 is in `corpus`.
+//! Tests of typical templates, and of templates that must not do harm. The comparison with Jinja2 is in
+//! `corpus`.
 
 use serde_json::{Value as Json, json};
 

@@ -1,4 +1,4 @@
-//! What becomes of templates before they are compiled.
+//! Tests of the rewritten form of templates.
 
 use super::*;
 
