@@ -49,19 +49,19 @@ impl Repair {
     }
 
     /// Returns the first position at or after `at` that is not white space.
-    pub(super) fn behind_blanks(&self, at: usize) -> usize {
+    pub(super) fn after_blanks(&self, at: usize) -> usize {
         (at..self.chars.len()).find(|&at| !self.chars[at].is_whitespace()).unwrap_or(self.chars.len())
     }
 
     /// Returns the first character at or after `at` that is not white space.
     pub(super) fn next_solid(&self, at: usize) -> Option<char> {
-        self.char_at(self.behind_blanks(at))
+        self.char_at(self.after_blanks(at))
     }
 
     /// Returns the position after white space and comments.
-    pub(super) fn behind_filler(&self, mut at: usize) -> usize {
+    pub(super) fn after_filler(&self, mut at: usize) -> usize {
         loop {
-            at = self.behind_blanks(at);
+            at = self.after_blanks(at);
             match (self.char_at(at), self.char_at(at + 1)) {
                 (Some('#'), _) | (Some('/'), Some('/')) => {
                     while self.char_at(at).is_some_and(|c| c != '\n' && c != '\r') {
@@ -96,23 +96,23 @@ impl Repair {
         }
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let end = (at..self.chars.len()).find(|&at| !is_part(self.chars[at])).unwrap_or(self.chars.len());
-        let colon = self.behind_blanks(end);
+        let colon = self.after_blanks(end);
         (self.char_at(colon) == Some(':')).then_some(colon)
     }
 
     /// True when a comma and a key with its colon follow the quote at `quote`.
     pub(super) fn member_follows(&self, quote: usize) -> bool {
-        let comma = self.behind_blanks(quote + 1);
+        let comma = self.after_blanks(quote + 1);
         if self.char_at(comma) != Some(',') {
             return false;
         }
-        let key = self.behind_filler(comma + 1);
+        let key = self.after_filler(comma + 1);
         self.is_quoted_key(key) || self.bare_key_colon(key).is_some()
     }
 
     /// True when the text at `at` looks like the value of a member whose key was bare.
     pub(super) fn is_likely_value(&self, at: usize) -> bool {
-        let at = self.behind_blanks(at);
+        let at = self.after_blanks(at);
         let Some(first) = self.char_at(at) else { return false };
         if closer(first).is_some() || matches!(first, '{' | '[' | '-') || first.is_ascii_digit() {
             return true;

@@ -147,7 +147,7 @@ impl Repair {
 
     /// Skips white space and comments.
     fn skip_filler(&mut self) {
-        self.at = self.behind_filler(self.at);
+        self.at = self.after_filler(self.at);
     }
 
     // The recursion is bounded by the number of places.

@@ -10,8 +10,8 @@ impl Repair {
     pub(super) fn whole_object(&mut self) -> Json {
         let mut value = self.object();
         while let Json::Object(members) = &mut value {
-            let comma = self.behind_blanks(self.at);
-            let next = self.behind_blanks(comma + 1);
+            let comma = self.after_blanks(self.at);
+            let next = self.after_blanks(comma + 1);
             if self.char_at(comma) != Some(',') || self.char_at(next).and_then(ahead::closer).is_none() {
                 break;
             }
@@ -67,7 +67,7 @@ impl Repair {
     /// When the text from `from` to here has escaped keys: replaces escaped quotes by quotes there, and goes
     /// back to `from`.
     fn unescape_keys(&mut self, from: usize) -> bool {
-        let start = self.behind_blanks(from);
+        let start = self.after_blanks(from);
         let end = self.at.min(self.chars.len());
         let Some(quote @ ('"' | '\'')) = self.char_at(start + 1) else { return false };
         let is_key_end = |part: &[char]| part == ['\\', quote, ':'];
@@ -84,7 +84,7 @@ impl Repair {
 
     /// True when the text from `from` to here has no colon, so that it is a list and not an object.
     fn is_set(&self, from: usize) -> bool {
-        let mut at = self.behind_filler(from);
+        let mut at = self.after_filler(from);
         let end = self.at.min(self.chars.len()) - usize::from(self.char_at(self.at - 1) == Some('}'));
         let any = at < end;
         while at < end {
@@ -96,7 +96,7 @@ impl Repair {
                     }
                 }
             }
-            at = self.behind_filler(at + 1);
+            at = self.after_filler(at + 1);
         }
         any
     }
@@ -191,7 +191,7 @@ impl Repair {
         let line_end = |c: &&char| !c.is_whitespace() || matches!(c, '\n' | '\r');
         let before = self.chars[..self.at].iter().rev().find(line_end);
         let (end, _) = self.parenthesis(self.at);
-        let behind = end.map(|end| self.chars[end + 1..].iter().find(line_end));
+        let after = end.map(|end| self.chars[end + 1..].iter().find(line_end));
         let first = self.next_solid(self.at + 1);
         let starts = first.is_some_and(|c| {
             ahead::closer(c).is_some()
@@ -199,7 +199,7 @@ impl Repair {
                 || matches!(c, ')' | '{' | '[' | '(' | '-' | '.' | 't' | 'f' | 'n')
         });
         let ends = |c: Option<&char>| c.is_none_or(|c| matches!(c, '\n' | '\r'));
-        starts && ends(before) && behind.is_some_and(ends)
+        starts && ends(before) && after.is_some_and(ends)
     }
 }
 

@@ -177,24 +177,24 @@ impl Secrets {
         })
     }
 
-    /// Restores an answer from a person who was shown `asked` with masks: a text that repeats the masked form
+    /// Restores an answer from a person who was shown `original` with masks: a text that repeats the masked form
     /// becomes the original text.
-    pub fn unmasked(&self, answer: Json, asked: &Json) -> Json {
-        match (answer, asked) {
-            (Json::String(answer), Json::String(asked)) => {
-                let repeats = !self.0.is_empty() && self.masked(asked.clone()) == answer;
-                Json::String(if repeats { asked.clone() } else { answer })
+    pub fn unmasked(&self, answer: Json, original: &Json) -> Json {
+        match (answer, original) {
+            (Json::String(answer), Json::String(original)) => {
+                let repeats = !self.0.is_empty() && self.masked(original.clone()) == answer;
+                Json::String(if repeats { original.clone() } else { answer })
             }
-            (Json::Array(answer), Json::Array(asked)) if !self.0.is_empty() => {
+            (Json::Array(answer), Json::Array(original)) if !self.0.is_empty() => {
                 let nothing = Json::Null;
                 let each = answer.into_iter().enumerate();
-                each.map(|(at, item)| self.unmasked(item, asked.get(at).unwrap_or(&nothing))).collect()
+                each.map(|(at, item)| self.unmasked(item, original.get(at).unwrap_or(&nothing))).collect()
             }
-            (Json::Object(answer), Json::Object(asked)) if !self.0.is_empty() => {
+            (Json::Object(answer), Json::Object(original)) if !self.0.is_empty() => {
                 let nothing = Json::Null;
                 let each = answer.into_iter();
                 each.map(|(key, item)| {
-                    let item = self.unmasked(item, asked.get(&key).unwrap_or(&nothing));
+                    let item = self.unmasked(item, original.get(&key).unwrap_or(&nothing));
                     (key, item)
                 })
                 .collect()
@@ -363,16 +363,16 @@ mod tests {
     #[test]
     fn an_answer_that_repeats_a_mask_means_what_was_masked() {
         let known = secrets(&[("KEY", "sk-12345678901234567890")]);
-        let asked =
+        let original =
             json!({"q": "use sk-12345678901234567890", "list": ["sk-12345678901234567890", "b"], "n": 1});
-        let shown = known.hidden(asked.clone());
+        let shown = known.hidden(original.clone());
         assert!(!shown.to_string().contains("1234567890"), "{shown}");
-        assert_eq!(known.unmasked(shown.clone(), &asked), asked);
+        assert_eq!(known.unmasked(shown.clone(), &original), original);
         let mut edited = shown;
         edited["q"] = json!("another");
         edited["list"][1] = json!("c");
         let expected = json!({"q": "another", "list": ["sk-12345678901234567890", "c"], "n": 1});
-        assert_eq!(known.unmasked(edited, &asked), expected);
+        assert_eq!(known.unmasked(edited, &original), expected);
     }
 
     #[test]

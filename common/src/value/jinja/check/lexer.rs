@@ -173,8 +173,8 @@ impl<'s> Lexer<'s> {
     }
 
     fn token(&self, rest: &'s str) -> Result<(Kind, &'s str), String> {
-        let behind_dot = self.source[..self.at].ends_with('.');
-        let fraction = if behind_dot { None } else { FRACTION.find(rest) };
+        let after_dot = self.source[..self.at].ends_with('.');
+        let fraction = if after_dot { None } else { FRACTION.find(rest) };
         let found = fraction
             .map(|m| (Kind::Fraction, m))
             .or_else(|| INTEGER.find(rest).map(|m| (Kind::Integer, m)))

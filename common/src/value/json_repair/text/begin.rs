@@ -112,7 +112,7 @@ impl Repair {
     fn is_span(&self, text: &Text, second: usize, third: usize) -> bool {
         let last = self.find(third + 1, text.close);
         third < self.chars.len()
-            && self.behind_blanks(second + 1) < third
+            && self.after_blanks(second + 1) < third
             && last < self.chars.len()
             && matches!(self.next_solid(last + 1), Some(',' | '}') | None)
     }

@@ -21,13 +21,13 @@ impl Repair {
             c if c == text.close || closer(c).is_some() => c,
             _ => return false,
         };
-        text.said.pop();
+        text.content.pop();
         text.push(meant);
         self.at += 1;
         while text.ends_with('\\')
             && let Some(next) = self.peek().filter(|c| *c == '\\' || *c == text.close)
         {
-            text.said.pop();
+            text.content.pop();
             text.push(next);
             self.at += 1;
         }
@@ -44,8 +44,8 @@ impl Repair {
         if !run.is_multiple_of(2) || escapes {
             return false;
         }
-        text.said.pop();
-        text.said.extend(std::iter::repeat_n('\\', run / 2));
+        text.content.pop();
+        text.content.extend(std::iter::repeat_n('\\', run / 2));
         self.at = end;
         true
     }
@@ -53,7 +53,7 @@ impl Repair {
     /// Reads `\u12ab` and `\x1b`. A surrogate pair is read at once.
     fn hex_escape(&mut self, text: &mut Text, digits: usize) -> bool {
         let Some(code) = self.hex(self.at + 1, digits) else { return false };
-        text.said.pop();
+        text.content.pop();
         self.at += 1 + digits;
         let low = (self.char_at(self.at) == Some('\\') && self.char_at(self.at + 1) == Some('u'))
             .then(|| self.hex(self.at + 2, 4))

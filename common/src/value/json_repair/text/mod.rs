@@ -24,7 +24,7 @@ struct Text {
     unmatched: bool,
     /// The number of braces that are open inside the text.
     braces: usize,
-    said: String,
+    content: String,
     /// Cache of `quotes_left`: a quote of the text, and the number of quotes from it to the end of the list
     /// around the text.
     left: Option<(usize, usize)>,
@@ -40,7 +40,7 @@ impl Text {
             doubled: false,
             unmatched: false,
             braces: 0,
-            said: String::new(),
+            content: String::new(),
             left: None,
         }
     }
@@ -51,11 +51,11 @@ impl Text {
             '}' => self.braces = self.braces.saturating_sub(1),
             _ => {}
         }
-        self.said.push(c);
+        self.content.push(c);
     }
 
     fn ends_with(&self, c: char) -> bool {
-        self.said.ends_with(c)
+        self.content.ends_with(c)
     }
 }
 
@@ -116,7 +116,7 @@ impl Repair {
                 continue;
             }
             match self.peek() {
-                Some(':') if text.place == Place::Key && !text.bare && self.is_colon_behind_key(text) => {
+                Some(':') if text.place == Place::Key && !text.bare && self.is_colon_after_key(text) => {
                     return;
                 }
                 Some(next) if next == text.close && !text.ends_with('\\') => match self.judge(text) {
@@ -146,17 +146,17 @@ impl Repair {
                 Place::Key | Place::Item | Place::Member => {}
             }
         }
-        let behind_quote = text.ends_with(text.close);
+        let after_quote = text.ends_with(text.close);
         match c {
             ',' => text.place == Place::Member && self.comma_ends(),
             '}' if text.place == Place::Member => {
-                if behind_quote {
+                if after_quote {
                     self.next_solid(self.at + 1).is_none()
                 } else {
                     text.braces == 0 && (self.brace_ends(text) || self.next_solid(self.at + 1).is_none())
                 }
             }
-            ']' if self.within(Place::Item) && !behind_quote => {
+            ']' if self.within(Place::Item) && !after_quote => {
                 self.find(self.at, text.close) == self.chars.len()
             }
             _ => false,
@@ -165,7 +165,7 @@ impl Repair {
 
     /// True when the current comma ends a member whose closing quote is missing: a key follows it.
     fn comma_ends(&self) -> bool {
-        let next = self.behind_blanks(self.at + 1);
+        let next = self.after_blanks(self.at + 1);
         match self.char_at(next) {
             None | Some('}') => return true,
             Some(c) if closer(c).is_some() => {
@@ -198,19 +198,19 @@ impl Repair {
             if colon < self.chars.len() {
                 return true;
             }
-            let next = self.behind_blanks(self.at + 1);
+            let next = self.after_blanks(self.at + 1);
             return self.find(next, '}') <= next + 1;
         }
-        let behind = self.behind_blanks(quote + 1);
-        if matches!(self.char_at(behind), None | Some(',' | '}')) {
+        let after = self.after_blanks(quote + 1);
+        if matches!(self.char_at(after), None | Some(',' | '}')) {
             return false;
         }
-        let open = self.find(behind, text.open);
+        let open = self.find(after, text.open);
         open < self.chars.len() && matches!(self.next_solid(open + 1), None | Some(':'))
     }
 
     /// True when the current colon follows a key whose closing quote is missing.
-    fn is_colon_behind_key(&self, text: &Text) -> bool {
+    fn is_colon_after_key(&self, text: &Text) -> bool {
         let open = self.find(self.at + 1, text.open);
         if open == self.chars.len() {
             return true;
@@ -221,7 +221,7 @@ impl Repair {
 
     /// Consumes the character that ended the text.
     fn end(&mut self, text: Text) -> String {
-        let mut said = text.said;
+        let mut content = text.content;
         let stopped = self.peek();
         if text.bare && text.place == Place::Key && stopped.is_some_and(char::is_whitespace) {
             self.skip_while(char::is_whitespace);
@@ -233,9 +233,9 @@ impl Repair {
         if closed {
             self.at += 1;
         }
-        if !closed || text.bare || said.ends_with('\n') {
-            said.truncate(said.trim_end().len());
+        if !closed || text.bare || content.ends_with('\n') {
+            content.truncate(content.trim_end().len());
         }
-        said
+        content
     }
 }

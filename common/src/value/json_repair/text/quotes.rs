@@ -19,21 +19,21 @@ pub(super) enum Quote {
 impl Repair {
     /// Decides the role of the current quote from the characters after it.
     pub(super) fn judge(&self, text: &mut Text) -> Quote {
-        let behind = self.at + 1;
-        if text.doubled && self.char_at(behind) == Some(text.close) {
+        let after = self.at + 1;
+        if text.doubled && self.char_at(after) == Some(text.close) {
             return Quote::IsTwice;
         }
         let (open, close) = (text.open, text.close);
         let is_quote = |c: char| c == close || c == open;
         if text.bare && text.place == Place::Member {
-            let quote = (behind..self.chars.len()).find(|&at| is_quote(self.chars[at]));
+            let quote = (after..self.chars.len()).find(|&at| is_quote(self.chars[at]));
             let is_key = quote.is_some_and(|quote| self.next_solid(quote + 1) == Some(':'));
             return if is_key { Quote::BeginsKey } else { Quote::Closes };
         }
         if text.unmatched {
             return Quote::IsPart;
         }
-        let stop = self.stop_behind(text, behind);
+        let stop = self.stop_after(text, after);
         match self.char_at(stop) {
             Some(',') if text.place == Place::Member => {
                 let quote = self.find(stop + 1, text.close);
@@ -47,7 +47,7 @@ impl Repair {
 
     /// Returns the position of the next quote, or of a character that would continue the structure around the
     /// text.
-    fn stop_behind(&self, text: &Text, from: usize) -> usize {
+    fn stop_after(&self, text: &Text, from: usize) -> usize {
         let (key, member, item) =
             (self.within(Place::Key), self.within(Place::Member), self.within(Place::Item));
         let mut letters = false;
@@ -71,7 +71,7 @@ impl Repair {
     /// Decides the role of the current quote when the next relevant character is the quote at `second`.
     fn judge_pair(&self, text: &mut Text, second: usize) -> Quote {
         let member_follows = text.place == Place::Member && self.member_follows(second);
-        if self.behind_blanks(self.at + 1) >= second && !member_follows {
+        if self.after_blanks(self.at + 1) >= second && !member_follows {
             return Quote::Closes;
         }
         match text.place {
