@@ -1,7 +1,7 @@
 //! Every limit in one place: its unit, its default and the reason for the default.
 //!
-//! A name in parentheses is a setting; the error that the limit causes names it. Limits without a name only
-//! pace the engine: they delay work and never refuse it.
+//! A name in parentheses is a setting; the error that the limit causes names it. Most limits
+//! without a name only pace the engine: they delay work and do not refuse it.
 
 /// Largest workflow file that is read, in bytes (`import_bytes_max`). Dify refuses more than 10 MB.
 pub const IMPORT_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -101,7 +101,7 @@ pub const LATE_HOOKS_WAIT_MS: u64 = 30_000;
 pub const DELIVERIES_MAX: u32 = 3;
 /// Most entries in an inbox before new runs are refused (`inbox_max`).
 pub const INBOX_MAX: u64 = 100_000;
-/// Least characters of the admin key and of the key that seals secrets, unless `scheduler.allow_weak_keys` is
+/// Fewest characters of the admin key and of the key that seals secrets, unless `scheduler.allow_weak_keys` is
 /// set.
 pub const KEY_CHARS_MIN: usize = 16;
 /// Shards of a new namespace (`shards`). Few shards make large batches; more can be added later.
@@ -150,7 +150,7 @@ pub const KEY_DAYS_SECONDS: u64 = 92 * 24 * 3600;
 /// Longest pause of a model, whatever its provider asks for, and longest wait for a slot at a model, in
 /// milliseconds. Then the model is called again.
 pub const MODEL_REST_MAX_MS: u64 = 3_600_000;
-/// How long a call that does not return when it is due keeps its position in a model's queue, in
+/// Time for which a call that does not return when it is due keeps its position in a model's queue, in
 /// milliseconds.
 pub const MODEL_QUEUE_GRACE_MS: u64 = 60_000;
 /// Retention of an unused bucket of a model's limits, in seconds: longer than any pause and any wait.
@@ -226,7 +226,7 @@ pub const HTTP_REDIRECTS_MAX: u32 = 20;
 /// Retention of the segments of a document that is not published yet, in seconds after the last write: longer
 /// than any job is in flight or parked.
 pub const KNOWLEDGE_PENDING_SECONDS: u64 = 7 * 24 * 3600;
-/// How long the segments of a replaced or removed document stay readable, in seconds: longer than a worker
+/// Time for which the segments of a replaced or removed document stay readable, in seconds: longer than a worker
 /// loads.
 pub const KNOWLEDGE_REPLACED_SECONDS: u64 = 120;
 /// Most messages that wait for an MCP server program that does not read its input. A call is one or two

@@ -209,7 +209,7 @@ pub enum SealError {
     /// The value is too long for the cipher.
     #[error("the secret {name:?} is too long to seal")]
     TooLong { name: String },
-    /// The document has seals from more installations than [`SALTS_MAX`].
+    /// The document has seals from more installations than allowed.
     #[error(
         "the secrets of the workflow were sealed with more than {SALTS_MAX} different salts, the last one {name:?}: \
          enter them again as plain text"

@@ -60,7 +60,7 @@ fn value(more: Json) -> Json {
 /// The canonical text, with a fixed id in place of the extractor's.
 fn normal(text: &str) -> String {
     let canonical = document(text).canonical().replace("tool1_ext_query", "tool1_ext_1");
-    // An id with no child of its number keeps the number of its end.
+    // Where no child has the id `ext_1`, the end node's reference to it is not rewritten.
     canonical.replace("\"ext_query\"", "\"ext_1\"").replace("tool1.ext_1", "tool1_ext_1")
 }
 

@@ -6,7 +6,7 @@ use super::kinds::{is_empty, is_scalar};
 use super::{JsonMap, Place, Repair, ahead};
 
 impl Repair {
-    /// Reads a top-level object, and the members that stand after its closing brace by mistake.
+    /// Reads a top-level object, and the members that follow its closing brace by mistake.
     pub(super) fn whole_object(&mut self) -> Json {
         let mut value = self.object();
         while let Json::Object(members) = &mut value {
@@ -203,7 +203,7 @@ impl Repair {
     }
 }
 
-/// Appends to a list the items of another list that stands where the next key should be.
+/// Appends to a list the items of another list found in the place of the next key.
 fn continue_list(items: &mut Vec<Json>, more: Json) {
     let Json::Array(mut more) = more else { return };
     match more.as_mut_slice() {
