@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_armed_by_itself() {
+    fn nothing_is_armed_by_default() {
         PLACES.iter().for_each(|(place, ..)| pass(*place));
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_only_whether_it_is_there() {
+    fn a_secret_shows_only_whether_it_is_empty() {
         assert_eq!(format!("{:?} {:?}", Hidden::from("hush"), Hidden::default()), r#""***" """#);
     }
 

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_comes_before_all_and_facts_behind_all() {
+    fn a_summary_comes_first_and_facts_come_last() {
         let plain = document(&[("start", "a"), ("start", "b"), ("a", "end")]);
         let around = plain.with_steps_around(true, true, Language::En);
         let expected = [

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dify_refuses_is_refused_in_its_words() {
+    fn variables_that_dify_refuses_are_refused_with_its_messages() {
         let long = "x".repeat(VARIABLE_BYTES_MAX + 1);
         for (item, reason) in [
             (json!({"value_type": "string", "value": "x"}), "missing name"),

@@ -135,7 +135,7 @@ edges:
     }
 
     #[test]
-    fn a_body_has_its_children_and_what_is_mentioned_at_any_depth() {
+    fn a_body_has_its_children_and_the_mentions_at_any_depth() {
         let graph = nested();
         let own = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let of_it = ("its".to_owned(), own(&["its", "t", "x"]), own(&["it.item", "t.output"]));
@@ -145,7 +145,7 @@ edges:
     }
 
     #[test]
-    fn nodes_know_the_loop_around_them_at_any_depth_whatever_they_name() {
+    fn nodes_know_the_loop_around_them_at_any_depth_even_if_they_name_another() {
         let graph = nested();
         let lp = graph.find("lp");
         for (node, loop_id) in

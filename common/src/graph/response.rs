@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assigner_blocks_only_templates_that_show_what_it_writes() {
+    fn an_assigner_blocks_only_templates_with_a_variable_that_it_writes() {
         let nodes = [
             assigner(
                 "v1",

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_or_null_stays_at_its_default() {
+    fn absent_and_null_settings_keep_their_defaults() {
         let nulls = json!({
             "queue": null, "runs_on": null, "execution_timeout_ms": null, "backoff": null, "honour_retry_after": null,
             "not_retryable": null, "idempotency_key": null,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_no_dify_file_has_retry_what_may_pass_and_wait_as_they_are_asked_to() {
+    fn our_own_node_forms_retry_temporary_failures_and_honour_retry_after() {
         for (block, honours) in [(json!({}), true), (json!({"honour_retry_after": false}), false)] {
             let data = json!({"profile_id": "fast", "prompt": "Hi", "tidemill": block});
             let settings = read(data.as_object().unwrap(), Some(NodeKind::Llm), &mut Problems::new());

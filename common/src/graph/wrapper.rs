@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_no_dify_file_has_retry_unless_they_say_that_they_do_not() {
+    fn our_own_node_forms_retry_unless_disabled() {
         let profile = json!({"profile_id": "fast", "prompt": "Hi"});
         for (config, enabled, codes) in [
             (json!({"max_retries": 2}), true, vec![]),

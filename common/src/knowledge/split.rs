@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_no_segment_is_cut_at_sentences_then_words_then_characters() {
+    fn too_large_blocks_are_split_at_sentences_then_words_then_characters() {
         assert_eq!(by(12, 0, "One is. Two are! Three"), ["One is.", "Two are!", "Three"]);
         assert_eq!(by(8, 0, "aaa bbb ccc ddd"), ["aaa bbb", "ccc ddd"]);
         assert_eq!(by(4, 0, "abcdefghij"), ["abcd", "efgh", "ij"]);

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_context_is_not_read_as_one() {
+    fn other_values_are_not_read_as_a_context() {
         for value in [json!("x"), json!([1]), json!([{"role": "user"}]), json!([{"role": "god", "text": ""}])]
         {
             assert_eq!(from_context(&value), None, "{value}");

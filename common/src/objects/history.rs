@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn details_of_its_own_are_shown_as_they_are() {
+    fn own_details_of_a_record_are_shown_unchanged() {
         let mut record = record(SUCCESS);
         record.insert("details".into(), json!({"profileId": "p"}));
         assert_eq!(view(&record, View::Lp).unwrap()["details"], json!({"profileId": "p"}));

@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(indexes in proptest::collection::vec(0..50u32, 0..30)) {
+        fn written_ranges_read_back(indexes in proptest::collection::vec(0..50u32, 0..30)) {
             prop_assert_eq!(read_ranges(&write_ranges(&indexes), 50), Some(indexes));
         }
     }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn se_35_a_run_may_say_more_and_have_more_steps_than_anybody_keeps() {
+    fn se_35_the_answer_and_the_parts_of_steps_are_bounded() {
         let map = |value: Json| value.as_object().cloned().unwrap();
         let mut runtime = JsonMap::new();
         for n in 0..25_000 {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_has_left_goes_on() {
+    fn data_of_an_earlier_version_is_continued() {
         let mut runtime =
             json!({"answer": "Hi you", "answers": {"a": "Hi ", "b": "you"}, "durations": {"a": 1.0},
             "full_time": 1.0})
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_go_into_one_another_and_null_takes_away() {
+    fn objects_are_merged_and_null_removes() {
         for (before, change, behind) in [
             (json!({}), json!({"answer": "a"}), json!({"answer": "a"})),
             (json!({"answer": "a"}), json!({"answer": "b"}), json!({"answer": "b"})),

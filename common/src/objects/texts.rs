@@ -62,7 +62,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_secret_is_found_wherever_it_stands() {
+    fn a_secret_is_found_in_every_text() {
         let call = json!([{"id": "c", "function": {"arguments": "{\"key\": \"secret\"}"}}]);
         let message = Message { tool_calls: Some(call), ..Message::text(Role::User, "a secret") };
         let effects = Effects {

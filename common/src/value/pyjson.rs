@@ -204,7 +204,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_wrong_is_said_in_the_words_of_python() {
+    fn errors_have_the_messages_of_python() {
         for (text, message) in [
             ("", "Expecting value: line 1 column 1 (char 0)"),
             ("abc", "Expecting value: line 1 column 1 (char 0)"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_python_reads_is_read_unless_it_cannot_be_kept() {
+    fn texts_that_python_reads_are_read_unless_json_cannot_store_them() {
         assert_eq!(loads(" {\"a\": [1, null]} "), Ok(json!({"a": [1, null]})));
         for text in ["NaN", "[-Infinity]", "1e999", "\"\\ud800\""] {
             assert!(loads(text).is_err_and(|message| message.contains("cannot be stored")), "{text}");

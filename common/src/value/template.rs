@@ -196,7 +196,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_text_that_is_a_path_as_a_whole_is_replaced() {
+    fn a_piece_of_text_that_is_a_variable_path_is_replaced() {
         for (source, text) in [
             ("start.a", "A!"),
             ("pre start.a", "pre start.a"),

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use crate::dsl::{Document, ParseLimits, parse};
 
 /// The nodes after rewriting. Problems that the checks report do not matter here.
-fn kept(nodes: &Json) -> (Json, String) {
+fn canonical_nodes(nodes: &Json) -> (Json, String) {
     let text = json!({"nodes": nodes, "edges": []}).to_string();
     let (document, problems) = parse(text.as_bytes(), &ParseLimits::default());
     let document: Document = document.unwrap_or_else(|| panic!("{problems:?} in {text}"));
@@ -17,9 +17,9 @@ fn kept(nodes: &Json) -> (Json, String) {
 /// Asserts that the alternative spelling becomes the canonical form, and that the canonical form stays
 /// unchanged.
 fn becomes(name: &str, other: Json, one_form: Json) {
-    let (once, _) = kept(&other);
+    let (once, _) = canonical_nodes(&other);
     assert_eq!(once, one_form, "{name}");
-    let (twice, canonical) = kept(&once);
+    let (twice, canonical) = canonical_nodes(&once);
     assert_eq!(twice, once, "{name}: an export is read as it is");
     let stored = Document::from_stored(&canonical).expect("an export is whole");
     assert_eq!(stored.canonical(), canonical, "{name}");
@@ -106,7 +106,7 @@ fn xc_09_spellings_of_nodes_inside_others() {
             extracted("ext_q", json!({})),
         ),
     ] {
-        let (once, _) = kept(&tool(parameter.clone()));
+        let (once, _) = canonical_nodes(&tool(parameter.clone()));
         // A null strategy stays where it was written.
         let without = |mut nodes: Json| {
             if let Some(parameter) = nodes[1]["data"]["tool_parameters"]["q"].as_object_mut() {
@@ -120,7 +120,7 @@ fn xc_09_spellings_of_nodes_inside_others() {
     let inputs = json!([{"id": "a", "data": {"type": "llm"}}, {"id": "t", "data": {
         "type": "tool", "inputs": [{"name": "q", "type": "extraction", "value": value}],
     }}]);
-    let (once, _) = kept(&inputs);
+    let (once, _) = canonical_nodes(&inputs);
     assert_eq!(once[1]["data"]["tool_parameters"], one_form[1]["data"]["tool_parameters"]);
     becomes("VE-C4 inputs", inputs, once);
 
@@ -176,7 +176,7 @@ fn xc_09_spellings_of_questions_and_lists_of_messages() {
     let changes = |data: Json| {
         let mut data = data;
         data["type"] = "context-processor".into();
-        kept(&node(data)).0
+        canonical_nodes(&node(data)).0
     };
     for (name, other, ours) in [
         (

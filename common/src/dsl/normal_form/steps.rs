@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn xc_09_the_branches_of_the_original_format_are_read_from_the_last() {
+    fn xc_09_branches_of_the_original_format_are_reversed() {
         let condition = |id: &str, selector: &str| json!([{"left": {id: "s", "name": "x"}, "operate": "number_equal", "right": {selector: ["a", "b"]}}]);
         let theirs = json!({"type": "CHOICE", "title": "C", "params": {"choices": [
             {"branchId": "d", "isDefault": true},

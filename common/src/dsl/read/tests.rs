@@ -64,7 +64,7 @@ fn a_duplicate_key_is_a_warning_and_the_last_one_wins() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_with_its_line() {
+fn an_unreadable_text_is_refused_with_its_line() {
     for (text, line, part) in [
         (&b"kind: app\n  app: : :\n"[..], 2, "YAML"),
         (b"a: 1\nb: [1, 2\n", 3, "YAML"),

@@ -25,7 +25,7 @@ fn wrong(parent: &str, more: &str) -> String {
 }
 
 #[test]
-fn ve_a16_children_are_nodes_of_their_own_behind_all_others() {
+fn ve_a16_children_are_ordinary_nodes_after_all_others() {
     let graph = built(&format!("{TEXT}, {CHILDREN}"), "- {id: e, data: {type: end, outputs: []}}\n");
     let ids: Vec<&str> = graph.nodes.iter().map(|node| node.id.as_str()).collect();
     assert_eq!(ids, ["s", "t", "e", "t_ext_1", "t_ext_2"]);
@@ -94,7 +94,7 @@ fn ve_09_an_unknown_child_is_named() {
 }
 
 #[test]
-fn only_nodes_with_a_job_of_their_own_have_children() {
+fn only_nodes_with_their_own_job_have_children() {
     for parent in ["type: end, outputs: []", "type: answer, answer: x"] {
         let text = wrong(
             &format!(

@@ -147,7 +147,7 @@ fn ve_a17_every_way_to_write_an_extraction_is_the_same_plan() {
 }
 
 #[test]
-fn xc_09_what_was_rewritten_is_read_as_it_is() {
+fn xc_09_the_canonical_form_is_read_unchanged() {
     let config = json!({"extractor_node_id": "tool1_ext_days", "output_selector": ["structured_output", "days"], "null_strategy": "use_default", "default_value": "7d"});
     let mut asks = llm();
     asks["parent_node_id"] = json!("tool1");
@@ -203,7 +203,7 @@ fn ve_a14_a_source_that_is_not_there_is_named() {
 }
 
 #[test]
-fn ve_13_a_profile_stands_in_place_of_a_model() {
+fn ve_13_a_profile_replaces_a_model() {
     let input = json!({"type": "extraction", "value": value(json!({"profileId": "fast"}))});
     let graph = graph(&file(json!({"query": input}), json!({}), &[]));
     let child = graph.node(graph.find("tool1_ext_1").expect("a child"));
@@ -212,7 +212,7 @@ fn ve_13_a_profile_stands_in_place_of_a_model() {
 }
 
 #[test]
-fn ve_12_an_extraction_that_lacks_something_says_what() {
+fn ve_12_an_incomplete_extraction_names_the_missing_fields() {
     let half =
         json!({"type": "extraction", "value": {"source_node_id": "llm1", "source_variable": "context"}});
     let text = wrong(&file(json!({"query": half}), json!({}), &[]));

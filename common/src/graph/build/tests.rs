@@ -49,7 +49,7 @@ fn a_graph_holds_what_the_file_says() {
 }
 
 #[test]
-fn response_nodes_are_sorted_and_know_what_blocks_them() {
+fn response_nodes_are_sorted_and_know_their_blocking_edges() {
     let graph = graph_of(BRANCHING);
     let ids: Vec<_> = graph.responses.iter().map(|r| graph.node(r.node).id.as_str()).collect();
     assert_eq!(ids, ["b", "z"]);
@@ -120,7 +120,7 @@ fn a_graph_of_ten_thousand_nodes_is_built_quickly() {
 }
 
 #[test]
-fn se_a16_nodes_that_no_dify_file_has_are_tried_again_when_they_say_how_often() {
+fn se_a16_our_own_node_types_are_tried_again_when_retries_are_set() {
     let graph = |node: serde_json::Value| {
         let text = serde_json::json!({
             "nodes": [{"id": "s", "data": {"type": "start", "variables": []}}, {"id": "n", "data": node}],

@@ -142,7 +142,7 @@ pub(super) fn there_is_one_level(draft: &Draft<'_>, report: &mut Report<'_>) {
 }
 
 /// Retries, error strategies, hooks and confirmations are those of the parent.
-pub(super) fn what_is_the_parents_matter(draft: &Draft<'_>, report: &mut Report<'_>) {
+pub(super) fn settings_belong_to_the_parent(draft: &Draft<'_>, report: &mut Report<'_>) {
     const KEYS: [&str; 5] = ["retry_config", "error_strategy", "hooks", "require_confirm", "enable_filling"];
     for (at, node) in draft.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some()) {
         let is_said = |key: &&str| {

@@ -45,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: children::INVALID, check: children::types_may_run_inside },
     Rule { code: BUILD_FAILED, check: children::filling_has_a_schema },
     Rule { code: children::INVALID, check: children::there_is_one_level },
-    Rule { code: children::NO_EFFECT, check: children::what_is_the_parents_matter },
+    Rule { code: children::NO_EFFECT, check: children::settings_belong_to_the_parent },
     Rule { code: children::INVALID, check: children::names_are_known },
     Rule { code: children::INVALID, check: children::extractions_are_whole },
     Rule { code: children::INVALID, check: children::sources_exist },

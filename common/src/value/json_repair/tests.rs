@@ -120,7 +120,7 @@ fn long_broken_texts_are_read_to_their_end() {
 }
 
 #[test]
-fn what_holds_no_json_is_no_json() {
+fn a_text_without_json_is_an_error() {
     for text in ["", "  ", "hello", "True", "\"\"", "5 apples"] {
         assert_eq!(repair(text), Err(RepairError::Nothing), "{text:?}");
     }
@@ -131,12 +131,12 @@ fn what_holds_no_json_is_no_json() {
 
 proptest! {
     #[test]
-    fn every_text_comes_to_an_end(text in r#"[\[\]{}:,"'/*# \\a1.\n-]{0,60}"#) {
+    fn every_repair_terminates(text in r#"[\[\]{}:,"'/*# \\a1.\n-]{0,60}"#) {
         let _ = repair(&text);
     }
 
     #[test]
-    fn deep_nesting_comes_to_an_end(open in "[\\[{]{200,300}") {
+    fn deep_nesting_terminates(open in "[\\[{]{200,300}") {
         let _ = repair(&open);
     }
 }

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_names_secrets_and_opens_to_what_it_was() {
+    fn a_sealed_value_names_secrets_and_opens_to_the_original() {
         let known = secrets(&[("KEY", "sk-12345678901234567890"), ("K", "sk-123"), ("EMPTY", "")]);
         let value = json!({"words": "use sk-12345678901234567890, sk-123 or \u{1a}0KEY\u{1a}", "n": [1, null, "sk-123"]});
         let sealed = known.sealed(value.clone());
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_repeats_a_mask_means_what_was_masked() {
+    fn an_answer_that_repeats_a_mask_means_the_masked_text() {
         let known = secrets(&[("KEY", "sk-12345678901234567890")]);
         let original =
             json!({"q": "use sk-12345678901234567890", "list": ["sk-12345678901234567890", "b"], "n": 1});
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_opens_to_what_it_was() {
+    fn every_sealed_text_opens_to_the_original() {
         let letters = ['a', '=', '0', 'K', MARK];
         for (one, other) in [("a", "="), ("K", "0K"), ("\u{1a}", "aa"), ("=a", "\u{1a}=")] {
             let known = secrets(&[("K", one), ("a", other)]);

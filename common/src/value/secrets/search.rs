@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_grows_is_cut_before_what_may_become_a_secret() {
+    fn a_growing_text_is_cut_before_a_possible_secret() {
         let known = secrets(&["sk-0123456789"]);
         for (text, shown) in [
             ("hello", 5),
