@@ -1,4 +1,5 @@
-//! Time as a value. The engine is given a [`Timestamp`] and never asks for one; only the edges hold a clock.
+//! Time as a value. The engine receives every [`Timestamp`] as an input and never reads a clock itself. Only
+//! the scheduler, the workers and the other programs hold a [`Clock`].
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -7,41 +8,42 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment: Unix time in microseconds. In the fleet it is Redis time, so all processes mean the same.
+/// A moment: Unix time in microseconds. Schedulers and workers take it from Redis, so that all processes
+/// agree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From Unix microseconds.
+    /// Converts from Unix microseconds.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
-    /// From Unix milliseconds.
+    /// Converts from Unix milliseconds.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis * 1000)
     }
-    /// Unix microseconds.
+    /// Returns Unix microseconds.
     pub const fn micros(self) -> i64 {
         self.0
     }
-    /// Unix milliseconds, rounded down.
+    /// Returns Unix milliseconds, rounded down.
     pub const fn millis(self) -> i64 {
         self.0.div_euclid(1000)
     }
-    /// Unix seconds, rounded down.
+    /// Returns Unix seconds, rounded down.
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)
     }
-    /// Unix seconds with their fraction, as Dify's events carry them.
+    /// Returns Unix seconds with their fraction, as Dify's events carry them.
     pub fn seconds_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
-    /// Seconds from `earlier` to this moment; 0 when it lies behind.
+    /// Returns the seconds from `earlier` to this moment; 0 when `earlier` is later.
     pub fn seconds_since(self, earlier: Self) -> f64 {
         (self.0 - earlier.0).max(0) as f64 / 1e6
     }
-    /// This moment and a duration.
+    /// Returns this moment plus `duration`.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
@@ -53,14 +55,14 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Where a process reads the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The variable by which the machine's clock is shown wrong, in milliseconds. For tests of fleets whose clocks differ; no
-/// promise depends on a process's own clock.
+/// The environment variable that shifts the system clock, in milliseconds. Tests use it to run processes with
+/// differing clocks; no guarantee depends on the clock of a process.
 pub const OFFSET_VARIABLE: &str = "TIDEMILL_TEST_CLOCK_OFFSET_MS";
 
 static OFFSET_MICROS: LazyLock<i64> = LazyLock::new(|| {
@@ -68,7 +70,7 @@ static OFFSET_MICROS: LazyLock<i64> = LazyLock::new(|| {
     given.unwrap_or(0).saturating_mul(1000)
 });
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -78,12 +80,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved; for tests and the simulator.
+/// A clock that moves only by [`Self::advance`]; for tests and the simulator.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// Creates a clock that shows `start`.
     pub fn new(start: Timestamp) -> Self {
         Self(AtomicI64::new(start.0))
     }

@@ -1,12 +1,14 @@
-//! Named places where a process can be made to die, for tests: between any two writes that outlive it.
+//! Crash points: named places at which a test can make a process die, one on each side of every durable
+//! write.
 //!
-//! `TIDEMILL_CRASH_AT=<name>[:<n>]` makes the process abort when it passes the place for the n-th time (the first, when
-//! no number is given). Without the variable a place costs one relaxed load. `tests/tests/faults/crash_points.rs` fires
-//! each of them on a real workflow; whoever adds a durable write adds a place on each side of it, here and there.
+//! `TIDEMILL_CRASH_AT=<name>[:<n>]` makes the process abort when it passes the place for the n-th time
+//! (default 1). Without the variable a place costs one relaxed load. `tests/tests/faults/crash_points.rs`
+//! triggers each place in a real workflow. If you add a durable write, add a place before and after it, here
+//! and in that test.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The variable that arms a place. For tests alone.
+/// The environment variable that arms a place. For tests only.
 pub const VARIABLE: &str = "TIDEMILL_CRASH_AT";
 
 /// The program that passes a place.
@@ -20,61 +22,62 @@ pub enum Program {
 
 macro_rules! places {
     ($($place:ident $name:literal $program:ident $what:literal,)*) => {
-        /// A place where a process can be made to die.
+        /// A place at which a test can make the process die.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Place { $(#[doc = $what] $place,)* }
-        /// Every place: itself, its name, who passes it, what has happened when it is passed.
+        /// Every place: the place, its name, the program that passes it, the state of affairs when it is
+        /// passed.
         pub const PLACES: &[(Place, &str, Program, &str)] = &[$((Place::$place, $name, Program::$program, $what),)*];
     };
 }
 
 places! {
-    ShardClaimed "scheduler.shard_claimed" Scheduler "the shard is taken, its state is not read",
-    FactsRead "scheduler.facts_read" Scheduler "facts have come, nothing is computed",
-    TimersRead "scheduler.timers_read" Scheduler "timers are due, nothing is computed",
-    CommitComputed "scheduler.commit_computed" Scheduler "a commit is computed and not sent",
-    CommitSent "scheduler.commit_sent" Scheduler "the commit is about to go out",
-    CommitAnswered "scheduler.commit_answered" Scheduler "the commit is written, memory does not know it",
+    ShardClaimed "scheduler.shard_claimed" Scheduler "the shard is claimed, its state is not read yet",
+    FactsRead "scheduler.facts_read" Scheduler "facts were received, nothing is computed yet",
+    TimersRead "scheduler.timers_read" Scheduler "timers are due, nothing is computed yet",
+    CommitComputed "scheduler.commit_computed" Scheduler "a commit is computed, but not sent",
+    CommitSent "scheduler.commit_sent" Scheduler "the commit is about to be sent",
+    CommitAnswered "scheduler.commit_answered" Scheduler "the commit is written, memory is not updated yet",
     TrimBegun "scheduler.trim_begun" Scheduler "the inbox is about to be trimmed",
     TrimDone "scheduler.trim_done" Scheduler "the inbox is trimmed",
     SweepBegun "scheduler.sweep_begun" Scheduler "a run is about to be removed",
     SweepDone "scheduler.sweep_done" Scheduler "a run is removed",
-    FilesRemoved "scheduler.files_removed" Scheduler "the files of a removed run are gone, that is not noted",
-    ReleaseBegun "scheduler.release_begun" Scheduler "at a stop: loops have ended, the shard is still held",
-    KeyReserved "scheduler.key_reserved" Scheduler "an idempotency key is reserved, its run does not exist",
-    ConversationEntered "scheduler.conversation_entered" Scheduler "a run is the newest of its conversation, it does not exist",
-    RunCreated "scheduler.run_created" Scheduler "a run exists, who asked for it was not told",
-    TurnMade "scheduler.turn_made" Scheduler "what was said in a run is put together, it is not kept",
-    TurnKept "scheduler.turn_kept" Scheduler "what was said in a run is kept, who waits for it was not told",
-    AnswerKept "scheduler.answer_kept" Scheduler "the answer to a pause is kept, who gave it was not told",
-    CommandKept "scheduler.command_kept" Scheduler "a command is kept, who gave it was not told",
-    JobTaken "worker.job_taken" Worker "a job is held and not begun",
-    JobTakenOver "worker.job_taken_over" Worker "a job of another worker is held and not begun",
-    ReportBegun "worker.report_begun" Worker "that a node has started, or a piece of its text, is about to be told",
-    ReportDone "worker.report_done" Worker "that a node has started, or a piece of its text, is told",
-    BlobsBegun "worker.blobs_begun" Worker "large values of a result are about to be stored",
-    BlobsDone "worker.blobs_done" Worker "large values of a result are stored, the result is not handed in",
-    FilesNoted "worker.files_noted" Worker "it is noted that a run has files, the file is not written",
-    FileKept "worker.file_kept" Worker "a file is written, the result that names it is not handed in",
-    StepBegun "worker.step_begun" Worker "a try of a step is marked, nothing was called",
-    StepMade "worker.step_made" Worker "a step is made, its result is not recorded",
-    StepKept "worker.step_kept" Worker "a step is recorded and told",
-    HandInBegun "worker.hand_in_begun" Worker "a result is about to be handed in",
-    HandInDone "worker.hand_in_done" Worker "a result is handed in, the worker has not read the answer",
-    BeatDone "worker.beat_done" Worker "what is held was renewed",
-    HandBackBegun "worker.hand_back_begun" Worker "at a stop: what is unfinished is about to be handed back",
-    FarewellBegun "worker.farewell_begun" Worker "at a stop: all is handed back, the worker is still on the list",
+    FilesRemoved "scheduler.files_removed" Scheduler "the files of a removed run are deleted, which is not recorded yet",
+    ReleaseBegun "scheduler.release_begun" Scheduler "at shutdown: the loops have ended, the shard is still owned",
+    KeyReserved "scheduler.key_reserved" Scheduler "an idempotency key is reserved, its run does not exist yet",
+    ConversationEntered "scheduler.conversation_entered" Scheduler "a run is registered as the newest of its conversation, but does not exist yet",
+    RunCreated "scheduler.run_created" Scheduler "a run exists, the client has no answer yet",
+    TurnMade "scheduler.turn_made" Scheduler "a conversation turn is assembled, but not stored",
+    TurnKept "scheduler.turn_kept" Scheduler "a conversation turn is stored, the waiting client is not notified yet",
+    AnswerKept "scheduler.answer_kept" Scheduler "the answer to a pause is stored, the client that gave it has no answer yet",
+    CommandKept "scheduler.command_kept" Scheduler "a command is stored, the client that gave it has no answer yet",
+    JobTaken "worker.job_taken" Worker "a job is claimed, but not started",
+    JobTakenOver "worker.job_taken_over" Worker "a job of another worker is taken over, but not started",
+    ReportBegun "worker.report_begun" Worker "the start of a node, or a chunk of its text, is about to be reported",
+    ReportDone "worker.report_done" Worker "the start of a node, or a chunk of its text, is reported",
+    BlobsBegun "worker.blobs_begun" Worker "large values of a result are about to be stored as blobs",
+    BlobsDone "worker.blobs_done" Worker "large values of a result are stored, the result is not reported yet",
+    FilesNoted "worker.files_noted" Worker "it is recorded that a run has files, the file is not written yet",
+    FileKept "worker.file_kept" Worker "a file is written, the result that names it is not reported yet",
+    StepBegun "worker.step_begun" Worker "an attempt of a journal entry is recorded, nothing was called yet",
+    StepMade "worker.step_made" Worker "the call of a journal entry is done, its result is not recorded yet",
+    StepKept "worker.step_kept" Worker "a journal entry is recorded and reported",
+    HandInBegun "worker.hand_in_begun" Worker "a result is about to be reported",
+    HandInDone "worker.hand_in_done" Worker "a result is reported, the worker has not read the answer yet",
+    BeatDone "worker.beat_done" Worker "the leases of the jobs in flight are renewed",
+    HandBackBegun "worker.hand_back_begun" Worker "at shutdown: unfinished jobs are about to be handed back",
+    FarewellBegun "worker.farewell_begun" Worker "at shutdown: all jobs are handed back, the worker is still registered",
 }
 
-/// The armed place, counted from 1; 0 for none. Set before any thread starts, so relaxed loads see it.
+/// The index of the armed place plus 1; 0 for none. Set before any thread starts, so relaxed loads see it.
 static ARMED: AtomicUsize = AtomicUsize::new(0);
-/// How often the armed place is still to be passed.
+/// The number of passes left until the armed place aborts.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// Arms the place that the environment names, if it names one. Called once, at the beginning of a program.
+/// Arms the place that the environment names, if any. A program calls this once, at its start.
 ///
 /// # Errors
-/// The variable does not say `<name>` or `<name>:<n>` with a name of [`PLACES`].
+/// The variable is not `<name>` or `<name>:<n>` with a name from [`PLACES`].
 pub fn arm_by_environment() -> Result<(), UnknownPlace> {
     let Ok(text) = std::env::var(VARIABLE) else { return Ok(()) };
     let (at, times) = read(&text).ok_or(UnknownPlace(text))?;
@@ -83,14 +86,14 @@ pub fn arm_by_environment() -> Result<(), UnknownPlace> {
     Ok(())
 }
 
-/// The variable names no place.
+/// The error for a variable that names no crash point.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{VARIABLE}={0} names no place to die at; it is <name> or <name>:<times>, for tests alone, see common/src/crash.rs"
+    "{VARIABLE}={0} names no crash point; write <name> or <name>:<times>, for tests only (names: common/src/crash.rs)"
 )]
 pub struct UnknownPlace(String);
 
-/// The process passes a place, and dies there if it is the armed one.
+/// Marks that the process passes a place. Aborts if it is the armed one.
 #[inline]
 pub fn pass(place: Place) {
     if ARMED.load(Ordering::Relaxed) == place as usize + 1 {
@@ -101,12 +104,12 @@ pub fn pass(place: Place) {
 #[cold]
 fn count_down(place: Place) {
     if LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
-        tracing::error!(?place, "dying here, as the environment asks");
+        tracing::error!(?place, "aborting at the crash point that the environment names");
         std::process::abort();
     }
 }
 
-/// The index of a place, and how often it is to be passed.
+/// Reads the index of a place and the pass at which it aborts.
 fn read(text: &str) -> Option<(usize, usize)> {
     let (name, times) = text.split_once(':').unwrap_or((text, "1"));
     let at = PLACES.iter().position(|(_, known, ..)| *known == name)?;
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_armed_by_itself() {
+    fn nothing_is_armed_by_default() {
         PLACES.iter().for_each(|(place, ..)| pass(*place));
     }
 }

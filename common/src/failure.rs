@@ -1,24 +1,24 @@
-//! What can go wrong inside a run, as data: it must survive the process in which it happened.
+//! Failures inside a run, as data: they are stored and outlive the process in which they happened.
 
 use std::fmt;
 
-/// A node's failure as the run records it. `error_type` is the class name that Dify would report, so that a
-/// workflow can branch on it; it may be empty, where Dify leaves it empty.
+/// A node's failure as the run records it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NodeFailure {
-    /// What happened, for people. Never holds a secret.
+    /// The message for people. Never holds a secret.
     pub message: String,
-    /// The class of it, such as `InvokeRateLimitError`.
+    /// The class name that Dify would report, such as `InvokeRateLimitError`; workflows branch on it. Empty
+    /// where Dify leaves it empty.
     pub error_type: String,
-    /// Whether another try could help.
+    /// True when another attempt could help.
     pub retryable: bool,
-    /// How long the other side asked to wait, in milliseconds.
+    /// The wait that the remote side asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
 
 impl NodeFailure {
-    /// A failure that another try will not mend.
+    /// A failure that another attempt will not fix.
     pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -27,44 +27,44 @@ impl NodeFailure {
             retry_after_ms: None,
         }
     }
-    /// A failure that may pass.
+    /// A failure that another attempt may fix.
     pub fn passing(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         Self { retryable: true, ..Self::new(error_type, message) }
     }
-    /// What Dify reports for an exception that escapes a node: class `WorkflowNodeError`.
+    /// The failure that Dify reports for an exception that escapes a node: class `WorkflowNodeError`.
     pub fn escaped(message: impl Into<String>) -> Self {
         Self::new("WorkflowNodeError", message)
     }
 }
 
-/// What the error of a job begins with that no worker can read.
+/// The beginning of the error of a job that no worker can read.
 pub const JOB_REFUSED: &str = "a worker cannot run the job";
 
 /// The class of a failure that the engine itself reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineErrorType {
-    /// The job was handed out again and again and no worker brought a result.
+    /// The job was delivered as often as allowed, and no worker reported a result.
     WorkerLost,
-    /// The engine met a state it did not expect; the run ends, the process goes on.
+    /// The engine met a state that it did not expect. The run ends, the process continues.
     Engine,
-    /// A worker met a defect of its own while running the node.
+    /// A worker hit a defect in its own code while it ran the node.
     WorkerPanic,
     /// A value is larger than the hard limit.
     ValueTooLarge,
-    /// A value that was stored apart is no longer there.
+    /// A value that was stored as a blob no longer exists.
     BlobMissing,
-    /// No worker took the job in the time that its node allows.
+    /// No worker took the job within the time that its node allows.
     QueueTimeout,
     /// An attempt ran longer than its node allows.
     Timeout,
-    /// The run has spent more than it may.
+    /// The run has spent more than its budget.
     BudgetExceeded,
-    /// The run was not over by the time that its caller has set.
+    /// The run had not ended by the deadline that its caller set.
     DeadlineExceeded,
 }
 
 impl EngineErrorType {
-    /// Every class, for the pages that explain them.
+    /// Every class, for the documentation pages.
     pub const ALL: [Self; 9] = [
         Self::WorkerLost,
         Self::Engine,
@@ -77,7 +77,7 @@ impl EngineErrorType {
         Self::DeadlineExceeded,
     ];
 
-    /// The name that events and records carry.
+    /// Returns the class name that events and records carry.
     pub const fn name(self) -> &'static str {
         match self {
             Self::WorkerLost => "WorkerLostError",

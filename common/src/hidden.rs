@@ -1,25 +1,26 @@
-//! Texts that logs and errors never show: secrets of the settings, and URLs and commands that may hold one. A field of one of these types
-//! can be printed with all that is around it, so no printing has to remember what is secret.
+//! Types for texts that logs and errors must never show: secrets of the settings, and URLs and commands that
+//! may contain one. A struct with such fields can be printed with `Debug` safely, so no logging code has to
+//! know which values are secret.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
 
-/// What is shown in the place of a secret.
+/// The text shown instead of a secret.
 const MASK: &str = "***";
 
-/// A secret. `Debug` shows whether there is one, and there is no `Display`.
+/// A secret. `Debug` shows only whether it is empty, and there is no `Display`.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Hidden(pub String);
 
-/// A URL that may hold a password or a key: `Debug` hides what stands before the host, and the query.
+/// A URL that may contain a password or a key. `Debug` hides the part before the host, and the query.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HiddenUrl(pub String);
 
-/// A program and its arguments: `Debug` shows the program, since an argument may be a key.
+/// A program and its arguments. `Debug` shows only the program, since an argument may be a key.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HiddenCommand(pub Vec<String>);
@@ -92,25 +93,25 @@ impl<T: Into<String>> From<T> for HiddenUrl {
 }
 
 impl HiddenUrl {
-    /// As it may be shown.
+    /// Returns the URL in the form that may be shown.
     pub fn masked(&self) -> String {
         masked_url(&self.0)
     }
 }
 
-/// A URL as it may be shown: without what stands between `://` and `@`, and without its query and fragment.
+/// Masks a URL: hides the part between `://` and `@`, the query and the fragment.
 pub fn masked_url(url: &str) -> String {
-    let (place, rest) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+    let (address, rest) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
     let query = if rest.len() > 1 { format!("{}{MASK}", &rest[..1]) } else { String::new() };
-    match (place.find("://"), url.rfind('@')) {
-        // A password may hold the signs that end it elsewhere; all up to the last `@` is hidden then.
-        (Some(scheme), Some(at)) if at >= place.len() => format!("{}{MASK}", &place[..scheme + 3]),
+    match (address.find("://"), url.rfind('@')) {
+        // A password may contain `/`, `?` or `#`; then all up to the last `@` is hidden.
+        (Some(scheme), Some(at)) if at >= address.len() => format!("{}{MASK}", &address[..scheme + 3]),
         (Some(scheme), Some(at)) if scheme + 3 <= at => {
-            format!("{}{MASK}{}{query}", &place[..scheme + 3], &place[at..])
+            format!("{}{MASK}{}{query}", &address[..scheme + 3], &address[at..])
         }
-        // Without a scheme it is no URL, and may be anything.
+        // Without a scheme it is not a URL; hide everything before the `@`.
         (None, Some(at)) => format!("{MASK}{}", &url[at..].split(['?', '#']).next().unwrap_or_default()),
-        (Some(_), _) | (None, None) => format!("{place}{query}"),
+        (Some(_), _) | (None, None) => format!("{address}{query}"),
     }
 }
 
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_only_whether_it_is_there() {
+    fn a_secret_shows_only_whether_it_is_empty() {
         assert_eq!(format!("{:?} {:?}", Hidden::from("hush"), Hidden::default()), r#""***" """#);
     }
 

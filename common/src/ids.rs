@@ -1,8 +1,8 @@
-//! The names of things that travel: runs, shards, frames, executions, entries, deliveries.
+//! Ids: of runs, shards, frames, node executions, stream entries, blobs and job deliveries.
 //!
-//! Text is parsed here, once, at the edge; behind it the compiler refuses a swapped argument.
-//! What can be derived is derived: an execution id follows from run, frame and node, so a step that is
-//! computed a second time names the same thing.
+//! Text is parsed into these types once, where it enters the process; from then on the compiler refuses a
+//! swapped argument. Ids are derived where possible: an execution id follows from run, frame and node, so a
+//! step that is computed a second time gets the same ids.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,15 +15,15 @@ use uuid::{Builder, Uuid};
 
 use crate::clock::{Clock, SystemClock};
 
-/// Text that is not the id it should be.
+/// The error for text that is not a valid id of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a {what}: {expected}")]
 pub struct IdError {
-    /// Which kind of id was wanted.
+    /// The kind of id that was expected.
     pub what: &'static str,
-    /// What was given, cut to 80 characters.
+    /// The given text, cut to 80 characters.
     pub text: String,
-    /// How such an id looks.
+    /// A description of the valid form.
     pub expected: &'static str,
 }
 
@@ -33,13 +33,13 @@ impl IdError {
     }
 }
 
-/// One slice of all runs, owned by one scheduler at a time. 0 to 16383, since a run id keeps it in 14 bits.
+/// One slice of all runs, owned by one scheduler at a time. 0 to 16383, since a run id stores it in 14 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ShardId(pub u16);
 
 impl ShardId {
-    /// How many shards a namespace can have at most.
+    /// The highest number of shards of a namespace.
     pub const COUNT_MAX: u16 = 1 << 14;
 }
 
@@ -49,12 +49,12 @@ impl fmt::Display for ShardId {
     }
 }
 
-/// One execution of one workflow version: a version-7 UUID whose last 14 bits are its shard.
+/// The id of one execution of a workflow version: a version-7 UUID whose last 14 bits are its shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(Uuid);
 
 impl RunId {
-    /// Builds an id from a moment (Unix milliseconds), 74 random bits and a shard.
+    /// Builds an id from Unix milliseconds, 74 random bits and a shard.
     pub fn new(unix_ms: u64, random: u128, shard: ShardId) -> Self {
         let random = (random & !u128::from(ShardId::COUNT_MAX - 1)) | u128::from(shard.0);
         let bytes = random.to_be_bytes();
@@ -63,41 +63,42 @@ impl RunId {
         Self(uuid::Builder::from_unix_timestamp_millis(unix_ms, &tail).into_uuid())
     }
 
-    /// A new id for `shard`, from the system's clock and randomness; for callers outside the engine.
+    /// Returns a new id for `shard`, from the system clock and system randomness; for callers outside the
+    /// engine.
     pub fn generate(shard: ShardId) -> Self {
         let now = SystemClock.now().millis().max(0).unsigned_abs();
         Self::new(now, Uuid::new_v4().as_u128(), shard)
     }
 
-    /// The run that a step of one of this run's executions calls, in its how-manieth try: on this run's shard, and the
-    /// same however often the step is begun.
+    /// Derives the id of the sub-workflow run that journal entry `step` of an execution starts in attempt
+    /// `number`. It is on this run's shard and does not change when the entry is repeated.
     #[must_use]
     pub fn called_by(&self, execution: &ExecutionId, step: &str, number: u32) -> Self {
         let name = name_based(&execution.0, ["call/", step, "/", itoa::Buffer::new().format(number)]);
-        // It is as old as the caller for whoever reads the time in it: no clock may be asked here.
+        // The time in the id is the parent run's: the engine must not read a clock here.
         let millis = self.0.as_bytes()[..6].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
-        // The last bits of a name-based id would be overwritten by the shard; the bits before them suffice.
+        // The shard overwrites the last bits of the name-based id; the bits before them suffice.
         Self::new(millis, name.as_u128(), self.shard())
     }
 
-    /// The shard the run lives on, read from the id alone.
+    /// Returns the shard of the run, which the id contains.
     pub fn shard(&self) -> ShardId {
         let bytes = self.0.as_bytes();
         ShardId(u16::from_be_bytes([bytes[14], bytes[15]]) & (ShardId::COUNT_MAX - 1))
     }
 
-    /// The id as a UUID.
+    /// Returns the id as a UUID.
     pub fn uuid(&self) -> Uuid {
         self.0
     }
 
-    /// Room for [`Self::encode`].
+    /// Returns a buffer for [`Self::encode`].
     #[cfg(feature = "runtime")]
     pub(crate) const fn buffer() -> [u8; 36] {
         [0; 36]
     }
 
-    /// The id as text, without a string of its own.
+    /// Writes the id into `buffer`, without an allocation.
     #[cfg(feature = "runtime")]
     pub(crate) fn encode<'a>(&self, buffer: &'a mut [u8; 36]) -> &'a str {
         self.0.hyphenated().encode_lower(buffer)
@@ -135,14 +136,14 @@ impl<'de> Deserialize<'de> for RunId {
     }
 }
 
-/// A node's id as the workflow file has it; of variables also `sys`, `env` and the like, where a node's id would stand. Cheap to
-/// clone.
+/// The id of a node, as in the workflow file. In the name of a variable also `sys`, `env` and the like. Cheap
+/// to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(Arc<str>);
 
 impl NodeId {
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -173,14 +174,15 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// Which execution of a graph body: empty for the root, else for example `iter1#3/loop1#0`.
+/// The id of a frame, which is one execution of a graph body: empty for the root, else for example
+/// `iter1#3/loop1#0`.
 ///
-/// Nearly every node is in the root's: a path that is nothing is copied and compared for nothing.
+/// The root is `None`, since nearly every node is in it and an empty path costs nothing to copy and compare.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FramePath(Option<Arc<str>>);
 
 impl FramePath {
-    /// The frame every run starts in.
+    /// The frame in which every run starts.
     pub const fn root() -> Self {
         Self(None)
     }
@@ -188,11 +190,11 @@ impl FramePath {
     pub fn is_root(&self) -> bool {
         self.0.is_none()
     }
-    /// The path as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
-    /// The frame of one item or round of a container that lies in this frame, from 0.
+    /// Returns the frame of one item or round (from 0) of a container in this frame.
     #[must_use]
     pub fn child(&self, container: &NodeId, index: u32) -> Self {
         let mut path = String::with_capacity(self.as_str().len() + container.as_str().len() + 8);
@@ -205,23 +207,23 @@ impl FramePath {
         path.push_str(&index.to_string());
         Self(Some(path.into()))
     }
-    /// The frame that its container lies in; the root's is the root.
+    /// Returns the frame that holds this frame's container. The parent of the root is the root.
     #[must_use]
     pub fn parent(&self) -> Self {
         self.as_str().rsplit_once('/').map_or_else(Self::root, |(parent, _)| parent.into())
     }
-    /// The container's id and the number of the item or round; none for the root.
+    /// Returns the container's id and the number of the item or round; `None` for the root.
     pub fn last(&self) -> Option<(Cow<'_, str>, u32)> {
         let last = self.as_str().rsplit_once('/').map_or(self.as_str(), |(_, last)| last);
         let (container, index) = last.rsplit_once('#')?;
         Some((unescaped(container), index.parse().ok()?))
     }
-    /// This frame and those around it, from the inside out, without the root.
+    /// Iterates over this frame and its parents, innermost first, without the root.
     pub fn outwards(&self) -> impl Iterator<Item = Self> {
         let first = (!self.is_root()).then(|| self.clone());
         std::iter::successors(first, |path| Some(path.parent()).filter(|parent| !parent.is_root()))
     }
-    /// True when `other` lies in this frame, at any depth.
+    /// True when `other` is inside this frame, at any depth.
     pub fn encloses(&self, other: &Self) -> bool {
         if self.is_root() {
             return !other.is_root();
@@ -230,7 +232,7 @@ impl FramePath {
     }
 }
 
-/// A node's id as part of a path: what means something in a path is written as `%2F`, `%23` or `%25`.
+/// Escapes a node's id for a path: the separators `/` and `#`, and `%` itself.
 fn escaped(id: &str) -> Cow<'_, str> {
     if id.contains(['%', '/', '#']) {
         id.replace('%', "%25").replace('/', "%2F").replace('#', "%23").into()
@@ -272,13 +274,13 @@ impl fmt::Debug for FramePath {
     }
 }
 
-/// One attempt series of one node in one frame: a version-5 UUID of run, frame path and node.
+/// The id of one node in one frame, shared by all its attempts: a version-5 UUID of run, frame path and node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExecutionId(Uuid);
 
-/// A UUID of version 5, as `Uuid::new_v5` makes it; by the processor's own instructions where it has them, since each
-/// step of a run makes some.
+/// Returns the same UUID as `Uuid::new_v5`. This one uses the SHA instructions of the processor where
+/// available: each step of a run derives several ids.
 fn name_based<const PARTS: usize>(namespace: &Uuid, name: [&str; PARTS]) -> Uuid {
     let hash = Sha1::new().chain_update(namespace.as_bytes());
     let hash = name.iter().fold(hash, |hash, part| hash.chain_update(part)).finalize();
@@ -288,18 +290,18 @@ fn name_based<const PARTS: usize>(namespace: &Uuid, name: [&str; PARTS]) -> Uuid
 }
 
 impl ExecutionId {
-    /// The one id this node execution can have.
+    /// Derives the only id that this node execution can have.
     pub fn derive(run: &RunId, frame: &FramePath, node: &NodeId) -> Self {
-        // The run id is itself the namespace, so the name needs no run in it.
+        // The run id is itself the namespace, so the name does not contain it.
         Self(name_based(&run.0, [frame.as_str(), "/", node.as_str()]))
     }
 
-    /// Room for [`Self::encode`].
+    /// Returns a buffer for [`Self::encode`].
     pub(crate) const fn buffer() -> [u8; 36] {
         [0; 36]
     }
 
-    /// The id as text, without a string of its own.
+    /// Writes the id into `buffer`, without an allocation.
     pub(crate) fn encode<'a>(&self, buffer: &'a mut [u8; 36]) -> &'a str {
         self.0.hyphenated().encode_lower(buffer)
     }
@@ -324,16 +326,16 @@ impl fmt::Debug for ExecutionId {
 /// The id of a stream entry, `<number>-<index>`. Entries that a commit writes carry the commit's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntryId {
-    /// Before the dash: milliseconds for entries numbered by Redis, the commit for those we number.
+    /// The part before the dash: milliseconds for entries numbered by Redis, the commit's number for ours.
     pub major: u64,
-    /// Behind the dash.
+    /// The part after the dash.
     pub minor: u64,
 }
 
 impl EntryId {
-    /// Before every entry.
+    /// The id before every entry.
     pub const ZERO: Self = Self { major: 0, minor: 0 };
-    /// An id from its two halves.
+    /// Builds an id from its two parts.
     pub const fn new(major: u64, minor: u64) -> Self {
         Self { major, minor }
     }
@@ -342,7 +344,7 @@ impl FromStr for EntryId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         let wrong = || IdError::new("stream entry id", text, "two numbers such as 1754339718571-0");
-        // Digit by digit, in one go: each fact names two of them.
+        // One pass, digit by digit: each fact contains two of these ids.
         let (mut parts, mut at, mut begin) = ([0u64; 2], 0, 0);
         for (place, byte) in text.bytes().enumerate() {
             if byte == b'-' && at == 0 && place > 0 {
@@ -384,17 +386,17 @@ impl<'de> Deserialize<'de> for EntryId {
     }
 }
 
-/// The name of a large value; never used twice.
+/// The name of a blob; never used twice.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlobId(Arc<str>);
 
 impl BlobId {
-    /// A fresh name, from the system's randomness; for workers and the API, never for the engine.
+    /// Returns a new name, from system randomness; for workers and the API, never for the engine.
     pub fn generate() -> Self {
         Self(Uuid::now_v7().simple().to_string().into())
     }
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -415,25 +417,26 @@ impl fmt::Debug for BlobId {
     }
 }
 
-/// Who holds a job: the consumer's name and which handing-out of the job this is, from 1.
+/// One delivery of a job: the consumer that holds it, and the delivery number.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The consumer name of one worker incarnation.
+    /// The consumer name; each start of a worker has its own.
     pub consumer: Arc<str>,
-    /// 1 for the first handing-out, one more for each take-over, and [`Self::HAND_BACK`] more behind a hand-back: of two
-    /// holders the later one always has the higher number.
+    /// 1 for the first delivery, 1 more for each take-over, and [`Self::HAND_BACK`] more after a hand-back.
+    /// The later of two holders always has the higher number.
     pub number: u32,
 }
 
 impl Delivery {
-    /// How much higher the number behind a hand-back is: a handing-out that does not count, but can be told from others.
+    /// The increment after a hand-back. The delivery does not count against the limit, but its number differs
+    /// from all others.
     pub const HAND_BACK: u32 = 1000;
 
-    /// How many handings-out count against the bound on them: all that were not handed back.
+    /// Returns the number of deliveries that count against the limit: all that did not end in a hand-back.
     pub const fn counted(&self) -> u32 {
         Self::counted_of(self.number)
     }
-    /// As [`Self::counted`], of a number alone.
+    /// As [`Self::counted`], for a bare number.
     pub const fn counted_of(number: u32) -> u32 {
         number % Self::HAND_BACK
     }

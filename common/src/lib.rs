@@ -1,10 +1,10 @@
-//! What every part of Tidemill speaks.
+//! The shared parts of Tidemill.
 //!
-//! In the order of a run's way: a file is parsed ([`dsl`]) and built into a graph ([`graph`], [`nodes`]); values flow
-//! along its edges ([`value`]); the engine ([`machine`]) decides what each fact changes; the store keeps it and
-//! carries it ([`store`], with the forms of [`wire`]).
+//! In the order in which a run passes through them: a file is parsed ([`dsl`]) and built into a graph
+//! ([`graph`], [`nodes`]); values ([`value`]) flow along its edges; the engine ([`machine`]) decides what
+//! each fact changes; the store ([`store`]) saves and transports the result in the formats of [`wire`].
 //!
-//! Everything but the feature `runtime` is pure: no I/O, no clock, no runtime.
+//! Everything outside the feature `runtime` is pure: no I/O, no clock, no async runtime.
 #![warn(missing_docs)]
 
 #[cfg(feature = "runtime")]

@@ -1,18 +1,18 @@
-//! Lists of addresses and networks in settings.
+//! Lists of IP addresses and networks, as settings name them.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Some networks; a single address is a network of one.
+/// A set of networks; a single address is a network of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {
-    /// Reads `10.1.0.0/16`, `192.0.2.7`, `fd00::/8`; entries of blanks are passed over.
+    /// Parses entries such as `10.1.0.0/16`, `192.0.2.7` and `fd00::/8`; skips blank ones.
     ///
     /// # Errors
-    /// The entry that is neither an address nor a network.
+    /// A message that names the entry that is neither an address nor a network.
     pub fn parse(entries: &[String]) -> Result<Self, String> {
         let entries = entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty());
         let network = |entry: &str| {
@@ -25,7 +25,7 @@ impl Networks {
         entries.map(network).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether one of them has this address.
+    /// True when one of the networks contains the address.
     pub fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))

@@ -1,23 +1,25 @@
-//! How many files a process may have open. A connection is one, so the limit of the system bounds what a listener can take.
+//! The limit of open files of the process. Each connection is a file, so this limit bounds the connections
+//! that a listener can accept.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// What some systems allow at most where they name no bound themselves.
+/// The highest limit that some systems accept where they state none.
 const OPEN_MAX: u64 = 10_240;
 
-/// What the process needs by the settings.
+/// The files that the process needs, by its settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Need {
-    /// Files beside the connections that listeners take: those to Redis and to other servers, and what lies in files.
+    /// Files other than the connections that listeners accept: connections to Redis and other servers, and
+    /// files on disk.
     pub own: u64,
-    /// Connections that a listener may take, by its setting.
+    /// Connections that a listener may accept, by its setting.
     pub connections: usize,
-    /// The settings that say what is needed.
+    /// Names of the settings that cause the need, for the warning.
     pub settings: &'static str,
 }
 
-/// Raises the soft limit to the hard one, and answers how many connections there is room for. Where that is less than is
-/// needed, it warns.
+/// Raises the soft limit to the hard one and returns the number of connections that fit. Warns when that is
+/// less than needed.
 pub fn prepare(need: &Need) -> usize {
     let limit = raise();
     let connections = room(limit, need);
@@ -28,17 +30,17 @@ pub fn prepare(need: &Need) -> usize {
             needed,
             connections,
             settings = need.settings,
-            "the limit of open files is low for these settings; raise the hard limit (LimitNOFILE of systemd, --ulimit \
+            "the limit of open files is too low for these settings; raise the hard limit (LimitNOFILE of systemd, --ulimit \
              nofile of Docker, ulimit -Hn), or lower them"
         );
     }
     connections
 }
 
-/// Raises the soft limit to the hard one and answers what holds now.
+/// Raises the soft limit to the hard one and returns the limit now in force.
 fn raise() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return OPEN_MAX };
-    // Where the hard limit is no number the system may refuse it and take a smaller one.
+    // Where the hard limit is "unlimited", the system may refuse it and accept a smaller one.
     for goal in [hard, hard.min(OPEN_MAX)] {
         if goal > soft && setrlimit(Resource::RLIMIT_NOFILE, goal, hard).is_ok() {
             return goal;
@@ -47,7 +49,8 @@ fn raise() -> u64 {
     soft
 }
 
-/// Connections that fit into a limit. A quarter of it is theirs, however much the process needs itself.
+/// Returns the number of connections that fit into a limit: at least a quarter of it, whatever the process
+/// needs itself.
 fn room(limit: u64, need: &Need) -> usize {
     let left = limit.saturating_sub(need.own).max(limit / 4);
     usize::try_from(left).unwrap_or(usize::MAX).min(need.connections).max(1)

@@ -1,4 +1,4 @@
-//! Which of the known shapes a file has, and where in it the graph lies.
+//! Detects the shape of a workflow file (app export or bare graph) and finds the graph in it.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use super::{Problems, suggest, version};
 use crate::graph::AppMode;
 use crate::value::JsonMap;
 
-/// A file taken apart.
+/// The parts of a file.
 #[derive(Default)]
 pub(super) struct App {
     /// `version` of an app export; empty for a bare graph.
@@ -15,18 +15,18 @@ pub(super) struct App {
     pub(super) name: String,
     /// `app.description`.
     pub(super) description: String,
-    /// What the file says of its mode; a bare graph says nothing.
+    /// `app.mode`; `None` for a bare graph, which has no mode.
     pub(super) mode: Option<AppMode>,
     /// `workflow`; empty for shapes that have none.
     pub(super) workflow: JsonMap,
-    /// The graph, and the path that leads to it.
+    /// The graph and the path to it.
     pub(super) graph: Option<(&'static str, JsonMap)>,
 }
 
-/// Where a bare graph may lie. The empty path is the file itself.
+/// The paths at which a bare graph may be. The empty path is the file itself.
 const BARE_PATHS: [&str; 4] = ["workflow.graph", "graph_config", "graph", ""];
 
-/// Takes a file apart: an app export, or one of the bare shapes.
+/// Splits a file into its parts: an app export, or one of the bare shapes.
 pub(super) fn take_apart(mut root: JsonMap, problems: &mut Problems) -> App {
     match kind(&root, problems) {
         Kind::App => app(root, problems),
@@ -94,7 +94,7 @@ fn app(mut root: JsonMap, problems: &mut Problems) -> App {
     };
     let has_workflow = root.contains_key("workflow");
     let workflow = take_mapping(&mut root, "workflow");
-    // A chat or agent app has a `model_config` instead; that its mode cannot be run is said already.
+    // A chat or agent app has a `model_config` instead; its unsupported mode is already reported.
     if workflow.is_none() && (mode.is_some() || has_workflow || app.is_none()) {
         let message = "Missing workflow data: the file has no mapping `workflow`";
         problems.error("graph.missing_workflow", message);
@@ -135,7 +135,7 @@ fn mode(app: &JsonMap, problems: &mut Problems) -> Option<AppMode> {
 }
 
 fn bare(mut root: JsonMap, mut workflow: JsonMap, problems: &mut Problems) -> App {
-    // Dify's editor hands a draft out with the features beside the graph.
+    // Dify's editor exports a draft with the features next to the graph.
     if !workflow.contains_key("features")
         && let Some(features) = take_mapping(&mut root, "features")
     {
@@ -154,7 +154,7 @@ fn bare(mut root: JsonMap, mut workflow: JsonMap, problems: &mut Problems) -> Ap
         }
     }
     if graph.is_none() {
-        problems.error("graph.missing", "the file holds no graph of `nodes` and `edges`");
+        problems.error("graph.missing", "the file has no graph of `nodes` and `edges`");
     }
     App { workflow, graph, ..App::default() }
 }

@@ -1,6 +1,6 @@
-//! Steps around a whole workflow, for runs that want them: what was said is summed up before the first node, and facts are
-//! drawn from it behind the last. They are nodes like any other of a version of its own, so that nothing else needs to
-//! know of them.
+//! Adds steps around a whole workflow, for runs that ask for them: a summary of the conversation before the
+//! first node, and an extraction of facts after the last one. They are ordinary nodes of a separate workflow
+//! version, so no other code has to know about them.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,8 @@ const SUMMARY_TITLE: Text = Text { zh: "理解上下文", en: "Summary" };
 const FACTS_TITLE: Text = Text { zh: "记忆存储", en: "Facts" };
 
 impl Document {
-    /// The same workflow with a summary behind each node that a run can begin at, and facts behind all that nothing follows.
+    /// Returns the workflow with a summary after each root node, and one facts node after all nodes that have
+    /// no successor.
     #[must_use]
     pub fn with_steps_around(&self, summary: bool, facts: bool, language: Language) -> Self {
         let mut with = self.clone();
@@ -57,7 +58,7 @@ impl Document {
         }
     }
 
-    /// Adds a node that says nothing to the user, under the first id that is free.
+    /// Adds a node that sends nothing to the user, under the first free id.
     fn add(&mut self, name: &str, kind: NodeKind, title: &str) -> String {
         let is_free = |id: &String| !self.nodes.iter().any(|node| node.id == *id);
         let numbered = (2..).map(|n| format!("{name}_{n}"));
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_comes_before_all_and_facts_behind_all() {
+    fn a_summary_comes_first_and_facts_come_last() {
         let plain = document(&[("start", "a"), ("start", "b"), ("a", "end")]);
         let around = plain.with_steps_around(true, true, Language::En);
         let expected = [

@@ -1,4 +1,4 @@
-//! A problem of a workflow file: a code, a place, a sentence and a hint.
+//! Diagnostics: problems of a workflow file with code, path, message and hint.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde_json::{Value as Json, json};
 
 use crate::limits::DIAGNOSTICS_MAX;
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The workflow cannot be run.
     Error,
-    /// It runs, but not as its author may think.
+    /// The workflow runs, but perhaps not as its author expects.
     Warning,
 }
 
 impl Severity {
-    /// The name that people and programs see.
+    /// Returns the name shown to people and programs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -25,26 +25,25 @@ impl Severity {
     }
 }
 
-/// One problem. `code` is Dify's importer code where it has one (`graph.duplicate_node_id`), else our own in the same
-/// form.
+/// One problem of a workflow file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Error or warning.
     pub severity: Severity,
-    /// Stable name of the kind of problem.
+    /// The stable code of the problem: Dify's importer code where it has one (`graph.duplicate_node_id`),
+    /// else ours in the same form.
     pub code: &'static str,
-    /// Where in the document, such as `workflow.graph.nodes[3].data.cases[0].conditions[1]`; empty for the whole.
+    /// The path in the document, such as `workflow.graph.nodes[3].data.cases[0].conditions[1]`; empty for the
+    /// whole file.
     pub path: String,
-    /// Line in the file, from 1, when it is known.
+    /// The line in the file, from 1, when known.
     pub line: Option<u32>,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it, when that is known.
+    /// The remedy, when known.
     pub hint: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error of the whole file at a line.
+    /// Builds an error of the whole file at a line.
     pub fn at_line(code: &'static str, line: Option<u32>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
@@ -55,17 +54,17 @@ impl Diagnostic {
             hint: None,
         }
     }
-    /// The same with a hint.
+    /// Adds a hint.
     #[must_use]
     pub fn hinted(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
-    /// True when the workflow cannot be run because of it.
+    /// True when the problem prevents the workflow from running.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
-    /// `{severity, code, path, line, message, hint}`; `line` and `hint` are null when unknown.
+    /// Returns `{severity, code, path, line, message, hint}`; `line` and `hint` are null when unknown.
     pub fn to_json(&self) -> Json {
         json!({
             "severity": self.severity.name(),
@@ -91,20 +90,20 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Problems as they are found. A part of the document is checked with the path of that part; lines are filled in
-/// afterwards by whoever knows the text.
+/// Collects problems during a check. The path of the part that is being checked is added to each problem.
+/// Lines are added later, by code that has the text.
 #[derive(Debug, Default)]
 pub struct Problems {
     found: Vec<Diagnostic>,
     prefix: Vec<String>,
-    /// The node that is looked at.
+    /// The node that is being checked.
     node: Option<String>,
     errors: usize,
     unshown: usize,
 }
 
 impl Problems {
-    /// Nothing found yet.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -115,18 +114,18 @@ impl Problems {
         self.prefix.pop();
         value
     }
-    /// Runs `check` on a node of this id.
+    /// Runs `check` on the node with this id.
     pub fn of_node<T>(&mut self, id: &str, check: impl FnOnce(&mut Self) -> T) -> T {
         let around = self.node.replace(id.to_string());
         let value = check(self);
         self.node = around;
         value
     }
-    /// The id of the node that is looked at.
+    /// Returns the id of the node that is being checked.
     pub fn node(&self) -> Option<&str> {
         self.node.as_deref()
     }
-    /// Reports an error at the present path.
+    /// Reports an error at the current path.
     pub fn error(&mut self, code: &'static str, message: impl Into<String>) {
         self.push(Severity::Error, code, message.into(), None);
     }
@@ -152,7 +151,7 @@ impl Problems {
     ) {
         self.push(Severity::Warning, code, message.into(), Some(hint.into()));
     }
-    /// Reports a warning of the text itself, whose line is known and whose path is not.
+    /// Reports a warning about the text itself, whose line is known and whose path is not.
     pub(crate) fn warning_at_line(&mut self, code: &'static str, line: u32, message: String) {
         let shown = self.found.len();
         self.push(Severity::Warning, code, message, None);
@@ -160,7 +159,7 @@ impl Problems {
             added.line = Some(line);
         }
     }
-    /// Takes over a problem as it is.
+    /// Adds a problem unchanged.
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
         self.errors += usize::from(diagnostic.is_error());
         if self.found.len() < DIAGNOSTICS_MAX {
@@ -173,11 +172,12 @@ impl Problems {
     pub fn has_errors(&self) -> bool {
         self.errors > 0
     }
-    /// How many errors were reported so far.
+    /// Returns the number of errors so far.
     pub fn error_count(&self) -> usize {
         self.errors
     }
-    /// All that was found, in the order of finding; past [`DIAGNOSTICS_MAX`] only how many more there are.
+    /// Returns all problems in the order of their discovery. After [`DIAGNOSTICS_MAX`] of them, one entry
+    /// gives the number of the rest.
     pub fn into_vec(mut self) -> Vec<Diagnostic> {
         if self.unshown > 0 {
             self.found.push(Diagnostic {

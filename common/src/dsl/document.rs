@@ -1,5 +1,5 @@
-//! A workflow file in its one form, before it is a graph. This is what is stored beside the runs, and what names a
-//! version.
+//! The document: a workflow file in canonical form, before the graph is built. Documents are stored, and
+//! their hash names a workflow version.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,89 +11,85 @@ use super::{Diagnostic, ParseLimits, stored};
 use crate::graph::{AppMode, DocumentVariable, GraphHash};
 use crate::value::{JsonMap, SegmentType};
 
-/// A node as the file has it.
+/// A node of the file.
 #[derive(Debug, Clone)]
 pub struct DocumentNode {
-    /// Its id.
     pub id: String,
-    /// `parentId`: the container it is drawn in.
+    /// `parentId`: the container around the node.
     pub parent: Option<String>,
-    /// `data`, without what the editor remembers.
+    /// `data`, without the fields that only Dify's editor uses.
     pub data: JsonMap,
-    /// Its place among the file's nodes, notes counted; for messages only.
+    /// Its index among the file's nodes, including notes; for messages only.
     pub(crate) place: usize,
 }
 
 impl DocumentNode {
-    /// `data.type`.
+    /// Returns `data.type`.
     pub fn type_name(&self) -> &str {
         self.data.get("type").and_then(Json::as_str).unwrap_or_default()
     }
 }
 
-/// An edge as the file has it.
+/// An edge of the file.
 #[derive(Debug, Clone)]
 pub struct DocumentEdge {
-    /// Its id in the file, if any.
+    /// The id in the file, if any.
     pub id: Option<String>,
-    /// Dify's number of it: its internal id is `edge_<number>`.
+    /// Dify's number of the edge: its internal id is `edge_<number>`.
     pub number: u32,
-    /// The node it leaves.
+    /// The id of the node where it begins.
     pub source: String,
-    /// The node it reaches.
+    /// The id of the node where it ends.
     pub target: String,
-    /// The handle it leaves by.
+    /// The handle of the source node.
     pub handle: Arc<str>,
-    /// Its place among the file's edges; for messages only.
+    /// Its index among the file's edges; for messages only.
     pub(crate) place: usize,
 }
 
-/// A workflow file, read and brought into one form. It may still be wrong in what it means.
+/// A parsed workflow file in canonical form. The graph in it may still be invalid.
 ///
-/// Two documents are equal when their canonical texts are.
+/// Two documents are equal when their canonical texts are equal.
 #[derive(Clone)]
 pub struct Document {
-    /// Version of the export format; empty for a bare graph.
+    /// The version of the export format; empty for a bare graph.
     pub version: String,
     /// The app's name; empty for a bare graph.
     pub name: String,
-    /// The app's description.
     pub description: String,
-    /// The app's mode; of a bare graph, what its nodes suggest.
+    /// The app's mode; for a bare graph, the mode that its nodes suggest.
     pub mode: AppMode,
-    /// Nodes in file order, notes left out.
+    /// The nodes in file order, without notes.
     pub nodes: Vec<DocumentNode>,
-    /// Edges in file order.
+    /// The edges in file order.
     pub edges: Vec<DocumentEdge>,
-    /// Environment variables.
     pub environment: Vec<DocumentVariable>,
-    /// Conversation variables.
     pub conversation: Vec<DocumentVariable>,
-    /// `workflow.features` as it stands in the file.
+    /// `workflow.features`, unchanged.
     pub features: JsonMap,
-    /// `workflow.tidemill`: the run options, as they stand in the file.
+    /// `workflow.tidemill`: the run options, unchanged.
     pub options: JsonMap,
     /// The path to the graph in the file; for messages only.
     pub(crate) graph_path: &'static str,
 }
 
 impl Document {
-    /// The one text of this document: the form that `dsl/stored.rs` describes. Secrets stand in it as they are; see
-    /// [`Document::seal`].
+    /// Returns the canonical text, in the form that `dsl/stored.rs` describes. It contains secrets as they
+    /// are in the document; see [`Document::seal`].
     pub fn canonical(&self) -> String {
         stored::write(self)
     }
-    /// The SHA-256 of the canonical text: the name of this version.
+    /// Returns the SHA-256 of the canonical text: the name of this version.
     pub fn hash(&self) -> GraphHash {
         hash_of(&self.canonical())
     }
-    /// Reads a canonical text.
+    /// Parses a canonical text.
     ///
     /// # Errors
-    /// What is wrong, when the text is not one that [`Document::canonical`] wrote.
+    /// A diagnostic when the text was not written by [`Document::canonical`].
     pub fn from_stored(text: &str) -> Result<Self, Diagnostic> {
-        // A stored text was within the limits when it came in; it may have grown by its sealed secrets and by
-        // spellings written out.
+        // A stored text was within the limits when it was imported. Sealed secrets and expanded spellings may
+        // have made it longer.
         let limits = ParseLimits::default();
         let limits = ParseLimits {
             bytes_max: usize::MAX,
@@ -113,7 +109,7 @@ impl Document {
     }
 }
 
-/// The name of a version by its canonical text.
+/// Returns the name of the version with this canonical text.
 pub fn hash_of(canonical: &str) -> GraphHash {
     let digest = Sha256::digest(canonical.as_bytes());
     GraphHash(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
@@ -126,7 +122,7 @@ impl PartialEq for Document {
 }
 
 impl fmt::Debug for Document {
-    /// Names and counts; a whole document would flood a log, and may hold secrets.
+    /// Shows names and counts only: a whole document would flood a log, and may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Document")
             .field("name", &self.name)

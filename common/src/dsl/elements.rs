@@ -1,4 +1,5 @@
-//! Nodes and edges out of `graph`: the shape of each is checked here, what they mean is checked in the graph.
+//! Reads nodes and edges from `graph`. Only their shape is checked here; their meaning is checked when the
+//! graph is built.
 
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use super::fields::kind_of;
 use super::{DocumentEdge, DocumentNode, Problems};
 use crate::value::JsonMap;
 
-/// The canvas type of a note, which is no node.
+/// The canvas type of a note, which is not a node.
 const NOTE: &str = "custom-note";
 
-/// The nodes of a graph, notes left out.
+/// Reads the nodes of a graph, without notes.
 pub(super) fn nodes(graph: &mut JsonMap, problems: &mut Problems) -> Vec<DocumentNode> {
     let Some(items) = take_list(graph, "nodes", "graph.invalid_nodes", problems) else { return Vec::new() };
     let mut nodes = Vec::with_capacity(items.len());
@@ -40,7 +41,7 @@ fn node(mut item: JsonMap, at: usize, problems: &mut Problems) -> Option<Documen
         problems.error("graph.invalid_node_data", "the node has no mapping `data`");
         return None;
     };
-    // What the editor remembers of its canvas is no part of the workflow, nor of the name of its version.
+    // The editor's canvas state is not part of the workflow and must not change the version's name.
     data.retain(|key, _| !key.starts_with('_') && !["selected", "isIterationStart"].contains(&key.as_str()));
     if ["iteration", "loop"].iter().any(|kind| data.get("type").and_then(Json::as_str) == Some(kind)) {
         data.shift_remove("width");
@@ -55,20 +56,22 @@ fn node(mut item: JsonMap, at: usize, problems: &mut Problems) -> Option<Documen
     Some(DocumentNode { id: id?, parent, data, place: at })
 }
 
-/// The id as text; a number is reported but used, so that the edges to it are not reported as well.
+/// Returns the id as text. A number is reported but still used, so that edges to the node are not reported as
+/// well.
 fn node_id(id: Option<&Json>, problems: &mut Problems) -> Option<String> {
     let (id, message, hint) = match id {
         Some(Json::String(id)) if !id.is_empty() => return Some(id.clone()),
         Some(Json::Number(id)) => {
             (Some(id.to_string()), format!("the node's id {id} is a number"), "put the id in quotes")
         }
-        Some(_) | None => (None, "the node has no text `id`".into(), "give every node an id of its own"),
+        Some(_) | None => (None, "the node has no text `id`".into(), "give every node a unique id"),
     };
     problems.within("id", |problems| problems.error_with_hint("graph.invalid_node_id", message, hint));
     id
 }
 
-/// The edges of a graph. Numbers follow file order and also count edges that are dropped for their handle, as on Dify.
+/// Reads the edges of a graph. Numbers follow file order and, as on Dify, also count edges that are dropped
+/// for their handle.
 pub(super) fn edges(graph: &mut JsonMap, problems: &mut Problems) -> Vec<DocumentEdge> {
     let Some(items) = take_list(graph, "edges", "graph.invalid_edges", problems) else { return Vec::new() };
     let mut edges = Vec::with_capacity(items.len());

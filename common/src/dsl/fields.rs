@@ -1,15 +1,15 @@
-//! Fields of a configuration, read as leniently as Dify reads them: numbers as text, truth values as words. One wrong
-//! field is one problem, at its own path.
+//! Reads fields of a configuration as leniently as Dify does: numbers and booleans may be written as text.
+//! Each invalid field is one problem, at its own path.
 
 use serde_json::Value as Json;
 
 use super::Problems;
 use crate::value::JsonMap;
 
-/// The code of a configuration that does not fit its type.
+/// The code of a configuration that does not fit its node type.
 pub(crate) const BUILD_FAILED: &str = "graph.build_failed";
 
-/// The kind of a JSON value, for messages.
+/// Names the kind of a JSON value, for messages.
 pub(crate) fn kind_of(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
@@ -22,11 +22,11 @@ pub(crate) fn kind_of(value: &Json) -> &'static str {
     }
 }
 
-/// A whole number: also `3.0`, `"3"` and truth values, as pydantic takes them.
+/// Reads an integer; also accepts `3.0`, `"3"` and booleans, as pydantic does.
 pub(crate) fn lax_integer(value: &Json) -> Option<i64> {
     match value {
         Json::Bool(b) => Some(i64::from(*b)),
-        // The cast saturates, and what is not whole or too large differs from its cast.
+        // The cast saturates; a fractional or too large number differs from its cast.
         Json::Number(n) => n.as_i64().or_else(|| {
             let float = n.as_f64()?;
             (float.fract() == 0.0 && float.abs() < 9e15).then_some(float as i64)
@@ -36,7 +36,7 @@ pub(crate) fn lax_integer(value: &Json) -> Option<i64> {
     }
 }
 
-/// A truth value: also 0, 1 and the words pydantic takes.
+/// Reads a boolean; also accepts 0, 1 and the words that pydantic accepts.
 pub(crate) fn lax_bool(value: &Json) -> Option<bool> {
     match value {
         Json::Bool(b) => Some(*b),
@@ -54,22 +54,22 @@ pub(crate) fn lax_bool(value: &Json) -> Option<bool> {
     }
 }
 
-/// The fields of one mapping, with a place to report what is wrong with them.
+/// The fields of one mapping, with methods that report invalid ones.
 pub(crate) struct Fields<'a> {
     map: &'a JsonMap,
     code: &'static str,
 }
 
 impl<'a> Fields<'a> {
-    /// Fields whose problems carry `code`.
+    /// Fields whose problems are reported with `code`.
     pub(crate) fn new(map: &'a JsonMap, code: &'static str) -> Self {
         Self { map, code }
     }
-    /// The value of a field that is there and not null.
+    /// Returns the value of a field that is present and not null.
     pub(crate) fn given(&self, key: &str) -> Option<&'a Json> {
         self.map.get(key).filter(|value| !value.is_null())
     }
-    /// Reports that a field is not what it must be.
+    /// Reports that a field is not `wanted`.
     pub(crate) fn wrong(&self, key: &str, wanted: &str, problems: &mut Problems) {
         let message = match self.map.get(key) {
             Some(value) => format!("`{key}` must be {wanted}, not {}", kind_of(value)),
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         };
         problems.within(key, |problems| problems.error(self.code, message));
     }
-    /// A text that must be there.
+    /// Reads a required text.
     pub(crate) fn text(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
         let text = self.map.get(key).and_then(Json::as_str);
         if text.is_none() {
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         }
         text
     }
-    /// The id of a node, which must be there and not be empty.
+    /// Reads a required, non-empty node id.
     pub(crate) fn id(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
         let id = self.map.get(key).and_then(Json::as_str).filter(|id| !id.is_empty());
         if id.is_none() {
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
         }
         id
     }
-    /// A whole number within bounds, or the default when it is absent. None once reported.
+    /// Reads an integer of at least `least`; absent means the default. `None` after a problem was reported.
     pub(crate) fn integer(
         &self,
         key: &str,
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         }
         number
     }
-    /// A truth value, or the default when it is absent. None once reported.
+    /// Reads a boolean; absent means the default. `None` after a problem was reported.
     pub(crate) fn boolean(&self, key: &str, default: bool, problems: &mut Problems) -> Option<bool> {
         let Some(value) = self.map.get(key) else { return Some(default) };
         let truth = lax_bool(value);
@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
         }
         truth
     }
-    /// One of a few words.
+    /// Reads a required field that must be one of `words`.
     pub(crate) fn one_of(&self, key: &str, words: &[&str], problems: &mut Problems) -> Option<&'a str> {
         let given = self.map.get(key);
         let word = given.and_then(Json::as_str).filter(|word| words.contains(word));
@@ -129,7 +129,7 @@ impl<'a> Fields<'a> {
         }
         word
     }
-    /// A list that must be there.
+    /// Reads a required list.
     pub(crate) fn list(&self, key: &str, problems: &mut Problems) -> Option<&'a Vec<Json>> {
         let list = self.map.get(key).and_then(Json::as_array);
         if list.is_none() {
@@ -137,7 +137,7 @@ impl<'a> Fields<'a> {
         }
         list
     }
-    /// A selector that must be there: a list of texts.
+    /// Reads a required selector: a list of texts.
     pub(crate) fn selector(&self, key: &str, problems: &mut Problems) -> Option<Vec<String>> {
         let parts = self.map.get(key).and_then(Json::as_array).and_then(|parts| {
             parts.iter().map(|part| part.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value for a message, cut to 80 characters.
+/// Formats a value for a message, cut to 80 characters.
 pub(crate) fn shown(value: &Json) -> String {
     let text = value.to_string();
     match text.char_indices().nth(80) {

@@ -1,8 +1,9 @@
-//! From the text of a workflow file to a document, and to everything that is wrong with it.
+//! Reads workflow files: from the text to a [`Document`] and a list of all problems in the text.
 //!
-//! Parsing returns what it could read and all problems it found, each with its place; an author mends ten
-//! mistakes in one go. In the order of a file's way: bytes become a tree ([`ParseLimits`] bound it), the tree is taken
-//! apart by shape, old spellings become the one form, and what is left is a [`Document`].
+//! Parsing returns everything that it could read and every problem with its path, so that an author can fix
+//! ten mistakes at once. The stages: bytes become a tree within [`ParseLimits`], the tree is split by the
+//! shape of the file, old spellings are rewritten to the canonical form, and the rest becomes the
+//! [`Document`].
 
 mod app;
 mod around;
@@ -33,27 +34,27 @@ use crate::graph::AppMode;
 use crate::value::JsonMap;
 use variables::Scope;
 
-/// Reads a workflow file: a Dify app export of any version, or a bare graph; YAML or JSON. The document is there when
-/// a graph could be found, whatever else is wrong.
+/// Parses a workflow file: a Dify app export of any version, or a bare graph; YAML or JSON. Returns a
+/// document whenever a graph was found, even when there are errors.
 pub fn parse(text: &[u8], limits: &ParseLimits) -> (Option<Document>, Vec<Diagnostic>) {
     let (document, mut problems, lines) = parse_with_lines(text, limits);
     lines.fill_in(&mut problems);
     (document, problems)
 }
 
-/// A YAML or JSON text that is no workflow, as plain JSON, within the bounds of a workflow file.
+/// Reads a YAML or JSON text that is not a workflow, within the limits of a workflow file.
 ///
 /// # Errors
-/// The one problem that made reading stop.
+/// The first problem; reading stops at it.
 pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
     read::read(text, &ParseLimits::default(), &mut Problems::new()).map(|(_, value)| value)
 }
 
-/// What a path's line is, as long as the text is at hand.
+/// Finds the line of a path. Available as long as the text is in memory.
 pub(crate) struct Lines(Option<read::Tree>);
 
 impl Lines {
-    /// Gives every problem its line.
+    /// Sets the line of every problem.
     pub(crate) fn fill_in(&self, problems: &mut [Diagnostic]) {
         let Some(tree) = &self.0 else { return };
         for problem in
@@ -64,7 +65,7 @@ impl Lines {
     }
 }
 
-/// As [`parse`], with lines still to be filled in.
+/// As [`parse`], but the lines of the problems are not set yet.
 pub(crate) fn parse_with_lines(
     text: &[u8],
     limits: &ParseLimits,
@@ -130,7 +131,7 @@ fn optional_mapping(workflow: &mut JsonMap, key: &str, problems: &mut Problems) 
     }
 }
 
-/// A bare graph that answers is a chat, unless it also ends.
+/// Suggests the mode of a bare graph: chat when it has an `answer` node and no `end` node.
 fn suggested_mode(nodes: &[DocumentNode]) -> AppMode {
     let has = |name: &str| nodes.iter().any(|node| node.type_name() == name);
     if has("answer") && !has("end") { AppMode::Chat } else { AppMode::Workflow }

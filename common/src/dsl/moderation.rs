@@ -1,8 +1,10 @@
-//! Moderation: the feature of an app by which Dify checks what users write and what models answer. It is not served here,
-//! and a workflow that relies on it must not run as if it were: a file that switches it on is refused, unless
-//! `compat.moderation_left_out` says that it may go without.
+//! Moderation: the app feature with which Dify checks what users write and what models answer.
 //!
-//! [`warn`] tells an author who only has his file checked; [`settle`] and [`refused`] speak for a scheduler, which knows
+//! Tidemill does not support it, and a workflow that relies on it must not run unchecked. A file that enables
+//! it is refused, unless `compat.moderation_left_out` allows it to run without moderation.
+//!
+//! [`warn`] is for a check of a file alone. [`settle`] and [`refused`] are for a scheduler, which knows the
+//! setting.
 //! its setting.
 
 use serde_json::Value as Json;
@@ -10,12 +12,12 @@ use serde_json::Value as Json;
 use super::{Diagnostic, Problems, Severity};
 use crate::value::JsonMap;
 
-/// The code of what is said of it.
+/// The code of all these diagnostics.
 const CODE: &str = "features.moderation";
-/// How it is spelled among the features: in files, and in the state of Dify's editor, which some tools write out.
+/// The keys of the feature: in files, and in the state of Dify's editor, which some tools export.
 const SPELLINGS: [&str; 3] = ["sensitive_word_avoidance", "sensitiveWordAvoidance", "moderation"];
 
-/// The spelling under which features switch it on; none when they do not.
+/// Returns the key that enables the feature; `None` when it is off.
 fn switched_on(features: &JsonMap) -> Option<&'static str> {
     SPELLINGS.into_iter().find(|name| match features.get(*name) {
         Some(Json::Object(feature)) => feature.get("enabled").is_some_and(is_true),
@@ -24,8 +26,8 @@ fn switched_on(features: &JsonMap) -> Option<&'static str> {
     })
 }
 
-/// What Dify, which asks Python, takes for true. A text is, whatever it says: where it is not clear, nobody relies on a
-/// check that there is not.
+/// Decides as Python does, which Dify uses: any non-empty text is true. In doubt moderation counts as
+/// enabled, so that a workflow is refused and not run unchecked.
 fn is_true(value: &Json) -> bool {
     match value {
         Json::Null => false,
@@ -37,25 +39,25 @@ fn is_true(value: &Json) -> bool {
     }
 }
 
-/// Warns of features that switch it on; the present path is that of the features.
+/// Warns when the features enable moderation. The current path must be that of the features.
 pub(super) fn warn(features: &JsonMap, problems: &mut Problems) {
     let Some(name) = switched_on(features) else { return };
     let message = format!(
-        "moderation (`{name}`) is switched on, and it is not served here: publishing and running this workflow is refused, \
-         unless compat.moderation_left_out = true in the settings of the schedulers"
+        "moderation (`{name}`) is enabled, and Tidemill does not support it: publishing and running this workflow is refused, \
+         unless the schedulers are configured with compat.moderation_left_out = true"
     );
-    let hint = "switch it off in the file; or set compat.moderation_left_out, and the workflow runs without it: nothing checks \
+    let hint = "disable it in the file; or set compat.moderation_left_out, and the workflow runs without it: nothing checks \
                 what users write and what models answer";
     problems.within(name, |problems| problems.warning_with_hint(CODE, message, hint));
 }
 
-/// Makes of the warning what a scheduler has to say: an error, or, when the feature may be left out, that it is.
+/// Turns the warning into the result for a scheduler: an error, or a warning that moderation is left out.
 pub fn settle(found: &mut [Diagnostic], is_left_out: bool) {
     for warning in found.iter_mut().filter(|found| found.code == CODE) {
         let name = warning.path.rsplit('.').next().unwrap_or_default();
         if is_left_out {
             warning.message = format!(
-                "moderation (`{name}`) is switched on, and left out (compat.moderation_left_out): nothing checks what users \
+                "moderation (`{name}`) is enabled, but left out (compat.moderation_left_out): nothing checks what users \
                  write and what models answer"
             );
             warning.hint = None;
@@ -66,7 +68,8 @@ pub fn settle(found: &mut [Diagnostic], is_left_out: bool) {
     }
 }
 
-/// Why a workflow that was published is not run, when its features switch moderation on and that may not be left out.
+/// Returns the error for a published workflow whose features enable moderation. The caller checks the
+/// setting.
 pub fn refused(features: &JsonMap) -> Option<Diagnostic> {
     switched_on(features).map(error)
 }
@@ -78,8 +81,8 @@ fn error(name: &str) -> Diagnostic {
         path: format!("workflow.features.{name}"),
         line: None,
         message: format!(
-            "moderation (`{name}`) is switched on, and it is not served here; switch it off in the workflow, or set \
-             compat.moderation_left_out = true, and workflows run without it"
+            "moderation (`{name}`) is enabled, and Tidemill does not support it; disable it in the workflow, or set \
+             compat.moderation_left_out = true to run workflows without it"
         ),
         hint: None,
     }
@@ -104,7 +107,7 @@ mod tests {
             json!({"keywords": "bad", "inputs_config": {"enabled": true, "preset_response": "No."}});
         for on in [
             json!({"sensitive_word_avoidance": {"enabled": true, "type": "keywords", "config": keywords}}),
-            // As the first versions wrote it.
+            // The form that the first versions of Dify wrote.
             json!({"sensitive_word_avoidance": {"enabled": true, "words": "bad", "canned_response": "No."}}),
             json!({"sensitive_word_avoidance": {"enabled": 1}}),
             json!({"sensitive_word_avoidance": {"enabled": "true"}}),
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_check_accepts_the_file_and_names_feature_and_setting() {
-        // YAML 1.1, as Dify's reader has it.
+        // YAML 1.1, as Dify's reader uses it.
         for enabled in ["true", "yes"] {
             let imported = import(app(enabled).as_bytes());
             assert!(imported.is_usable(), "{:?}", imported.diagnostics);

@@ -1,10 +1,10 @@
-//! Problems as people read them: the place first, then the line itself, then what to do.
+//! Formats diagnostics for people: position, source line, hint.
 
 use std::fmt::Write as _;
 
 use super::Diagnostic;
 
-/// Longest piece of a source line that is shown, in characters.
+/// Longest excerpt of a source line, in characters.
 const SOURCE_CHARS_MAX: usize = 120;
 
 /// One paragraph a problem:
@@ -24,7 +24,7 @@ pub fn render_for_people(file_name: &str, source: &[u8], diagnostics: &[Diagnost
     text
 }
 
-// Writing into a String cannot fail, so its results say nothing.
+// Writing into a String cannot fail, so the results are ignored.
 fn paragraph(text: &mut String, file_name: &str, lines: &[&str], diagnostic: &Diagnostic) {
     let Diagnostic { severity, code, path, line, message, hint } = diagnostic;
     let place = line.map_or_else(String::new, |line| format!("{line}:"));

@@ -8,8 +8,8 @@
 //!  "conversation":[…],"features":{…},"options":{…}}
 //! ```
 //!
-//! `data`, `features` and `options` keep the order of the file, which is the order in which outputs and parameters
-//! take effect. A change of this form raises `v`; the reader knows every `v` there was.
+//! `data`, `features` and `options` keep the order of the file, since outputs and parameters take effect in
+//! that order. A change of this form increases `v`; the reader must support every earlier `v`.
 
 use serde_json::{Value as Json, json};
 
@@ -20,7 +20,7 @@ use crate::value::{JsonMap, Segment};
 
 const FORM_VERSION: u64 = 1;
 
-/// The canonical text.
+/// Writes the canonical text.
 pub(super) fn write(document: &Document) -> String {
     let nodes =
         document.nodes.iter().map(|node| json!({"id": node.id, "parent": node.parent, "data": node.data}));
@@ -53,11 +53,13 @@ fn variable_to_json(variable: &DocumentVariable) -> Json {
     })
 }
 
-/// Reads a canonical text.
+/// Parses a canonical text.
 pub(super) fn read(text: &str, limits: &ParseLimits) -> Result<Document, Diagnostic> {
     let Json::Object(mut root) = read::read_json(text, limits)? else { return Err(wrong("the text")) };
     if root.get("v").and_then(Json::as_u64) != Some(FORM_VERSION) {
-        return Err(wrong("v").hinted("a newer Tidemill wrote it; use that version or a later one"));
+        return Err(
+            wrong("v").hinted("a newer version of Tidemill wrote it; use that version or a later one")
+        );
     }
     let mode = text_of(&mut root, "mode")?;
     let mode = [AppMode::Workflow, AppMode::Chat].into_iter().find(|known| known.name() == mode);
@@ -146,6 +148,6 @@ fn wrong(key: &str) -> Diagnostic {
     Diagnostic::at_line(
         "document.not_stored_form",
         None,
-        format!("not a stored document: {key} is not as written"),
+        format!("not a stored document: {key} is missing or invalid"),
     )
 }

@@ -1,8 +1,8 @@
-//! "Did you mean": the known word nearest to one that is not known.
+//! "Did you mean …?": finds the known word nearest to an unknown one.
 
-/// The nearest of the known words, when one is near enough to be what was meant.
+/// Returns the nearest known word, when it is near enough to be a misspelling.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A word of hundreds of letters is no misspelling, and measuring it would cost.
+    // A longer word is not a misspelling, and measuring it would be slow.
     if word.len() > 64 {
         return None;
     }
@@ -15,12 +15,12 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// `did you mean "x"?` for the nearest known word.
+/// Returns `did you mean "x"?` for the nearest known word.
 pub(crate) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(word, known).map(|candidate| format!("did you mean {candidate:?}?"))
 }
 
-/// Levenshtein's distance, in characters.
+/// Returns the Levenshtein distance, in characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Codes and lines of what is found, warnings of the version left out.
+/// The codes and lines of all problems, except warnings about the version.
 fn problems_of(text: &str) -> Vec<(&'static str, Option<u32>)> {
     let (_, problems) = parse(text.as_bytes(), &ParseLimits::default());
     problems.iter().filter(|p| p.code != "version.older").map(|p| (p.code, p.line)).collect()
@@ -144,7 +144,7 @@ fn the_canonical_text_has_one_order_and_forgets_the_editor() {
 }
 
 #[test]
-fn a_text_that_is_no_stored_document_is_refused() {
+fn another_text_is_refused_as_a_stored_document() {
     let stored = document_of(&format!("{{{GRAPH}}}")).canonical();
     for wrong in [
         "".to_owned(),
@@ -184,7 +184,7 @@ mod properties {
 
     proptest! {
         #[test]
-        fn what_is_parsed_comes_back_from_its_stored_form(
+        fn a_parsed_document_reads_back_from_its_stored_form(
             data in value(), feature in value(), option in value(), name in "[^\0]{0,20}",
         ) {
             let text = json!({

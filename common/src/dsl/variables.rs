@@ -1,4 +1,4 @@
-//! Environment and conversation variables of a document, checked as Dify checks them at import.
+//! Reads the environment and conversation variables of a document, with the checks of Dify's importer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const INVALID: &str = "runtime_variables.invalid";
 const INVALID_ITEM: &str = "runtime_variables.invalid_item";
 const INVALID_NAME: &str = "runtime_variables.invalid_name";
 
-/// Which list a variable stands in.
+/// The list that a variable is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     /// `workflow.environment_variables`; may hold secrets.
@@ -33,7 +33,7 @@ impl Scope {
     }
 }
 
-/// Reads one list of variables out of `workflow`. An absent or null list is empty.
+/// Reads one list of variables from `workflow`. An absent or null list is empty.
 pub(super) fn read(workflow: &JsonMap, scope: Scope, problems: &mut Problems) -> Vec<DocumentVariable> {
     let items = match workflow.get(scope.key()) {
         None | Some(Json::Null) => return Vec::new(),
@@ -113,7 +113,8 @@ fn check_sizes(name: &str, value: &Segment, description: &str, problems: &mut Pr
     }
 }
 
-/// A value with its declared type; the value itself decides between integer and float. Never shows a secret.
+/// Reads a value with its declared type; the value itself decides between integer and float. Errors never
+/// contain a secret.
 fn segment(type_name: &Json, value: &Json, scope: Scope) -> Result<Segment, String> {
     let unsupported = || format!("not supported value type {}", shown(type_name));
     let type_name = type_name.as_str().ok_or_else(unsupported)?;
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dify_refuses_is_refused_in_its_words() {
+    fn variables_that_dify_refuses_are_refused_with_its_messages() {
         let long = "x".repeat(VARIABLE_BYTES_MAX + 1);
         for (item, reason) in [
             (json!({"value_type": "string", "value": "x"}), "missing name"),

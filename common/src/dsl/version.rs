@@ -1,4 +1,5 @@
-//! The version of the export format: which files Dify would take without asking, and which with a warning.
+//! The version of the export format, and the versions that Dify imports directly, with a warning, or only
+//! after a question.
 
 use std::cmp::Ordering;
 
@@ -7,26 +8,26 @@ use serde_json::Value as Json;
 use super::Problems;
 use super::fields::kind_of;
 
-/// The newest version of Dify's export format that is known here.
+/// The newest version of Dify's export format that Tidemill knows.
 pub const DSL_VERSION: &str = "0.6.0";
-/// What a file without a version is taken for.
+/// The assumed version of a file without one.
 pub const DSL_VERSION_ASSUMED: &str = "0.1.0";
 
-/// What Dify's importer says of a file's version.
+/// The result of Dify's importer for a file's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportStatus {
-    /// Taken as it is.
+    /// Imported.
     Completed,
-    /// Taken, though from an older minor version.
+    /// Imported, though from an older minor version.
     CompletedWithWarnings,
-    /// Dify asks before it takes it: newer than the importer, or of an older major version.
+    /// Dify asks the user first: the file is newer than the importer, or of an older major version.
     Pending,
-    /// Not a version.
+    /// Not a valid version.
     Failed,
 }
 
 impl ImportStatus {
-    /// Dify's name of the status.
+    /// Returns Dify's name of the status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -37,7 +38,7 @@ impl ImportStatus {
     }
 }
 
-/// What Dify's importer says of a version text.
+/// Returns the result of Dify's importer for a version.
 pub fn import_status(version: &str) -> ImportStatus {
     let (Some(found), Some(known)) = (parse(version), parse(DSL_VERSION)) else {
         return ImportStatus::Failed;
@@ -51,7 +52,7 @@ pub fn import_status(version: &str) -> ImportStatus {
     }
 }
 
-/// Reads `version` of an app file and reports what is to be said of it.
+/// Reads `version` of an app file and reports problems with it.
 pub(super) fn read(version: Option<&Json>, problems: &mut Problems) -> String {
     let text = match version {
         None | Some(Json::Null) => DSL_VERSION_ASSUMED,
@@ -81,7 +82,7 @@ pub(super) fn read(version: Option<&Json>, problems: &mut Problems) -> String {
     text.into()
 }
 
-/// Major, minor and patch; a mark of a preview behind them does not count.
+/// Parses major, minor and patch; a preview suffix is ignored.
 fn parse(version: &str) -> Option<[u64; 3]> {
     let version = version.trim();
     let version = version.strip_prefix('v').unwrap_or(version);

@@ -1,4 +1,4 @@
-//! The bodies of containers: what the machine must know of one before it opens a frame for it.
+//! The bodies of containers: the data that the engine needs before it opens a frame.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,19 +7,19 @@ use crate::ids::NodeId;
 use crate::nodes::NodeData;
 use crate::value::template::mention;
 
-/// What lies in an iteration or loop.
+/// The body of an iteration or loop.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// Where every item or round begins. From here the edges lead on; a child that none reaches never runs.
+    /// The node where every item or round begins. A child that no edge reaches from here never runs.
     pub start: NodeIx,
-    /// The children, in file order, without what lies in containers among them.
+    /// The children in file order, without those inside nested containers.
     pub nodes: Vec<NodeIx>,
-    /// The variables that any node in it mentions, at any depth, and those that iterations in it, and the container
-    /// itself if it is one, read as the output of an item: all that a frame may ask for.
+    /// The variables that the nodes of the body mention, at any depth, and those that its iterations (the
+    /// container itself included) read as the output of an item. A frame can need no others.
     pub mentions: HashSet<(String, String)>,
 }
 
-/// The bodies of all containers. None would mean that a rule about start nodes is missing.
+/// Builds the bodies of all containers. Returns `None` only if a rule about start nodes is missing.
 pub(super) fn bodies(nodes: &[Node], index: &Index) -> Option<HashMap<NodeIx, Body>> {
     let mut bodies = HashMap::new();
     for (at, node) in places(nodes) {
@@ -84,7 +84,7 @@ fn start_of(node: &Node) -> Option<&NodeId> {
     }
 }
 
-/// Adds mentions to the body of a container and to the bodies that it lies in. Nesting is bounded by
+/// Adds mentions to the body of a container and of all containers around it. The depth is bounded by
 /// [`crate::limits::CONTAINER_DEPTH_MAX`].
 fn add_to_all(
     bodies: &mut HashMap<NodeIx, Body>,
@@ -135,7 +135,7 @@ edges:
     }
 
     #[test]
-    fn a_body_has_its_children_and_what_is_mentioned_at_any_depth() {
+    fn a_body_has_its_children_and_the_mentions_at_any_depth() {
         let graph = nested();
         let own = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let of_it = ("its".to_owned(), own(&["its", "t", "x"]), own(&["it.item", "t.output"]));
@@ -145,7 +145,7 @@ edges:
     }
 
     #[test]
-    fn nodes_know_the_loop_around_them_at_any_depth_whatever_they_name() {
+    fn nodes_know_the_loop_around_them_at_any_depth_even_if_they_name_another() {
         let graph = nested();
         let lp = graph.find("lp");
         for (node, loop_id) in

@@ -1,5 +1,5 @@
-//! Nodes that run inside others, out of `data.virtual_nodes`: each becomes a node of the document behind all others, so
-//! that whatever reads nodes reads it as well.
+//! Nodes that run inside other nodes, from `data.virtual_nodes`. Each becomes an ordinary node of the graph,
+//! after all others, so that code that reads nodes needs no special case.
 
 use std::borrow::Cow;
 
@@ -11,36 +11,37 @@ use crate::nodes::llm::profile::tool_mode::PROFILE_PREFIX;
 use crate::nodes::{NodeKind, extraction, step};
 use crate::value::JsonMap;
 
-/// The field that lists them.
+/// The field with the list of children.
 pub(super) const FIELD: &str = "virtual_nodes";
 
-/// A child as the file has it.
+/// A child of a node.
 pub(super) struct ChildNode {
-    /// As a node of its own, under its id within the whole graph.
+    /// The child as an ordinary node, under its global id.
     pub(super) node: DocumentNode,
-    /// The place of its parent among the document's nodes.
+    /// The index of its parent among the document's nodes.
     pub(super) of: usize,
-    /// Its place in the parent's list.
+    /// Its index in the parent's list.
     pub(super) at: usize,
     /// Its id within the parent; empty when it has none.
     pub(super) local: String,
-    /// The child as it is written.
+    /// The child as written in the file.
     pub(super) entry: JsonMap,
     /// Set for an extraction.
     pub(super) extraction: Option<Extraction>,
-    /// It looks for what the parent's input lacks. No file lists it: it follows from the parent.
+    /// True for the node that finds missing input of its parent. It is not in the file; it follows from the
+    /// parent's settings.
     pub(super) is_slot: bool,
 }
 
-/// The local id of the node that looks for missing input.
+/// The local id of the node that finds missing input.
 pub(super) const SLOT: &str = "slot";
 
-/// The id of a child within the whole graph: one that templates can name.
+/// Returns the global id of a child, in a form that templates can name.
 pub fn global_id(parent: &str, local: &str) -> String {
     format!("{parent}_{local}")
 }
 
-/// The children of all nodes, in their order. What is no list, or no mapping in it, is left to the rules.
+/// Returns the children of all nodes, in order. Invalid lists and entries are skipped; the rules report them.
 pub(super) fn of(document: &Document) -> Vec<ChildNode> {
     let mut children = Vec::new();
     for (of, parent) in document.nodes.iter().enumerate() {
@@ -81,7 +82,8 @@ fn child(document: &Document, (of, parent): (usize, &DocumentNode), at: usize, e
     }
 }
 
-/// An extraction as an `llm` node, and what it is made of; none for a child of another kind, or one that lacks something.
+/// Returns an extraction as the data of an `llm` node, and its parts. `None` for a child of another kind, or
+/// one that lacks a field.
 fn extraction_of(document: &Document, entry: &JsonMap) -> Option<(JsonMap, Extraction)> {
     if entry.get("kind").and_then(Json::as_str) != Some("extraction") {
         return None;
@@ -91,10 +93,10 @@ fn extraction_of(document: &Document, entry: &JsonMap) -> Option<(JsonMap, Extra
     let prompt = entry.get("prompt")?.as_str()?.to_owned();
     let model = model(document, entry, &source.0);
     let has_model = model.is_some();
-    let nobody = || json!({"provider": "none", "name": "none", "mode": "chat", "completion_params": {}});
+    let no_model = || json!({"provider": "none", "name": "none", "mode": "chat", "completion_params": {}});
     let data = json!({
         "title": extraction::title(&prompt),
-        "model": model.unwrap_or_else(nobody),
+        "model": model.unwrap_or_else(no_model),
         "prompt_template": [{"$context": [node, name]}, {"role": "user", "text": prompt}],
         "context": {"enabled": false, "variable_selector": []},
     });
@@ -102,7 +104,7 @@ fn extraction_of(document: &Document, entry: &JsonMap) -> Option<(JsonMap, Extra
     Some((data.as_object()?.clone(), Extraction { source, prompt, has_model, default_value }))
 }
 
-/// Its own model, or that of its source.
+/// Returns the extraction's own model, or that of its source.
 fn model(document: &Document, entry: &JsonMap, source: &str) -> Option<Json> {
     if let Some(id) = entry.get("profile_id").and_then(Json::as_str) {
         return Some(profile(id));
@@ -116,24 +118,25 @@ fn model(document: &Document, entry: &JsonMap, source: &str) -> Option<Json> {
         let child = list.iter().find(|child| child.get("id").and_then(Json::as_str) == Some(local))?;
         let mut data = child.get("data")?.as_object()?.clone();
         data.insert("type".into(), child.get("type")?.clone());
-        asked_by(&data)
+        model_or_profile(&data)
     };
-    let own = document.nodes.iter().find(|node| node.id == source).and_then(|node| asked_by(&node.data));
+    let own =
+        document.nodes.iter().find(|node| node.id == source).and_then(|node| model_or_profile(&node.data));
     own.or_else(|| document.nodes.iter().find_map(inside))
 }
 
-/// The model of a node, or of its profile.
-fn asked_by(data: &JsonMap) -> Option<Json> {
+/// Returns the model of a node, or of its profile.
+fn model_or_profile(data: &JsonMap) -> Option<Json> {
     model_of(data).cloned().or_else(|| Some(profile(data.get("profile_id")?.as_str()?)))
 }
 
-/// A profile in place of a provider.
+/// Builds a model that refers to a profile.
 fn profile(id: &str) -> Json {
     let provider = format!("{}{id}", PROFILE_PREFIX);
     json!({"provider": provider, "name": "", "mode": "chat", "completion_params": {}})
 }
 
-/// The model that a node asks, as it stands in its `data`.
+/// Returns the model that a node calls, as in its `data`.
 pub(crate) fn model_of(data: &JsonMap) -> Option<&Json> {
     let model = match NodeKind::from_wire(data.get("type")?.as_str()?)? {
         NodeKind::Llm | NodeKind::QuestionClassifier | NodeKind::ParameterExtractor => data.get("model"),
@@ -146,7 +149,7 @@ pub(crate) fn model_of(data: &JsonMap) -> Option<&Json> {
     model.filter(|model| model.is_object())
 }
 
-/// The inputs of a node that say what stands for nothing.
+/// Returns the inputs of a node that have a strategy for null.
 pub(super) fn fed_inputs(data: &JsonMap) -> Vec<FedInput> {
     let Some((_, parameters)) = parameters(data) else { return Vec::new() };
     let fed = |(name, value): (&String, &Json)| {
@@ -160,7 +163,8 @@ pub(super) fn fed_inputs(data: &JsonMap) -> Vec<FedInput> {
     parameters.iter().filter_map(fed).collect()
 }
 
-/// `data` as the node's type reads it: inputs that say what stands for nothing are read under a name of their own.
+/// Returns `data` in the form that the node's type parses: an input with a strategy for null becomes a
+/// variable under [`INPUTS`].
 pub(super) fn as_read(data: &JsonMap) -> Cow<'_, JsonMap> {
     let fed = fed_inputs(data);
     let Some((field, _)) = parameters(data).filter(|_| !fed.is_empty()) else { return Cow::Borrowed(data) };
@@ -174,17 +178,17 @@ pub(super) fn as_read(data: &JsonMap) -> Cow<'_, JsonMap> {
     Cow::Owned(read)
 }
 
-/// The parameters of a node that may be fed, and the field that has them.
+/// Returns the parameters of a node that may come from children, and the name of their field.
 pub(super) fn parameters(data: &JsonMap) -> Option<(&'static str, &JsonMap)> {
     ["tool_parameters", "agent_parameters", "params"]
         .into_iter()
         .find_map(|field| Some((field, data.get(field)?.as_object()?)))
 }
 
-/// What of the parent the node that looks for missing input is told.
+/// Fields of the parent that are copied to the node that finds missing input.
 const OF_PARENT: [&str; 4] = ["profile_id", "question", "input_schema", "language"];
 
-/// The node that looks for missing input, where the parent may lack some.
+/// Builds the node that finds missing input, if the parent may lack some.
 fn slot(parent: &DocumentNode, of: usize) -> Option<ChildNode> {
     let kind = NodeKind::from_wire(parent.type_name())?;
     if !step::may_fill(kind, &parent.data) {
@@ -196,7 +200,7 @@ fn slot(parent: &DocumentNode, of: usize) -> Option<ChildNode> {
         ("title".to_owned(), title.into()),
         ("target_node".to_owned(), parent.id.as_str().into()),
     ]);
-    // A step's parameters are its own; those of any other type are made for this.
+    // A step has its own parameters; those of any other type are created for this purpose.
     let has_own =
         parent.data.get("params").is_some_and(Json::is_object) && !step::is_step(kind, &parent.data);
     let own = ["params"].into_iter().filter(|_| has_own);

@@ -1,9 +1,9 @@
-//! Which container a node lies in.
+//! Finds the container of every node.
 //!
-//! Files say it in up to three ways: `parentId`, `data.iteration_id` and `data.loop_id`. Exports give a container's
-//! start node a `parentId` only; old files have no `parentId` and name both containers on a node that lies in an
-//! iteration within a loop, where the inner one counts. A start node that says nothing belongs to the container whose
-//! `start_node_id` names it.
+//! Files name it in up to three ways: `parentId`, `data.iteration_id` and `data.loop_id`. In exports a
+//! container's start node has only a `parentId`. Old files have no `parentId`; a node in an iteration within
+//! a loop names both containers there, and the inner one counts. A start node that names none belongs to the
+//! container whose `start_node_id` names it.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,20 @@ use super::wrapper::owner;
 use crate::dsl::Document;
 use crate::nodes::ExecutionType;
 
-/// Where a node lies.
+/// The position of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parent<'d> {
     /// In the root graph.
     None,
     /// In this container.
     In(usize),
-    /// In a node that is no container.
+    /// In a node that is not a container.
     NotAContainer(usize),
-    /// In something that is not there.
+    /// In a node that does not exist.
     Unknown(&'d str),
 }
 
-/// The parent of every node, in order.
+/// Returns the parent of every node, in order.
 pub(super) fn parents<'d>(
     document: &'d Document,
     nodes: &[DraftNode<'d>],
@@ -59,7 +59,7 @@ fn is_container(node: &DraftNode<'_>) -> bool {
     node.kind.is_some_and(|kind| kind.spec().execution == ExecutionType::Container)
 }
 
-/// The container that a node itself names; of two, the inner.
+/// Returns the container that a node itself names; of two, the inner one.
 fn named_by_node<'d>(
     document: &'d Document,
     index: &HashMap<&'d str, usize>,

@@ -1,15 +1,15 @@
-//! Cycles, by one walk over all edges.
+//! Finds cycles, with one walk over all edges.
 
 use super::draft::Draft;
 
-/// Most cycles that are shown of one graph; a dense one has more than anybody could read.
+/// Most cycles that are reported of one graph; a dense one has more than an author could read.
 const CYCLES_MAX: usize = 10;
 
-/// A ring of nodes.
+/// A cycle.
 pub(super) struct Cycle {
-    /// The nodes in the order of the edges.
+    /// The nodes, in the order of the edges.
     pub(super) nodes: Vec<usize>,
-    /// The edge from the last back to the first.
+    /// The edge from the last node back to the first.
     pub(super) closing_edge: usize,
 }
 
@@ -20,7 +20,7 @@ enum Mark {
     Done,
 }
 
-/// Some cycles of the graph, at least one when there is any. Depth first, without recursion.
+/// Returns some cycles of the graph, at least one if it has any. Depth-first search without recursion.
 pub(super) fn find(draft: &Draft<'_>) -> Vec<Cycle> {
     let mut marks = vec![Mark::Unseen; draft.nodes.len()];
     let mut cycles = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn find(draft: &Draft<'_>) -> Vec<Cycle> {
         if marks[start] != Mark::Unseen {
             continue;
         }
-        // The way from the start to here, each node with how many of its edges are done.
+        // The path from the start to here: each node with the number of its edges already followed.
         let mut path: Vec<(usize, usize)> = vec![(start, 0)];
         marks[start] = Mark::OnPath;
         while let Some((at, done)) = path.last_mut() {

@@ -1,5 +1,6 @@
-//! A graph on its way: everything that could be read, with holes where something is wrong. The rules of
-//! [`super::validate`] look at this; only when none of them complains does it become a [`super::Graph`].
+//! A draft of a graph: everything that could be read, with gaps where something is invalid. The rules of
+//! [`super::validate`] check the draft; it becomes a [`super::Graph`] only when none of them reports an
+//! error.
 
 use std::collections::HashMap;
 
@@ -9,41 +10,41 @@ use super::wrapper::{self, Wrapper};
 use crate::dsl::{Document, DocumentEdge, DocumentNode, Problems};
 use crate::nodes::{NodeData, NodeKind, parse_data};
 
-/// A node on its way.
+/// A node of the draft.
 pub(super) struct DraftNode<'d> {
     pub(super) source: &'d DocumentNode,
-    /// None for an unknown type.
+    /// `None` for an unknown type.
     pub(super) kind: Option<NodeKind>,
-    /// None when the configuration cannot be used.
+    /// `None` when the configuration is invalid.
     pub(super) data: Option<NodeData>,
     pub(super) wrapper: Wrapper,
-    /// Set for one that runs inside another.
+    /// Set for a node that runs inside another.
     pub(super) child: Option<&'d ChildNode>,
 }
 
-/// An edge on its way; an end is none when no node has that id.
+/// An edge of the draft; an end is `None` when no node has its id.
 pub(super) struct DraftEdge<'d> {
     pub(super) source: &'d DocumentEdge,
     pub(super) from: Option<usize>,
     pub(super) to: Option<usize>,
 }
 
-/// A graph on its way.
+/// A graph that is not checked yet.
 pub(super) struct Draft<'d> {
     pub(super) document: &'d Document,
-    /// Those of the document, and behind them their children.
+    /// The nodes of the document, followed by their children.
     pub(super) nodes: Vec<DraftNode<'d>>,
     pub(super) edges: Vec<DraftEdge<'d>>,
     /// The first node of each id.
     pub(super) index: HashMap<&'d str, usize>,
-    /// The container each node lies in.
+    /// The container of each node.
     pub(super) parents: Vec<containers::Parent<'d>>,
-    /// Edges that leave each node and lead somewhere.
+    /// The outgoing edges of each node that have a target.
     pub(super) outs: Vec<Vec<usize>>,
 }
 
 impl<'d> Draft<'d> {
-    /// Reads every node and joins every edge; what a single node has wrong is reported here.
+    /// Reads every node and joins every edge. Problems of single nodes are reported here.
     pub(super) fn new(document: &'d Document, inside: &'d [ChildNode], problems: &mut Problems) -> Self {
         let own = document.nodes.iter().map(|node| (node, None));
         let inner = inside.iter().map(|child| (&child.node, Some(child)));
@@ -52,7 +53,7 @@ impl<'d> Draft<'d> {
         for (at, node) in nodes.iter().enumerate() {
             index.entry(node.source.id.as_str()).or_insert(at);
         }
-        // Nothing leads to a child.
+        // No edge may lead to a child.
         let ends = |id: &str| index.get(id).copied().filter(|&at| at < document.nodes.len());
         let edges: Vec<_> = document
             .edges
@@ -71,7 +72,7 @@ impl<'d> Draft<'d> {
         Self { document, nodes, edges, index, parents, outs }
     }
 
-    /// The nodes that may begin a run: root types outside every container.
+    /// Returns the nodes where a run may begin: root types outside every container.
     pub(super) fn roots(&self) -> Vec<usize> {
         let is_root = |at: &usize| {
             let is_root_type = self.nodes[*at]

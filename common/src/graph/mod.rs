@@ -1,7 +1,8 @@
-//! A workflow as the engine runs it: nodes, edges and what follows from them. Immutable once built.
+//! The graph: a workflow in the form that the engine runs, with nodes, edges and data derived from them.
+//! Immutable once built.
 //!
-//! [`build()`] turns a parsed document into a [`Graph`] and says everything that is wrong with it;
-//! behind that, nobody checks again for cycles, missing ends or unknown types.
+//! [`build()`] turns a document into a [`Graph`] and reports all problems. Later code does not check again
+//! for cycles, missing ends or unknown types.
 
 mod body;
 pub mod build;
@@ -31,21 +32,21 @@ pub(crate) use children::model_of;
 pub use response::{ResponseNode, TemplatePart, stream_key, stream_prefix};
 pub use work::{Child, ChildKind, Confirm, Extraction, FedInput, INPUTS, Work};
 
-/// The place of a node in [`Graph::nodes`].
+/// The index of a node in [`Graph::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIx(pub u32);
 impl NodeIx {
-    /// As an index.
+    /// Returns the index as `usize`.
     pub const fn at(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The place of an edge in [`Graph::edges`].
+/// The index of an edge in [`Graph::edges`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EdgeIx(pub u32);
 impl EdgeIx {
-    /// As an index.
+    /// Returns the index as `usize`.
     pub const fn at(self) -> usize {
         self.0 as usize
     }
@@ -60,7 +61,7 @@ impl std::fmt::Display for GraphHash {
     }
 }
 
-/// What kind of app the workflow belongs to.
+/// The kind of app that the workflow belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppMode {
     /// Start … End, no conversation (Dify: `workflow`).
@@ -69,7 +70,7 @@ pub enum AppMode {
     Chat,
 }
 impl AppMode {
-    /// Dify's name of the mode.
+    /// Returns Dify's name of the mode.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Workflow => "workflow",
@@ -78,34 +79,33 @@ impl AppMode {
     }
 }
 
-/// What happens when a node has failed for good.
+/// The reaction to a node that has failed after its last attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ErrorStrategy {
-    /// Leave by the handle `fail-branch`.
+    /// The run continues by the handle `fail-branch`.
     FailBranch,
-    /// Go on with these outputs.
+    /// The run continues with these outputs.
     DefaultValue(Vec<(String, Segment)>),
 }
 
-/// How often and after how long a failed node is tried again.
+/// The attempts after a node has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetryConfig {
-    /// Whether it is tried again at all.
     pub enabled: bool,
-    /// Tries after the first.
+    /// Number of attempts after the first.
     pub retries_max: u32,
-    /// Milliseconds before each.
+    /// Milliseconds before each of them.
     pub interval_ms: u64,
 }
 
-/// How the wait between attempts grows: `tidemill.backoff`.
+/// The growth of the wait between attempts: `tidemill.backoff`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
-    /// Each wait is so many times the one before; at least 1, and 1 by default.
+    /// Each wait is this many times the one before; at least 1, and 1 by default.
     pub multiplier: f64,
-    /// Longest wait before jitter; none by default.
+    /// Longest wait before jitter; `None` means no limit.
     pub max_interval_ms: Option<u64>,
-    /// By which share of itself a wait is shortened or lengthened at most, from 0, the default, to 1.
+    /// Largest share by which a wait is shortened or lengthened at random, from 0 (the default) to 1.
     pub jitter: f64,
 }
 impl Default for Backoff {
@@ -114,29 +114,29 @@ impl Default for Backoff {
     }
 }
 
-/// The queue of nodes that name none.
+/// The queue of nodes that name no queue.
 pub const DEFAULT_QUEUE: &str = "default";
 
-/// The engine's own settings of a node: its `data.tidemill` block.
+/// The engine's own settings of a node, from `data.tidemill`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeSettings {
     /// The queue whose workers run the node.
     pub queue: Arc<str>,
-    /// True when a pure node is to run on a worker all the same (`runs_on: worker`).
+    /// True when a pure node must run on a worker (`runs_on: worker`).
     pub on_worker: bool,
-    /// Longest time one attempt may run; none by default.
+    /// Longest duration of one attempt; `None` means no limit.
     pub execution_timeout_ms: Option<u64>,
-    /// Longest time a job may wait in its queue; none by default.
+    /// Longest time that a job may wait in its queue; `None` means no limit.
     pub queue_timeout_ms: Option<u64>,
-    /// Growth of the wait between attempts; without it every wait is as long as the first.
+    /// The growth of the wait between attempts; without it all waits are equal.
     pub backoff: Option<Backoff>,
-    /// Whether a wait that the other side asked for is kept when it is the longer one.
+    /// True when a wait that the remote side asks for counts if it is longer than ours.
     pub honour_retry_after: bool,
-    /// Error types after which the node is not tried again.
+    /// Error types after which there is no further attempt.
     pub not_retryable: Vec<String>,
-    /// Whether only a failure that may pass is tried again; nodes as Dify has them try any.
+    /// True when only temporary failures are tried again; nodes in Dify's form try any failure again.
     pub passing_only: bool,
-    /// Whether calls that the node makes carry `Idempotency-Key`.
+    /// True when calls of the node carry the header `Idempotency-Key`.
     pub idempotency_key: bool,
 }
 impl Default for NodeSettings {
@@ -158,58 +158,56 @@ impl Default for NodeSettings {
 /// A node.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Its id in the file.
+    /// The id in the file.
     pub id: NodeId,
-    /// What it does.
     pub kind: NodeKind,
-    /// Shown in events.
+    /// The name that events show.
     pub title: String,
-    /// Which implementation, `"1"` by default.
+    /// The version of the implementation, `"1"` by default.
     pub version: String,
-    /// Its configuration, parsed and checked.
+    /// The configuration, parsed and checked.
     pub data: NodeData,
-    /// What to do when it fails.
+    /// The reaction to a failure; `None` means that the run fails.
     pub error_strategy: Option<ErrorStrategy>,
-    /// When to try again.
     pub retry: RetryConfig,
-    /// The engine's settings for it.
     pub settings: NodeSettings,
-    /// It leaves by one of several handles although its type is no branch: an edge carries one that it may choose.
+    /// True when the node chooses one of several handles although its type is not a branch: one of its edges
+    /// has such a handle.
     pub chooses: bool,
     /// Edges that end here, in file order.
     pub ins: Vec<EdgeIx>,
-    /// Edges that leave here, in file order.
+    /// Edges that begin here, in file order.
     pub outs: Vec<EdgeIx>,
-    /// The container it lies in.
+    /// The container of the node.
     pub parent: Option<NodeIx>,
-    /// The nearest loop that it lies in, however deep in iterations: whose rounds forget its outputs, and which loop a
-    /// loop-end ends.
+    /// The nearest loop around the node, also through iterations. Each round of it clears the node's outputs,
+    /// and a loop-end ends it.
     pub loop_id: Option<NodeIx>,
-    /// The variables its configuration mentions, as `(node, name)`, each once: what a job must carry.
+    /// The variables that the configuration mentions, as `(node, name)` without duplicates. The node's job
+    /// must carry them.
     pub mentions: Vec<(String, String)>,
-    /// Whether anybody reads what was said to its model and by it: only then is it an output.
+    /// True when some node reads this node's conversation with its model. Only then is the conversation an
+    /// output.
     pub gives_context: bool,
-    /// What its job does besides its own call; none for nearly all nodes.
+    /// Extra work of the node's job besides its own call; `None` for nearly all nodes.
     pub work: Option<Box<Work>>,
     /// The nodes that run inside its job, in order.
     pub children: Vec<NodeIx>,
-    /// Set for such a node itself.
+    /// Set for a node that runs inside another.
     pub child: Option<Box<Child>>,
-    /// How it is named in messages.
+    /// Id and title as JSON.
     pub quoted: Quoted,
 }
 
-/// What each event of a node says of it, as JSON: put into words once and not for each event.
+/// The parts of a node that each of its events contains, converted to JSON once.
 #[derive(Debug, Clone, Default)]
 pub struct Quoted {
-    /// Its id.
     pub id: String,
-    /// Its title.
     pub title: String,
 }
 
 impl Quoted {
-    /// Of a node of this id and title.
+    /// Converts id and title.
     fn of(id: &NodeId, title: &str) -> Self {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         Self { id: quoted(id.as_str()), title: quoted(title) }
@@ -217,7 +215,7 @@ impl Quoted {
 }
 
 impl Node {
-    /// True when only edges with the result's handle are taken.
+    /// True when only the edges with the result's handle are followed.
     pub fn is_branch(&self) -> bool {
         self.kind.spec().execution == crate::nodes::ExecutionType::Branch
             || self.error_strategy == Some(ErrorStrategy::FailBranch)
@@ -230,83 +228,79 @@ impl Node {
 pub struct Edge {
     /// Internal id, `edge_<n>` in file order, as on Dify.
     pub id: String,
-    /// Where it begins.
     pub source: NodeIx,
-    /// Where it ends.
     pub target: NodeIx,
-    /// The handle it leaves by; `source` unless the file says otherwise.
+    /// The handle of the source node; `source` unless the file names another.
     pub handle: Arc<str>,
 }
 
-/// A variable that the document defines: environment or conversation.
+/// An environment or conversation variable of the document.
 #[derive(Clone, PartialEq)]
 pub struct DocumentVariable {
-    /// The variable's own id in the file, empty when absent.
+    /// The id in the file, empty when absent.
     pub id: String,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its value; type `secret` for secrets (environment only).
+    /// The value; of type `secret` for secrets (environment only).
     pub value: Segment,
-    /// Text for people.
     pub description: String,
 }
 
 impl std::fmt::Debug for DocumentVariable {
-    /// Without the value: it may be a secret.
+    /// Leaves out the value, which may be a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "DocumentVariable({:?}: {})", self.name, self.value.ty)
     }
 }
 
-/// Nodes by their ids. Each result of a worker names one.
+/// Nodes by id. Each result of a worker names a node by id.
 type Index = HashMap<NodeId, NodeIx, foldhash::fast::RandomState>;
 
-/// The secrets of an environment that texts can be searched for.
+/// Returns the secrets of an environment that are long enough to be searched for in texts.
 fn secrets_of(environment: &[DocumentVariable]) -> Secrets {
     let secrets = environment.iter().filter(|one| one.value.ty == SegmentType::Secret);
     Secrets::long_of(secrets.map(|one| (one.name.clone(), &one.value)))
 }
 
-/// A workflow, ready to run.
+/// A workflow that is ready to run.
 #[derive(Debug, Clone)]
 pub struct Graph {
-    /// Names this version.
+    /// The name of this version.
     pub hash: GraphHash,
     /// The app's name; empty for a bare graph.
     pub name: String,
-    /// The app's mode.
     pub mode: AppMode,
-    /// All nodes that can be executed, in file order (notes are dropped); behind them those that run inside others.
+    /// All nodes that can be executed, in file order (without notes), followed by those that run inside
+    /// others.
     pub nodes: Vec<Node>,
     /// All edges, in file order.
     pub edges: Vec<Edge>,
-    /// Where a run begins.
+    /// The node where a run begins.
     pub root: NodeIx,
-    /// Environment variables.
     pub environment: Vec<DocumentVariable>,
-    /// Conversation variables with their first values.
+    /// Conversation variables with their initial values.
     pub conversation: Vec<DocumentVariable>,
-    /// `workflow.features` as it stands in the file.
+    /// `workflow.features`, unchanged.
     pub features: JsonMap,
-    /// Answer and End nodes of the root graph, sorted by node id: who may stream, and what must be decided first.
+    /// The Answer and End nodes of the root graph, sorted by node id, with the conditions under which each
+    /// may stream.
     pub responses: Vec<ResponseNode>,
-    /// Selectors of two or more parts that some response template mentions, as [`stream_key`] writes them: whose chunks are
-    /// kept.
+    /// Selectors of two or more parts that a response template mentions, in the form of [`stream_key`]. Only
+    /// chunks of these are stored.
     pub streamed: std::collections::HashSet<String>,
-    /// The secrets of its environment that texts which are shown are searched for: those that are long enough, unless
-    /// the settings say that what is made from them is shown.
+    /// The secrets that are masked in texts that are shown: the long enough ones of the environment. Empty
+    /// when the settings allow such texts to be shown.
     pub hidden: Secrets,
     index: Index,
     bodies: HashMap<NodeIx, Body>,
 }
 
 impl Graph {
-    /// The secrets of its environment that are long enough to be searched for in texts, whatever the settings say.
+    /// Returns the secrets that are long enough to be searched for in texts, whatever the settings say.
     pub fn long_secrets(&self) -> Secrets {
         secrets_of(&self.environment)
     }
 
-    /// The same graph; if `shows_secrets` (`compat.secrets_in_outputs`), texts made from its secrets are shown as they are.
+    /// Returns the graph with no secrets to mask if `shows_secrets` (`compat.secrets_in_outputs`).
     #[must_use]
     pub fn showing(mut self, shows_secrets: bool) -> Self {
         if shows_secrets {
@@ -315,38 +309,38 @@ impl Graph {
         self
     }
 
-    /// The queues that its nodes use, each once.
+    /// Returns the queues of its nodes, without duplicates.
     pub fn queues(&self) -> Vec<Arc<str>> {
         let mut queues: Vec<Arc<str>> = self.nodes.iter().map(|node| node.settings.queue.clone()).collect();
         queues.sort_unstable();
         queues.dedup();
         queues
     }
-    /// The node at a place.
+    /// Returns the node at an index.
     pub fn node(&self, ix: NodeIx) -> &Node {
         &self.nodes[ix.at()]
     }
-    /// The edge at a place.
+    /// Returns the edge at an index.
     pub fn edge(&self, ix: EdgeIx) -> &Edge {
         &self.edges[ix.at()]
     }
-    /// The body of an iteration or loop.
+    /// Returns the body of an iteration or loop.
     ///
     /// # Panics
-    /// When the node is no container.
+    /// When the node is not a container.
     pub fn body(&self, container: NodeIx) -> &Body {
         &self.bodies[&container]
     }
-    /// The place of a node by its id.
+    /// Returns the index of the node with this id.
     pub fn find(&self, id: &str) -> Option<NodeIx> {
         self.index.get(id).copied()
     }
-    /// Whether any answer shows text that this node streams.
+    /// True when a response template shows text that this node streams.
     pub fn is_streamed(&self, node: &Node) -> bool {
         let of_node = response::keys_of(node.id.as_str());
         self.streamed.iter().any(|key| of_node(key))
     }
-    /// An environment variable by name.
+    /// Returns an environment variable by name.
     pub fn environment_variable(&self, name: &str) -> Option<&DocumentVariable> {
         self.environment.iter().find(|v| &*v.name == name)
     }

@@ -1,15 +1,16 @@
-//! Which variables the bare names in a node's texts may mean. That follows from where the node lies, so it is known when
-//! the graph is: loops and iterations around it from the inside out, variables of the frame, of the run and of the
-//! conversation, what the run began with, and `sys`. Whatever a name may mean is mentioned, so that a job carries it.
+//! Finds the variables that bare names in a node's texts may mean. They follow from the node's position, so
+//! they are known when the graph is built: loops and iterations around it from the inside out, variables of
+//! the frame, of the run and of the conversation, the inputs of the run, and `sys`. All of them are
+//! mentioned, so that the node's job carries them.
 
 use super::{Node, NodeIx};
 use crate::dsl::Document;
 use crate::nodes::{ExecutionType, NodeData};
 use crate::value::names::Names;
 
-/// Variables that every iteration has.
+/// The variables of every iteration.
 const OF_ITERATIONS: [&str; 2] = ["item", "index"];
-/// System variables, as far as there are any.
+/// All system variables.
 const OF_SYS: [&str; 9] = [
     "query",
     "files",
@@ -22,7 +23,7 @@ const OF_SYS: [&str; 9] = [
     "timestamp",
 ];
 
-/// Tells each node with names what they may mean; answers which nodes those are.
+/// Sets the [`Names`] of each node with named text; returns these nodes.
 pub(super) fn give(nodes: &mut [Node], document: &Document) -> Vec<usize> {
     let named: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at].data.has_names()).collect();
     for at in &named {
@@ -34,7 +35,7 @@ pub(super) fn give(nodes: &mut [Node], document: &Document) -> Vec<usize> {
     named
 }
 
-/// The namespaces of a node in the order in which a name is looked for, and what is declared in them.
+/// Returns the namespaces of a node in order of precedence, and the variables declared in them.
 fn known(nodes: &[Node], at: usize, document: &Document) -> (Vec<String>, Vec<(String, String)>) {
     let (mut loops, mut frames) = (Vec::new(), Vec::new());
     let mut declared = Vec::new();
@@ -78,9 +79,9 @@ fn is_root(node: &Node) -> bool {
     node.kind.spec().execution == ExecutionType::Root && node.parent.is_none()
 }
 
-/// The containers that a node lies in, from the inside out.
+/// Iterates over the containers around a node, from the inside out.
 fn around(nodes: &[Node], at: usize) -> impl Iterator<Item = &Node> {
     let container = |ix: &NodeIx| nodes[ix.at()].parent;
-    // Nobody lies deeper than there are nodes.
+    // A node cannot be nested deeper than there are nodes.
     std::iter::successors(nodes[at].parent, container).take(nodes.len()).map(|ix| &nodes[ix.at()])
 }

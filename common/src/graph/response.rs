@@ -1,8 +1,9 @@
-//! What an Answer or End node streams, and which edges must be decided before it may.
+//! Response nodes (Answer and End): the text that each of them streams, and the edges that must be decided
+//! before it may stream.
 //!
-//! Dify enumerates all simple paths from the root and calls a response node reached when one path has no undecided
-//! blocking edge left. That is exponential in the number of branches; the same answer comes from one search: the
-//! node is reached when the root reaches it over edges that do not block or have been taken.
+//! Dify enumerates all simple paths from the root, and a response node is reached when one path has no
+//! undecided blocking edge left. That is exponential in the number of branches. One search gives the same
+//! answer: the node is reached when the root reaches it over edges that do not block or were taken.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,7 +16,6 @@ use crate::value::Selector;
 /// A piece of a response template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplatePart {
-    /// Fixed text.
     Text(String),
     /// The value of a variable.
     Variable(Selector),
@@ -24,17 +24,17 @@ pub enum TemplatePart {
 /// An Answer or End node of the root graph.
 #[derive(Debug, Clone)]
 pub struct ResponseNode {
-    /// Which node.
     pub node: NodeIx,
-    /// What it streams, in order.
+    /// The text that it streams, in order.
     pub template: Vec<TemplatePart>,
-    /// One entry an edge of the graph: true when the edge must be taken before the text behind it may be shown.
-    /// Shared between nodes for which the same edges block, which is nearly always all of them.
+    /// One entry per edge of the graph: true when the edge must be taken before text after it may be shown.
+    /// Shared between response nodes with equal entries, which are nearly always all of them.
     pub blocking: Arc<[bool]>,
 }
 
 impl ResponseNode {
-    /// Whether `root`, where the run began, reaches the node over edges that do not block or are in `taken`.
+    /// True when `root`, the start of the run, reaches the node over edges that do not block or are in
+    /// `taken`.
     pub fn is_reached(&self, graph: &Graph, root: NodeIx, taken: impl Fn(EdgeIx) -> bool) -> bool {
         let mut seen = vec![false; graph.nodes.len()];
         let mut open = vec![root];
@@ -55,7 +55,7 @@ impl ResponseNode {
     }
 }
 
-/// What a response node streams; nothing for other nodes.
+/// Returns the template that a response node streams; empty for other nodes.
 pub fn template_of(node: &Node) -> Vec<TemplatePart> {
     match &node.data {
         NodeData::End(data) => data.response_template(),
@@ -94,7 +94,8 @@ pub fn template_of(node: &Node) -> Vec<TemplatePart> {
     }
 }
 
-/// The response nodes of the root graph, sorted by id, and the selectors that their templates mention.
+/// Returns the response nodes of the root graph, sorted by id, and the selectors that their templates
+/// mention.
 pub(super) fn responses(nodes: &[Node], edges: &[Edge]) -> (Vec<ResponseNode>, HashSet<String>) {
     let always: Arc<[bool]> = edges.iter().map(|edge| always_blocks(&nodes[edge.source.at()])).collect();
     let writers = writers(nodes);
@@ -114,19 +115,19 @@ pub(super) fn responses(nodes: &[Node], edges: &[Edge]) -> (Vec<ResponseNode>, H
     (responses, streamed)
 }
 
-/// The key of a selector among the texts that come in pieces. Dots within a part are escaped: a text of node `a` must not
-/// be taken for one of `a.b`.
+/// Returns the key of a selector among the streamed texts. Dots within a part are escaped, so that a text of
+/// node `a` cannot be taken for one of node `a.b`.
 pub fn stream_key(selector: &[String]) -> String {
     let parts: Vec<_> = selector.iter().map(|part| escaped(part)).collect();
     parts.join(".")
 }
 
-/// What the keys of all texts of a node begin with.
+/// Returns the common prefix of the keys of a node's texts.
 pub fn stream_prefix(node: &str) -> String {
     format!("{}.", escaped(node))
 }
 
-/// Tells the keys of the texts of a node from others.
+/// Returns a test for the keys of a node's texts.
 pub(super) fn keys_of(node: &str) -> impl Fn(&str) -> bool {
     let part = escaped(node);
     move |key| key.strip_prefix(&*part).is_some_and(|rest| rest.starts_with('.'))
@@ -147,7 +148,7 @@ fn selectors(template: &[TemplatePart]) -> impl Iterator<Item = &Selector> {
     })
 }
 
-/// Edges that leave a branch, a container or a response node must be taken before what lies behind them is shown.
+/// True when the edges of a node always block: those of branches, containers and response nodes.
 fn always_blocks(source: &Node) -> bool {
     let by_type = match source.kind.spec().execution {
         ExecutionType::Branch | ExecutionType::Container | ExecutionType::Response => true,
@@ -156,7 +157,7 @@ fn always_blocks(source: &Node) -> bool {
     by_type || source.is_branch()
 }
 
-/// The assigners and the variables they write.
+/// Returns the assigners with the variables that they write.
 fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<&Selector>)> {
     let all = nodes.iter().enumerate().map(|(at, node)| (at, written_by(node)));
     all.filter(|(_, written)| !written.is_empty()).collect()
@@ -200,7 +201,8 @@ fn written_by(node: &Node) -> HashSet<&Selector> {
     }
 }
 
-/// The edges that block one template: those that always do, and those behind a writer of what it shows.
+/// Returns the blocking edges of one template: those that always block, and those after a node that writes a
+/// variable of the template.
 fn with_writers(
     always: &Arc<[bool]>,
     template: &[TemplatePart],
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assigner_blocks_only_templates_that_show_what_it_writes() {
+    fn an_assigner_blocks_only_templates_with_a_variable_that_it_writes() {
         let nodes = [
             assigner(
                 "v1",

@@ -1,5 +1,5 @@
-//! The engine's own block of a node, `data.tidemill`: where it runs, how long it may take, and how it is tried again.
-//! No key of Dify is in it.
+//! Reads `data.tidemill`, the engine's own settings of a node: where it runs, how long it may take, and how
+//! it is tried again. Dify has no such key.
 
 use serde_json::Value as Json;
 
@@ -27,10 +27,10 @@ const UNKNOWN_KEY: &str = "settings.unknown_key";
 const NO_EFFECT: &str = "settings.no_effect";
 const QUEUE_CHARS_MAX: usize = 64;
 
-/// Reads the block out of `data`; what is wrong in it is reported and stays at its default.
+/// Reads the block from `data`. An invalid setting is reported and keeps its default.
 pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> NodeSettings {
     let outer = Fields::new(data, INVALID);
-    // What the other side asks for is waited for, unless the node says that it is not.
+    // Nodes in Tidemill's own forms honour the wait that the remote side asks for, unless they disable it.
     let is_own = kind.is_some_and(|kind| is_own_form(kind, data));
     let default =
         NodeSettings { passing_only: is_own, honour_retry_after: is_own, ..NodeSettings::default() };
@@ -62,7 +62,7 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
     })
 }
 
-/// Settings that a type reads itself.
+/// Returns settings that a node type reads itself.
 fn own_settings(kind: Option<NodeKind>) -> &'static [&'static str] {
     match kind {
         Some(NodeKind::TriggerWebhook) => &["secret"],
@@ -76,12 +76,12 @@ fn unknown_keys(block: &JsonMap, known: &[&'static str], problems: &mut Problems
         let hint = suggest::hint(key, known.iter().copied())
             .unwrap_or_else(|| format!("the settings are {}", known.join(", ")));
         problems.within(key.as_str(), |problems| {
-            problems.warning_with_hint(UNKNOWN_KEY, format!("the setting `{key}` is not known"), hint);
+            problems.warning_with_hint(UNKNOWN_KEY, format!("unknown setting `{key}`"), hint);
         });
     }
 }
 
-/// The name becomes part of a key in the store, so it is kept simple.
+/// Reads the queue's name. It becomes part of a Redis key, so only simple names are allowed.
 fn queue<'a>(fields: &Fields<'a>, problems: &mut Problems) -> Option<&'a str> {
     fields.given("queue")?;
     let name = fields.text("queue", problems)?;
@@ -123,7 +123,7 @@ fn backoff(fields: &Fields<'_>, problems: &mut Problems) -> Option<Backoff> {
     })
 }
 
-/// A number between two bounds, both included; none when it is absent or wrong.
+/// Reads a number between two bounds (inclusive); `None` when it is absent or invalid.
 fn number(
     fields: &Fields<'_>,
     key: &str,
@@ -164,7 +164,7 @@ fn not_retryable(fields: &Fields<'_>, problems: &mut Problems) -> Vec<String> {
     types
 }
 
-/// Only nodes that call out have a call to put the key on. A type that is not known has its own problem already.
+/// Only nodes that make calls can send the key. An unknown type is reported elsewhere.
 fn idempotency_key(
     fields: &Fields<'_>,
     data: &JsonMap,
@@ -174,7 +174,7 @@ fn idempotency_key(
     let wanted = flag(fields, "idempotency_key", problems);
     let calls_out = |kind: NodeKind| match kind {
         NodeKind::HttpRequest | NodeKind::Tool | NodeKind::Api | NodeKind::Call => true,
-        // A library node may be any call.
+        // A library node may make any call.
         NodeKind::Llm => profile::is_form_of(data) || data.get("node").is_some(),
         kind => is_step(kind, data) && data.get("node").is_some(),
     };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_or_null_stays_at_its_default() {
+    fn absent_and_null_settings_keep_their_defaults() {
         let nulls = json!({
             "queue": null, "runs_on": null, "execution_timeout_ms": null, "backoff": null, "honour_retry_after": null,
             "not_retryable": null, "idempotency_key": null,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_no_dify_file_has_retry_what_may_pass_and_wait_as_they_are_asked_to() {
+    fn our_own_node_forms_retry_temporary_failures_and_honour_retry_after() {
         for (block, honours) in [(json!({}), true), (json!({"honour_retry_after": false}), false)] {
             let data = json!({"profile_id": "fast", "prompt": "Hi", "tidemill": block});
             let settings = read(data.as_object().unwrap(), Some(NodeKind::Llm), &mut Problems::new());
@@ -287,7 +287,7 @@ mod tests {
             let (settings, problems) = read_block(kind, &json!({"idempotency_key": true}));
             assert_eq!((settings.idempotency_key, problems), (true, vec![]), "{kind:?}");
         }
-        // A model is sent none; the tools of the form that has some are.
+        // Calls of a model do not carry the key; calls of tools do.
         let of_llm = |more: Json| {
             let mut data = json!({"tidemill": {"idempotency_key": true}}).as_object().cloned().unwrap();
             data.extend(more.as_object().cloned().unwrap());

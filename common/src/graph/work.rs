@@ -1,5 +1,5 @@
-//! What surrounds a node's own call: other nodes that run inside its job, leave that is asked for before. A node that has
-//! nothing of the kind has no [`Work`], and nobody looks further.
+//! Work around a node's own call: nodes that run inside its job, approval by a person before the call, hooks.
+//! A node without any of these has no [`Work`].
 
 use serde_json::Value as Json;
 
@@ -7,81 +7,79 @@ use super::{NodeIx, RetryConfig};
 use crate::nodes::hooks::Hooks;
 use crate::value::Selector;
 
-/// What is done in a node's job besides its own call.
+/// The work in a node's job besides its own call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Work {
-    /// How often a child that has failed is tried again, and after how long: the node's own `retry_config`, whether or
-    /// not the node itself is ever tried again.
+    /// The attempts for a failed child, from the node's `retry_config`, even when the node itself is never
+    /// tried again.
     pub child_retry: RetryConfig,
-    /// Somebody must give leave before the node's own call is made.
+    /// Set when a person must approve the node's own call.
     pub confirm: Option<Box<Confirm>>,
-    /// Inputs of the node that say what stands for nothing.
+    /// The inputs of the node that have a strategy for null.
     pub inputs: Vec<FedInput>,
-    /// Events that its author wants to be told before it and behind it.
+    /// Events before and after the node, as its author defines them.
     pub hooks: Hooks,
 }
 
-/// Why somebody is to give leave.
+/// The reason for an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirm {
     /// `low`, `medium` or `high`.
     pub risk: String,
-    /// In the author's words; may be empty.
+    /// The author's text; may be empty.
     pub reason: String,
 }
 
-/// An input that says what stands for nothing. The node reads it as the variable of its name under [`INPUTS`].
+/// An input with a strategy for null. The node reads it as the variable `name` under [`INPUTS`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct FedInput {
-    /// Its name.
     pub name: String,
-    /// Where it comes from.
+    /// The variable that it comes from.
     pub selector: Selector,
-    /// What stands for nothing; none: the node fails.
+    /// The value instead of null; `None` means that the node fails.
     pub default: Option<Json>,
 }
 
-/// The namespace of such inputs. No node has an id like that.
+/// The namespace of such inputs. No node can have this id.
 pub const INPUTS: &str = "#inputs";
 
-/// A node that runs inside the job of another. It has an id, a state, events and outputs like any node, but no edges, and
-/// no job of its own.
+/// A node that runs inside the job of another. It has an id, a state, events and outputs like any node, but
+/// no edges and no separate job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
-    /// The node it belongs to.
+    /// The parent.
     pub of: NodeIx,
-    /// Its id within that node; the id of the node is that of its parent, `_` and this.
+    /// Its id within the parent. The global id is `<parent>_<local>`.
     pub local: String,
-    /// What it is there for.
     pub kind: ChildKind,
 }
 
-/// What a child is there for.
+/// The purpose of a child.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChildKind {
-    /// It asks a model for something out of a list of messages.
+    /// Asks a model a question about a list of messages.
     Extraction(Box<Extraction>),
-    /// It is a node of any allowed type.
+    /// A node of any allowed type.
     Virtual,
-    /// It fills in what is missing in the parent's parameters.
+    /// Finds missing parameters of the parent.
     Slot,
 }
 
-/// What an extraction reads and asks.
+/// The source and the question of an extraction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extraction {
     /// The variable with the messages: node and name.
     pub source: (String, String),
-    /// What is asked about them.
+    /// The question to the model.
     pub prompt: String,
-    /// Whether a model is known for it: its own, or that of the source.
+    /// True when it has a model: its own, or that of the source.
     pub has_model: bool,
-    /// What its text is when it has failed and the node's strategy is `default-value`; without it an empty one.
+    /// Its text when it has failed and the node's strategy is `default-value`; without it the text is empty.
     pub default_value: Option<Json>,
 }
 
 impl Extraction {
-    /// The source as events name it: `llm1.context`.
+    /// Returns the source as events name it: `llm1.context`.
     pub fn source_name(&self) -> String {
         format!("{}.{}", self.source.0, self.source.1)
     }

@@ -1,5 +1,5 @@
-//! What every node carries besides the configuration of its type: title, version, error strategy, default values,
-//! retry, and the engine's own `tidemill` block.
+//! Reads the fields that every node has besides the configuration of its type: title, version, error
+//! strategy, default values, retry, and the engine's own `tidemill` block.
 
 use serde_json::Value as Json;
 
@@ -24,7 +24,7 @@ pub(super) struct Wrapper {
     pub(super) confirm: Option<Box<Confirm>>,
 }
 
-/// Reads it from `data`.
+/// Reads the wrapper from `data`.
 pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Wrapper {
     let defaults = default_values(data, problems);
     let (retry, child_retry) = retry(data, kind, problems);
@@ -40,7 +40,7 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
     }
 }
 
-/// Hooks; of a node that has no job they would never be told.
+/// Reads the hooks. A node without a job cannot run them.
 fn hooks(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Hooks {
     let hooks = Hooks::parse(data, problems);
     let name = kind.map_or("", NodeKind::wire);
@@ -52,7 +52,7 @@ fn hooks(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Hoo
         return hooks;
     }
     problems.within("hooks", |problems| {
-        problems.warning("hooks.not_told", format!("hooks of a node of type {name} are never told"));
+        problems.warning("hooks.not_told", format!("hooks have no effect on a node of type {name}"));
     });
     Hooks::default()
 }
@@ -81,7 +81,7 @@ fn error_strategy(
     }
 }
 
-/// Dify checks default values whether or not the strategy uses them.
+/// Dify checks default values even when the strategy does not use them.
 fn default_values(data: &JsonMap, problems: &mut Problems) -> Vec<(String, Segment)> {
     match data.get("default_value") {
         None | Some(Json::Null) => Vec::new(),
@@ -132,7 +132,7 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
     })
 }
 
-/// `require_confirm`: true, or what there is to say of it.
+/// Reads `require_confirm`: true, or a mapping with `risk` and `reason`.
 fn confirm(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Option<Box<Confirm>> {
     const FIELD: &str = "require_confirm";
     let outer = Fields::new(data, BUILD_FAILED);
@@ -161,7 +161,8 @@ fn confirm(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> O
     })
 }
 
-/// Whether there is something to give leave to: not for what asks by itself, begins or only marks a place.
+/// True when the type does something that a person can approve: not types that ask a person themselves, begin
+/// a run, or only mark a place.
 fn can_be_confirmed(kind: NodeKind) -> bool {
     let does = matches!(kind.spec().execution, ExecutionType::Executable | ExecutionType::Branch);
     let asks = matches!(kind, NodeKind::HumanInput | NodeKind::UserInteraction);
@@ -169,7 +170,8 @@ fn can_be_confirmed(kind: NodeKind) -> bool {
     does && !asks && !marks
 }
 
-/// `isInIteration` and the like are not read; this is: the id of the container that `data` names under `key`.
+/// Returns the id of the container that `data` names under `key`. `isInIteration` and similar keys are
+/// ignored.
 pub(super) fn owner<'a>(data: &'a JsonMap, key: &str) -> Option<&'a str> {
     data.get(key).and_then(Json::as_str).filter(|id| !id.is_empty())
 }
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_no_dify_file_has_retry_unless_they_say_that_they_do_not() {
+    fn our_own_node_forms_retry_unless_disabled() {
         let profile = json!({"profile_id": "fast", "prompt": "Hi"});
         for (config, enabled, codes) in [
             (json!({"max_retries": 2}), true, vec![]),

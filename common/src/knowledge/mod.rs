@@ -1,6 +1,5 @@
-//! Texts as a knowledge base keeps them, and everything about it that needs no store: documents cut into segments
-//! ([`mod@split`]), what a segment is called and how it is counted ([`mod@segment`]), and how near two of them are in meaning
-//! ([`vectors`]).
+//! The parts of a knowledge base that need no store: documents are split into segments ([`mod@split`]),
+//! segments get ids and word counts ([`mod@segment`]), and vectors are compared by meaning ([`vectors`]).
 
 pub mod segment;
 pub mod split;

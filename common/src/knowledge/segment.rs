@@ -1,4 +1,4 @@
-//! A piece of a text made a segment: its ids, which follow from where it is, and its count of words.
+//! Turns the pieces of a document into segments, with derived ids and word counts.
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -11,14 +11,13 @@ use crate::wire::knowledge::SegmentRecord;
 pub struct Piece {
     /// The text, or the question.
     pub content: String,
-    /// The answer.
     pub answer: Option<String>,
 }
 
-/// The namespace of ids that follow from what they name.
+/// The namespace of the derived ids.
 const IDS: Uuid = Uuid::from_u128(0x7469_6465_6d69_6c6c_6b6e_6f77_6c65_6467);
 
-/// The segments of a document. The same document gives the same ids, whoever makes them.
+/// Returns the segments of a document. The same document always gives the same ids.
 pub fn segments(dataset: &str, document: &str, pieces: &[Piece]) -> Vec<SegmentRecord> {
     let segment = |(at, piece): (usize, &Piece)| {
         let position = at as u64 + 1;
@@ -37,13 +36,13 @@ pub fn segments(dataset: &str, document: &str, pieces: &[Piece]) -> Vec<SegmentR
     pieces.iter().enumerate().map(segment).collect()
 }
 
-/// The id of a document that was given a name and no id.
+/// Returns the id of a document that has a name and no id.
 pub fn document_id(dataset: &str, name: &str) -> String {
     id(&["document", dataset, name])
 }
 
 fn id(parts: &[&str]) -> String {
-    // No part can hold what stands between them.
+    // No part can contain the separator.
     Uuid::new_v5(&IDS, parts.join("\u{0}").as_bytes()).to_string()
 }
 
@@ -57,7 +56,7 @@ fn hash(piece: &Piece) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Words of a text; of scripts without spaces every character is one.
+/// Counts the words of a text; in scripts without spaces every character is a word.
 fn words(text: &str) -> u64 {
     let (mut words, mut within) = (0, false);
     for c in text.chars() {

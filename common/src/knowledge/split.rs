@@ -1,33 +1,33 @@
-//! A text cut into segments: at headings and paragraphs where it can be, else at sentences, else at words, else anywhere
-//! between two characters.
+//! Splits a text into segments: at headings and paragraphs where possible, else at sentences, else at words,
+//! else between two characters.
 //!
-//! A heading begins a segment. Whole paragraphs are put together while they fit; one that does not fit any segment is cut
-//! into sentences. Where a segment ends because it is full, the next one may begin with the end of it (the overlap).
+//! A heading begins a segment. Whole paragraphs are joined while they fit; a paragraph that does not fit into
+//! one segment is split into sentences. When a segment is full, the next one may begin with the end of it
+//! (the overlap).
 
 use crate::nodes::knowledge_retrieval::keywords::is_unspaced;
 
-/// What sizes are counted in.
+/// The unit of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Characters.
     Characters,
-    /// Tokens, as they are estimated: a character of a script without spaces, four of others.
+    /// Estimated tokens: one per character of a script without spaces, one per four other characters.
     Tokens,
 }
 
 impl Unit {
-    /// The word for it.
+    /// Returns the name of the unit.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Characters => "characters",
             Self::Tokens => "tokens",
         }
     }
-    /// The unit of a word.
+    /// Returns the unit with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Characters, Self::Tokens].into_iter().find(|unit| unit.name() == name)
     }
-    /// Counted in quarters, so that numbers stay whole.
+    /// Costs are counted in quarters of a token, so that they are integers.
     const fn whole(self) -> usize {
         match self {
             Self::Characters => 1,
@@ -43,25 +43,25 @@ impl Unit {
     }
 }
 
-/// How a text is cut.
+/// The settings of a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SplitSettings {
-    /// Most that a segment has; at least 1.
+    /// Largest size of a segment; at least 1.
     pub size: usize,
-    /// Most that a segment repeats of the one before it; less than the size.
+    /// Largest part of a segment that repeats the one before it; less than the size.
     pub overlap: usize,
-    /// In which unit both are counted.
+    /// The unit of both.
     pub unit: Unit,
 }
 
 impl Default for SplitSettings {
     fn default() -> Self {
-        // Dify's.
+        // Dify's defaults.
         Self { size: 1024, overlap: 50, unit: Unit::Characters }
     }
 }
 
-/// The segments of a text, none of them empty.
+/// Returns the segments of a text; none is empty.
 pub fn split(text: &str, settings: SplitSettings) -> Vec<String> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let size = settings.size.max(1).saturating_mul(settings.unit.whole());
@@ -89,7 +89,7 @@ struct Cutter {
     unit: Unit,
     open: String,
     cost: usize,
-    /// Bytes at the beginning of `open` that only repeat.
+    /// Bytes at the beginning of `open` that repeat the segment before.
     repeated: usize,
     holds_only_headings: bool,
     done: Vec<String>,
@@ -116,7 +116,8 @@ impl Cutter {
         text.chars().map(|c| self.unit.cost(c)).sum()
     }
 
-    /// Adds a piece whole, to this segment or to a new one; `cut` adds one that fits none.
+    /// Adds a whole piece to this segment or to a new one; `cut` adds a piece that is too large for a
+    /// segment.
     fn add(&mut self, piece: &str, cut: &mut dyn FnMut(&str, &mut Self)) {
         // Space at the end of a segment is dropped.
         let cost = self.cost_of(piece.trim_end());
@@ -130,7 +131,8 @@ impl Cutter {
         self.open.push_str(piece);
     }
 
-    /// Adds a sentence that fits no segment: words, and of a word that fits none characters.
+    /// Adds a sentence that is too large for a segment: word by word, and a word that is too large by
+    /// characters.
     fn add_by_words(&mut self, sentence: &str) {
         for word in sentence.split_inclusive(char::is_whitespace) {
             self.add(word, &mut |word, cutter| {
@@ -142,7 +144,7 @@ impl Cutter {
         }
     }
 
-    /// Ends the segment, and begins the next one with its end where `cost` more fits behind that.
+    /// Ends the segment. The next one begins with its end, as far as `cost` more fits after it.
     fn next(&mut self, cost: usize) {
         let room = self.overlap.min(self.size - cost);
         let repeated = self.end_of_open(room).to_owned();
@@ -152,7 +154,8 @@ impl Cutter {
         self.open = repeated;
     }
 
-    /// The longest end of the open segment that fits: whole sentences if one does, else whole words, else characters.
+    /// Returns the longest end of the open segment that fits: whole sentences if possible, else whole words,
+    /// else characters.
     fn end_of_open(&self, room: usize) -> &str {
         let open = &self.open[..];
         let (mut cost, mut from) = (0, open.len());
@@ -175,7 +178,7 @@ impl Cutter {
         begins(is_stop).or_else(|| begins(char::is_whitespace)).unwrap_or(end)
     }
 
-    /// Ends the segment. One that holds nothing of its own is dropped.
+    /// Ends the segment. A segment that only repeats the one before is dropped.
     fn close(&mut self) {
         if !self.open[self.repeated..].trim().is_empty() {
             self.done.push(self.open.trim().to_owned());
@@ -185,7 +188,7 @@ impl Cutter {
     }
 }
 
-/// Paragraphs and headings, each with the blank lines behind it.
+/// Splits a text into paragraphs and headings, each with the blank lines after it.
 fn blocks(text: &str) -> Vec<&str> {
     let (mut found, mut from, mut at) = (Vec::new(), 0, 0);
     let mut last_was_blank = false;
@@ -204,7 +207,7 @@ fn blocks(text: &str) -> Vec<&str> {
     found
 }
 
-/// Whether it is one line that is a heading of Markdown.
+/// True when the block is one line that is a Markdown heading.
 fn is_heading(block: &str) -> bool {
     let line = block.trim_end();
     let title = line.trim_start_matches('#');
@@ -212,7 +215,7 @@ fn is_heading(block: &str) -> bool {
     (1..=6).contains(&level) && title.starts_with([' ', '\t']) && !line.contains('\n')
 }
 
-/// Sentences, each with the space behind it.
+/// Splits a block into sentences, each with the space after it.
 fn sentences(block: &str) -> Vec<&str> {
     let (mut found, mut from) = (Vec::new(), 0);
     let mut chars = block.char_indices().peekable();
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_no_segment_is_cut_at_sentences_then_words_then_characters() {
+    fn too_large_blocks_are_split_at_sentences_then_words_then_characters() {
         assert_eq!(by(12, 0, "One is. Two are! Three"), ["One is.", "Two are!", "Three"]);
         assert_eq!(by(8, 0, "aaa bbb ccc ddd"), ["aaa bbb", "ccc ddd"]);
         assert_eq!(by(4, 0, "abcdefghij"), ["abcd", "efgh", "ij"]);
@@ -270,7 +273,7 @@ mod tests {
         assert_eq!(by(16, 8, "aaaa bbb. ccc. dddd eee."), ["aaaa bbb. ccc.", "ccc. dddd eee."]);
         assert_eq!(by(8, 4, "aaa bbb ccc ddd"), ["aaa bbb", "bbb ccc", "ccc ddd"]);
         assert_eq!(by(4, 1, "abcdefg"), ["abcd", "defg"]);
-        // No end of it where another matter begins.
+        // There is no overlap where a new heading begins.
         assert_eq!(by(20, 10, "# A\nalpha.\n# B\nbeta."), ["# A\nalpha.", "# B\nbeta."]);
     }
 

@@ -1,9 +1,9 @@
-//! Vectors of a model: of length 1, compared by their cosine, written as text.
+//! Embedding vectors: of length 1, compared by their cosine, stored as text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A vector of the same direction and of length 1; one without direction stays as it is.
+/// Scales a vector to length 1; a zero vector stays as it is.
 pub fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 && length.is_finite() {
@@ -12,9 +12,9 @@ pub fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     vector
 }
 
-/// The cosine of two vectors of length 1.
+/// Returns the cosine of two vectors of length 1.
 pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    // Eight sums side by side: one alone would wait for itself at every step.
+    // Eight independent sums: with a single one each addition would wait for the one before.
     const LANES: usize = 8;
     let (mut a_chunks, mut b_chunks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let mut sums = [0.0_f32; LANES];
@@ -27,13 +27,13 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// A vector as text: its numbers as 32-bit floats, the lowest byte first, in base64.
+/// Encodes a vector as text: 32-bit floats, little-endian, in base64.
 pub fn to_text(vector: &[f32]) -> String {
     let bytes: Vec<u8> = vector.iter().flat_map(|it| it.to_le_bytes()).collect();
     STANDARD.encode(bytes)
 }
 
-/// A vector of [`to_text`]; none for another text.
+/// Decodes the text of [`to_text`]; `None` when it is invalid.
 pub fn from_text(text: &str) -> Option<Vec<f32>> {
     let bytes = STANDARD.decode(text).ok()?;
     let (numbers, rest) = bytes.as_chunks::<4>();

@@ -1,90 +1,70 @@
-//! What can be done to a message list.
+//! The operations on a message list.
 
 use super::Message;
 use crate::nodes::llm::Role;
 
-/// A change of one list.
+/// One operation on one list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageChange {
-    /// Its name.
     pub list: String,
-    /// Whose list of that name.
     pub target: Target,
-    /// What changes.
     pub change: ListChange,
 }
 
-/// Whose lists.
+/// The run or frame whose lists are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Target {
-    /// Those of the node's run.
+    /// The lists of the node's run.
     #[default]
     Own,
-    /// Those of the run around: within a container the same run's, else those of the run that has called this one.
+    /// The lists of the surrounding conversation: inside a container those of the same run, else those of the
+    /// parent run.
     Parent,
 }
 
-/// The kinds of changes. Where a change says `visible_only`, it is about the visible messages; otherwise about all that
-/// are stored, and those that it keeps are visible behind it.
+/// The operations. With `visible_only` an operation applies to the visible messages. Otherwise it applies to
+/// all stored messages, and those that it keeps become visible.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ListChange {
-    /// Messages behind the last, in the present batch.
+    /// Adds messages at the end, in the current batch.
     Append(Vec<Message>),
-    /// Only some stay.
-    Truncate {
-        /// Which.
-        by: Truncate,
-        /// See [`ListChange`].
-        visible_only: bool,
-    },
-    /// Messages come in between.
+    /// Keeps some messages.
+    Truncate { by: Truncate, visible_only: bool },
+    /// Inserts messages.
     Insert {
-        /// In front of which, counted from 0; −1: behind the last, in the present batch.
+        /// The index of the message before which they are inserted, from 0; −1 appends them, in the current
+        /// batch.
         position: i64,
-        /// What.
         messages: Vec<Message>,
-        /// See [`ListChange`].
         visible_only: bool,
     },
-    /// One takes the place of another.
+    /// Replaces one message by another.
     Replace {
-        /// Which, counted from 0.
+        /// Counted from 0.
         index: u64,
-        /// By what.
         message: Message,
-        /// See [`ListChange`].
         visible_only: bool,
     },
-    /// None stays.
+    /// Removes all messages from view.
     Clear {
-        /// But for the first of role `system`.
+        /// Keeps the first message of role `system`.
         keep_system_message: bool,
-        /// See [`ListChange`].
         visible_only: bool,
     },
-    /// Only those stay that meet conditions.
-    Filter {
-        /// Which.
-        by: Filter,
-        /// See [`ListChange`].
-        visible_only: bool,
-    },
-    /// A batch begins with what was stored from an index on.
+    /// Keeps the messages that match the conditions.
+    Filter { by: Filter, visible_only: bool },
+    /// Starts a batch with the messages from an index on.
     StartBatch {
         /// The index among all messages.
         boundary: u64,
-        /// See [`ListChange`].
         visible_only: bool,
     },
-    /// An earlier batch is the present one again, with what was visible when it was left.
-    Rollback {
-        /// Its number.
-        target_batch: u64,
-    },
+    /// Makes an earlier batch the current one again, with the messages that were visible at its end.
+    Rollback { target_batch: u64 },
 }
 
 impl ListChange {
-    /// The name of the operation.
+    /// Returns the name of the operation.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Append(_) => "append",
@@ -99,30 +79,30 @@ impl ListChange {
     }
 }
 
-/// Which messages stay. What is given applies in the order of the fields.
+/// Selects the messages that stay. The fields apply in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Truncate {
-    /// Only those of this role.
+    /// Only messages of this role.
     pub role: Option<Role>,
-    /// Only so many of the first.
+    /// Only this many of the first.
     pub keep_first: Option<u64>,
-    /// Only so many of the last.
+    /// Only this many of the last.
     pub keep_last: Option<u64>,
-    /// Without so many of the first.
+    /// Without this many of the first.
     pub remove_first: Option<u64>,
-    /// Without so many of the last.
+    /// Without this many of the last.
     pub remove_last: Option<u64>,
-    /// Only those from the first place to before the second.
+    /// Only those from the first index up to, not including, the second.
     pub range: Option<(u64, u64)>,
 }
 
-/// Which messages stay: those that meet all of what is given. An empty list is not given.
+/// Selects the messages that stay: those that match all conditions. An empty list is no condition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Those of one of these roles.
+    /// Messages of one of these roles.
     pub roles: Vec<Role>,
-    /// Those in which one of these occurs.
+    /// Messages that contain one of these texts.
     pub content_contains: Vec<String>,
-    /// Those in which none of these occurs.
+    /// Messages that contain none of these texts.
     pub content_excludes: Vec<String>,
 }

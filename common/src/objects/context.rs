@@ -1,17 +1,18 @@
-//! Messages in the form in which nodes hand them on as a variable: `[{role, text, files}]`.
+//! Messages as a variable for other nodes: `[{role, text, files}]`.
 
 use serde_json::{Value as Json, json};
 
 use super::Message;
 use crate::nodes::llm::Role;
 
-/// The messages in that form, without those of role `system`: whoever asks with them brings instructions of its own.
+/// Converts messages to that form, without those of role `system`: a node that uses them in a prompt adds its
+/// own instructions.
 pub fn context_of<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Json {
     let item = |message: &Message| json!({"role": message.role.name(), "text": message.words(), "files": message.files()});
     messages.into_iter().filter(|message| message.role != Role::System).map(item).collect()
 }
 
-/// The messages of a value in that form; none when it is not a list of objects with `role` and `text`.
+/// Converts a value of that form to messages; `None` when it is not a list of objects with `role` and `text`.
 pub fn from_context(value: &Json) -> Option<Vec<Message>> {
     let one = |item: &Json| {
         let role = Role::from_name(item.get("role")?.as_str()?)?;
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_context_is_not_read_as_one() {
+    fn other_values_are_not_read_as_a_context() {
         for value in [json!("x"), json!([1]), json!([{"role": "user"}]), json!([{"role": "god", "text": ""}])]
         {
             assert_eq!(from_context(&value), None, "{value}");

@@ -1,125 +1,74 @@
-//! Why something that a node wants to change cannot be. Deterministic: another try would meet the same.
+//! The reasons why a node's change is refused. They are deterministic: another attempt would fail in the same
+//! way.
 
 use crate::failure::NodeFailure;
 
 /// See the module. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// An insertion behind the end.
+    /// The position is after the end.
     #[error("Insert position {position} is out of range. Visible messages count: {visible_count}")]
     InsertPositionOutOfRange {
-        /// Where it was to be.
         position: i64,
-        /// How many messages there are.
+        /// The number of messages.
         visible_count: usize,
     },
-    /// A place that has no message.
+    /// No message has this index.
     #[error("Visible index {index} out of bounds. Visible messages count: {visible_count}")]
     VisibleIndexOutOfBounds {
-        /// The place.
         index: u64,
-        /// How many messages there are.
+        /// The number of messages.
         visible_count: usize,
     },
-    /// A batch that is not there, or not any more.
+    /// The batch does not exist, or no longer.
     #[error("Target batch {target} not found. Available batches: {available}")]
     TargetBatchNotFound {
-        /// Its number.
         target: u64,
-        /// The numbers that there are.
+        /// The existing batch numbers.
         available: String,
     },
-    /// A batch cannot begin there.
+    /// A batch cannot start at this index.
     #[error("Invalid boundary index: {boundary}. Messages count: {count}")]
     InvalidBoundaryIndex {
-        /// Where.
         boundary: u64,
-        /// How many messages are stored.
+        /// The number of stored messages.
         count: usize,
     },
-    /// A list name that is none.
-    #[error("{0:?} cannot name a list of messages: letters, digits, - and _, at most 64")]
+    /// Invalid list name.
+    #[error("{0:?} is not a valid name of a message list: use letters, digits, - and _, at most 64")]
     InvalidConversationId(String),
-    /// There is no run around.
+    /// There is no surrounding conversation.
     #[error(
-        "there is no parent conversation: the run was not called by another, and the node lies in no iteration or loop"
+        "there is no parent conversation: the run has no parent run, and the node is in no iteration or loop"
     )]
     ParentConversationNotFound,
-    /// Too many messages.
     #[error(
-        "list {list} of messages would have {count} messages, and may have {max} (run.messages_max); \
-         messages that are not visible any more count as well"
+        "message list {list} would have {count} messages; the limit is {max} (run.messages_max); \
+         messages that are no longer visible count as well"
     )]
-    ConversationTooLong {
-        /// The list.
-        list: String,
-        /// How many there would be.
-        count: usize,
-        /// How many there may be.
-        max: u64,
-    },
-    /// Too many batches.
-    #[error("list {list} of messages would have {count} batches, and may have {max} (run.messages_max)")]
-    TooManyBatches {
-        /// The list.
-        list: String,
-        /// How many there would be.
-        count: usize,
-        /// How many there may be.
-        max: u64,
-    },
-    /// Too many bytes.
-    #[error("list {list} of messages would have {bytes} bytes, and may have {max} (run.messages_bytes_max)")]
-    ConversationTooLarge {
-        /// The list.
-        list: String,
-        /// How many bytes it would have.
-        bytes: usize,
-        /// How many it may have.
-        max: u64,
-    },
-    /// Too many lists.
-    #[error("the run would have {count} lists of messages, and may have {max}")]
-    TooManyConversations {
-        /// How many there would be.
-        count: usize,
-        /// How many there may be.
-        max: usize,
-    },
-    /// `rt` is too large.
-    #[error("rt would have {bytes} bytes, and may have {max} (run.runtime_bytes_max)")]
-    RuntimeTooLarge {
-        /// How many bytes it would have.
-        bytes: usize,
-        /// How many it may have.
-        max: u64,
-    },
-    /// A record is too large, or there are too many.
-    #[error("a history record has {bytes} bytes, and may have {max} (run.history_record_bytes_max)")]
-    HistoryRecordTooLarge {
-        /// How many bytes it has.
-        bytes: usize,
-        /// How many it may have.
-        max: u64,
-    },
-    /// Too many records.
+    ConversationTooLong { list: String, count: usize, max: u64 },
+    #[error("message list {list} would have {count} batches; the limit is {max} (run.messages_max)")]
+    TooManyBatches { list: String, count: usize, max: u64 },
+    #[error("message list {list} would have {bytes} bytes; the limit is {max} (run.messages_bytes_max)")]
+    ConversationTooLarge { list: String, bytes: usize, max: u64 },
+    #[error("the run would have {count} message lists; the limit is {max}")]
+    TooManyConversations { count: usize, max: usize },
+    #[error("rt would have {bytes} bytes; the limit is {max} (run.runtime_bytes_max)")]
+    RuntimeTooLarge { bytes: usize, max: u64 },
+    #[error("a history record has {bytes} bytes; the limit is {max} (run.history_record_bytes_max)")]
+    HistoryRecordTooLarge { bytes: usize, max: u64 },
     #[error(
-        "the history of the run would have {count} records, and may have {max} (run.history_records_max)"
+        "the history of the run would have {count} records; the limit is {max} (run.history_records_max)"
     )]
-    HistoryTooLong {
-        /// How many there would be.
-        count: u64,
-        /// How many there may be.
-        max: u64,
-    },
+    HistoryTooLong { count: u64, max: u64 },
 }
 
 macro_rules! names {
     ($($variant:ident)*) => {
         impl ObjectError {
-            /// The names of all of them.
+            /// The names of all errors.
             pub const NAMES: &[&str] = &[$(stringify!($variant),)*];
-            /// The name that runs and workflows know it by.
+            /// Returns the name that runs and workflows see.
             pub const fn name(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => stringify!($variant),)* }
             }

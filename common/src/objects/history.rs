@@ -1,8 +1,9 @@
-//! Records of what nodes did, and the three forms in which they are shown.
+//! History records: what nodes did, and the three forms in which the history is shown.
 //!
-//! A record: `seq, run_id, executor_id, executor_name, executor_status, node_id, node_execution_id, step_name, step_type,
-//! step_status, action, timestamp` (ms)`, execution_time` (ms)`, input_data, output_data, extra_data`; one that has `details`
-//! shows these where the first form has details.
+//! A record has the fields `seq, run_id, executor_id, executor_name, executor_status, node_id,
+//! node_execution_id, step_name, step_type, step_status, action, timestamp` (ms)`, execution_time` (ms)`,
+//! input_data, output_data, extra_data`. The first form has a field `details`; a record may set it, otherwise
+//! it is built from the record.
 
 use serde_json::{Value as Json, json};
 
@@ -11,16 +12,16 @@ use crate::value::JsonMap;
 /// A form of history records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// What was done: `{nodeId, timestamp, action, details}`.
+    /// Actions: `{nodeId, timestamp, action, details}`.
     Lp,
-    /// What nodes made: `{nodeId, nodeType, status, success, output, data, executionTime, metadata}`.
+    /// Results of nodes: `{nodeId, nodeType, status, success, output, data, executionTime, metadata}`.
     Cx,
-    /// Steps: `{taskId, executorId, …, stepId, …, inputData, outputData, extraData}`; without steps that failed.
+    /// Steps: `{taskId, executorId, …, stepId, …, inputData, outputData, extraData}`; without failed steps.
     Se,
 }
 
 impl View {
-    /// The word for it.
+    /// Returns the name of the form.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lp => "lp",
@@ -28,7 +29,7 @@ impl View {
             Self::Se => "se",
         }
     }
-    /// The one of a word.
+    /// Returns the form with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Lp, Self::Cx, Self::Se].into_iter().find(|view| view.name() == name)
     }
@@ -37,12 +38,12 @@ impl View {
 const SUCCESS: &str = "success";
 const ERROR: &str = "error";
 
-/// The word for how a step went.
+/// Returns the word for the outcome of a step.
 pub const fn history_status(failed: bool) -> &'static str {
     if failed { ERROR } else { SUCCESS }
 }
 
-/// A record in one of its forms; none when that does not show it.
+/// Converts a record to a form; `None` when the form does not show it.
 pub fn view(record: &JsonMap, view: View) -> Option<Json> {
     let get = |key: &str| record.get(key).cloned().unwrap_or(Json::Null);
     let failed = record.get("step_status").and_then(Json::as_str) == Some(ERROR);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn details_of_its_own_are_shown_as_they_are() {
+    fn own_details_of_a_record_are_shown_unchanged() {
         let mut record = record(SUCCESS);
         record.insert("details".into(), json!({"profileId": "p"}));
         assert_eq!(view(&record, View::Lp).unwrap()["details"], json!({"profileId": "p"}));

@@ -1,8 +1,8 @@
-//! How large may be what a run keeps, and when its lists of messages are said to be long.
+//! Limits of the objects of a run, and thresholds for warnings about long message lists.
 
 use crate::limits;
 
-/// Chosen for each run when it is submitted.
+/// The limits of one run, fixed when it is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectLimits {
     /// Most messages of a list (`messages_max`).
@@ -15,13 +15,15 @@ pub struct ObjectLimits {
     pub history_records_max: u64,
     /// Most bytes of a record (`history_record_bytes_max`).
     pub history_record_bytes_max: u64,
-    /// Tokens of visible messages above which a list should be shortened (`messages_tokens_limit`); 0: never told.
+    /// Number of tokens in visible messages above which a list should be shortened (`messages_tokens_limit`);
+    /// 0: no event.
     pub tokens_limit: u64,
-    /// Tokens of which most are said to be used (`messages_tokens_warning`); 0: never told.
+    /// Number of tokens at whose [`TOKENS_WARNING_PERCENT`] a warning is sent (`messages_tokens_warning`); 0:
+    /// no event.
     pub tokens_warning: u64,
 }
 
-/// At how many per cent of [`ObjectLimits::tokens_warning`] a warning is told.
+/// The percentage of [`ObjectLimits::tokens_warning`] at which a warning is sent.
 pub const TOKENS_WARNING_PERCENT: u64 = 80;
 
 impl Default for ObjectLimits {
@@ -39,7 +41,7 @@ impl Default for ObjectLimits {
 }
 
 impl ObjectLimits {
-    /// The keys of the limits among settings and options.
+    /// The keys of the limits in settings and options.
     pub const KEYS: [&str; 7] = [
         "messages_max",
         "messages_bytes_max",
@@ -50,7 +52,7 @@ impl ObjectLimits {
         "messages_tokens_warning",
     ];
 
-    /// The limit of a key.
+    /// Returns the limit of a key.
     pub fn of(&mut self, key: &str) -> Option<&mut u64> {
         Some(match key {
             "messages_max" => &mut self.messages_max,

@@ -1,5 +1,5 @@
-//! A list of messages. Messages are only ever added; an operation decides which are visible, and in which order. So
-//! whatever an operation has hidden can be had again.
+//! Message lists. Messages are only ever added; an operation decides which of them are visible, and in which
+//! order. So hidden messages can be made visible again.
 
 use std::collections::VecDeque;
 
@@ -10,36 +10,36 @@ use super::{Kept, Message, ObjectError, ObjectLimits, select};
 use crate::ids::ExecutionId;
 use crate::nodes::Usage;
 
-/// Executions that a list remembers to have changed it.
+/// Number of executions that a list remembers as authors of its changes.
 const APPLIED_HELD: usize = 16;
 
-/// See the module.
+/// A message list; see the module.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MessageList {
     /// All messages, in the order in which they were added.
     pub messages: Vec<Kept>,
-    /// Which of them are seen, and what else is known.
     pub index: Index,
 }
 
-/// All of a list but its messages. Small, and written with each change; the messages are written once.
+/// The data of a list without its messages. It is small and written with each change; messages are written
+/// once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
-    /// Counts the changes.
+    /// The number of changes so far.
     pub version: u64,
-    /// How many messages there are.
+    /// The number of messages.
     pub count: u32,
-    /// What is visible now, by place among all messages.
+    /// The visible messages, by index among all messages.
     pub visible: Vec<u32>,
-    /// The batches; the last is the present one.
+    /// The batches; the last is the current one.
     pub batches: Vec<Batch>,
-    /// Bytes of all messages, about.
+    /// The approximate size of all messages in bytes.
     pub bytes: usize,
-    /// Tokens that models have used for it in the present batch and those before it.
+    /// Tokens that models have used for the list, in the current batch and those before it.
     pub current: TokenSum,
-    /// Tokens that models have used for it, whatever was rolled back.
+    /// Tokens that models have used for the list, including batches that were rolled back.
     pub lifetime: TokenSum,
-    /// The last executions that changed it, each with the version that it made.
+    /// The last executions that changed the list, each with the version that it made.
     pub applied: VecDeque<(ExecutionId, u64)>,
 }
 
@@ -58,29 +58,26 @@ impl Default for Index {
     }
 }
 
-/// What lies between two operations that change what is visible.
+/// The state of a list between two operations that change the visibility.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Batch {
-    /// The operation that opened it; empty for the first.
+    /// The operation that opened the batch; empty for the first.
     pub operation: String,
-    /// The execution that did.
+    /// The execution that opened the batch.
     pub opened_by: Option<ExecutionId>,
-    /// How many messages were stored then.
+    /// The number of messages stored at that time.
     pub boundary: u32,
-    /// What was visible when it was left; of the present batch nothing.
+    /// The messages that were visible at the end of the batch; empty for the current batch.
     pub visible: Vec<u32>,
-    /// Tokens used up to when it was left.
+    /// Tokens used up to the end of the batch.
     pub tokens: TokenSum,
 }
 
-/// Tokens, by what they were used for.
+/// Token counts, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenSum {
-    /// In.
     pub prompt: u64,
-    /// Out.
     pub completion: u64,
-    /// Both.
     pub total: u64,
 }
 
@@ -90,23 +87,23 @@ impl TokenSum {
         self.completion += usage.completion_tokens;
         self.total += usage.total_tokens;
     }
-    /// As it is shown.
+    /// Returns the form that is shown.
     pub fn shown(&self) -> Json {
         json!({"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.total})
     }
 }
 
-/// Counts of a list's messages.
+/// Message counts of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// All.
+    /// All messages.
     pub original: usize,
-    /// Those that are visible.
+    /// Visible messages.
     pub visible: usize,
 }
 
 impl Stats {
-    /// As they are shown.
+    /// Returns the form that is shown.
     pub fn shown(&self) -> Json {
         json!({
             "original_message_count": self.original,
@@ -116,38 +113,35 @@ impl Stats {
     }
 }
 
-/// What a change has made.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The operation.
     pub operation: &'static str,
-    /// Visible messages.
+    /// The number of visible messages.
     pub message_count: usize,
-    /// Counts.
     pub stats: Stats,
-    /// The number of the present batch.
+    /// The number of the current batch.
     pub batch: usize,
-    /// Places of the messages that were added.
+    /// The indexes of the added messages.
     pub added: std::ops::Range<u32>,
-    /// About how many tokens the visible messages have.
+    /// The approximate number of tokens in visible messages.
     pub tokens: u64,
 }
 
-/// A list's index in the form of the design that lists come from.
+/// The index of a list in the form of the design that message lists come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkMap {
-    /// Places of the visible messages.
+    /// The indexes of the visible messages.
     pub original_indices: Vec<u32>,
-    /// How many messages were stored when each batch was opened.
+    /// The number of stored messages when each batch was opened.
     pub batch_boundaries: Vec<u32>,
     /// The batch of each boundary.
     pub boundary_to_batch: Vec<u32>,
-    /// The present batch.
     pub current_batch: u32,
 }
 
 impl MarkMap {
-    /// As it is shown.
+    /// Returns the form that is shown.
     pub fn shown(&self) -> Json {
         json!({
             "originalIndices": self.original_indices,
@@ -159,7 +153,7 @@ impl MarkMap {
 }
 
 impl MessageList {
-    /// A list that begins with these messages.
+    /// Creates a list with these messages.
     pub fn beginning(messages: Vec<Message>) -> Self {
         let mut list = Self::default();
         list.index.bytes = messages.iter().map(Message::size).sum();
@@ -169,42 +163,42 @@ impl MessageList {
         list
     }
 
-    /// The place of the next message.
+    /// Returns the index of the next message.
     pub fn end(&self) -> u32 {
         u32::try_from(self.messages.len()).unwrap_or(u32::MAX)
     }
 
-    /// The visible messages, in their order, each with its place.
+    /// Iterates over the visible messages in their order, each with its index.
     pub fn visible(&self) -> impl Iterator<Item = (u32, &Kept)> {
         self.index.visible.iter().filter_map(|idx| Some((*idx, self.messages.get(*idx as usize)?)))
     }
 
-    /// The visible messages as a node reads them.
+    /// Returns the visible messages in the form that nodes read.
     pub fn shown(&self) -> Json {
         self.visible().map(|(idx, kept)| kept.shown(idx)).collect()
     }
 
-    /// About how many tokens the visible messages have.
+    /// Estimates the number of tokens in visible messages.
     pub fn tokens(&self) -> u64 {
         self.visible().map(|(_, kept)| kept.message.tokens()).sum()
     }
 
-    /// See [`MarkMap`].
+    /// Returns the [`MarkMap`].
     pub fn mark_map(&self) -> MarkMap {
         self.index.mark_map()
     }
 
-    /// Counts.
+    /// Returns the message counts.
     pub fn stats(&self) -> Stats {
         Stats { original: self.messages.len(), visible: self.index.visible.len() }
     }
 
-    /// Whether an execution is known to have changed it.
+    /// True when an execution is known to have changed the list.
     pub fn has_applied(&self, execution: &ExecutionId) -> bool {
         self.index.applied.iter().any(|(known, _)| known == execution)
     }
 
-    /// Makes the messages of some nodes invisible, as a batch of its own.
+    /// Hides the messages of some nodes, as a separate batch.
     pub fn hide(&mut self, is_gone: impl Fn(&str) -> bool) -> bool {
         let stays = |idx: &u32| self.messages.get(*idx as usize).is_none_or(|kept| !is_gone(&kept.by));
         let left: Vec<u32> = self.index.visible.iter().copied().filter(stays).collect();
@@ -217,16 +211,16 @@ impl MessageList {
         changes
     }
 
-    /// About how many bytes it takes in memory.
+    /// Estimates its size in memory, in bytes.
     pub fn size_estimate(&self) -> usize {
         let batches: usize = self.index.batches.iter().map(|batch| 96 + batch.visible.len() * 4).sum();
         self.index.bytes + self.messages.len() * 64 + self.index.visible.len() * 4 + batches
     }
 
-    /// Applies a change that a node's execution makes. With an error nothing has changed.
+    /// Applies a change by a node's execution. On an error nothing changes.
     ///
     /// # Errors
-    /// A place or a batch that is not there, or a bound.
+    /// The position or batch does not exist, or a limit is exceeded.
     pub fn apply(
         &mut self,
         name: &str,
@@ -266,7 +260,7 @@ impl MessageList {
         })
     }
 
-    /// Notes which execution made the present version.
+    /// Records the execution that made the current version.
     pub fn note(&mut self, execution: ExecutionId) {
         self.index.applied.push_back((execution, self.index.version));
         while self.index.applied.len() > APPLIED_HELD {
@@ -274,19 +268,20 @@ impl MessageList {
         }
     }
 
-    /// Counts what a model has used for it.
+    /// Adds the tokens that a model has used for the list.
     pub fn count(&mut self, usage: &Usage) {
         self.index.current.add(usage);
         self.index.lifetime.add(usage);
     }
 
-    /// Takes changes back that were made since an index was copied.
+    /// Undoes the changes since `index` was copied.
     pub fn restore(&mut self, index: Index) {
         self.messages.truncate(index.count as usize);
         self.index = index;
     }
 
-    /// What is visible behind a change; places from [`Self::end`] on are those of what it adds.
+    /// Returns the visible messages after a change; indexes from [`Self::end`] on are those of added
+    /// messages.
     fn next_visible(&self, change: &ListChange) -> Result<Next, ObjectError> {
         let base = |visible_only: bool| -> Vec<u32> {
             if visible_only { self.index.visible.clone() } else { (0..self.end()).collect() }
@@ -376,21 +371,21 @@ impl MessageList {
     }
 }
 
-/// What the place of one message takes where a batch remembers what was visible.
+/// Approximate bytes of one message index in a batch.
 const INDEX_BYTES: usize = 6;
 
-/// What a change makes of what is visible.
+/// The effect of a change on the visible messages.
 enum Next {
-    /// What is added is visible behind the rest.
+    /// The added messages become visible at the end.
     SameBatch,
-    /// This is visible, in a batch of its own.
+    /// These messages are visible, in a new batch.
     NewBatch(Vec<u32>),
-    /// What a batch left.
+    /// The state of an earlier batch is restored.
     Back(usize),
 }
 
 impl Index {
-    /// See [`MarkMap`].
+    /// Returns the [`MarkMap`].
     pub fn mark_map(&self) -> MarkMap {
         let numbers = 0..u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
         MarkMap {
@@ -401,7 +396,7 @@ impl Index {
         }
     }
 
-    /// The batches as they are shown.
+    /// Returns the batches in the form that is shown.
     pub fn shown_batches(&self) -> Json {
         let last = self.batches.len().saturating_sub(1);
         let shown = |(number, batch): (usize, &Batch)| {
@@ -429,7 +424,7 @@ impl Index {
         self.batches.push(Batch { operation, opened_by, boundary, ..Batch::default() });
     }
 
-    /// How many places in the list all earlier batches remember.
+    /// Returns how many message indexes all earlier batches hold.
     fn seen(&self) -> usize {
         self.batches.iter().map(|batch| batch.visible.len()).sum()
     }

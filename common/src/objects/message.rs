@@ -1,39 +1,37 @@
-//! A message of a list.
+//! Messages of a list.
 
 use serde_json::{Value as Json, json};
 
 use crate::nodes::llm::Role;
 use crate::value::JsonMap;
 
-/// What somebody says.
+/// A message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Who.
     pub role: Role,
-    /// What: a text; or anything else, which stands in prompts as JSON but for the form `{text, files}`.
+    /// A text, or any other value. Prompts show other values as JSON, except `{text, files}`.
     pub content: Json,
-    /// The tools that an assistant wants to be called: `[{id, type: function, function: {name, arguments}}]`.
+    /// The tool calls that an assistant asks for: `[{id, type: function, function: {name, arguments}}]`.
     pub tool_calls: Option<Json>,
-    /// The call that this is the result of; only of a tool.
+    /// The id of the tool call that the message answers; only for role tool.
     pub tool_call_id: Option<String>,
 }
 
-/// A message with what the run knows of it.
+/// A stored message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
-    /// The message.
     pub message: Message,
-    /// Which node added it, `<frame>/<node>`; empty for one that the run began with.
+    /// The node that added it, `<frame>/<node>`; empty for a message that the run began with.
     pub by: Box<str>,
 }
 
 impl Message {
-    /// A message that is a text.
+    /// Creates a text message.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self { role, content: Json::String(text.into()), tool_calls: None, tool_call_id: None }
     }
 
-    /// What it says, as one text.
+    /// Returns the content as one text.
     pub fn words(&self) -> String {
         match &self.content {
             Json::String(text) => text.clone(),
@@ -44,19 +42,19 @@ impl Message {
         }
     }
 
-    /// The files that go with it.
+    /// Returns the files of the message.
     pub fn files(&self) -> &[Json] {
         let files = self.content.as_object().and_then(|map| map.get("files"));
         files.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The ids of the calls that it asks for.
+    /// Returns the ids of the tool calls that the message asks for.
     pub fn call_ids(&self) -> impl Iterator<Item = &str> {
         let calls = self.tool_calls.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         calls.iter().filter_map(|call| call.get("id").and_then(Json::as_str))
     }
 
-    /// Its fields, those that it has.
+    /// Returns its fields as an object; absent fields are left out.
     pub fn to_map(&self) -> JsonMap {
         let mut map = JsonMap::new();
         map.insert("role".into(), self.role.name().into());
@@ -70,8 +68,8 @@ impl Message {
         map
     }
 
-    /// A message of these fields; `toolCalls` and `toolCallId` are other spellings. None without a role that is known or
-    /// without content.
+    /// Parses a message; `toolCalls` and `toolCallId` are alternative spellings. `None` without a known role
+    /// or without content.
     pub fn from_json(value: &Json) -> Option<Self> {
         let map = value.as_object()?;
         let present = |key: &str| map.get(key).filter(|value| !value.is_null());
@@ -84,7 +82,7 @@ impl Message {
         })
     }
 
-    /// About how many tokens it has: a line `role: text`, four characters a token.
+    /// Estimates the number of tokens: of a line `role: text`, four characters per token.
     pub fn tokens(&self) -> u64 {
         const TOKEN_CHARS: usize = 4;
         let calls = self.tool_calls.as_ref().map_or(0, |calls| calls.to_string().chars().count());
@@ -92,7 +90,7 @@ impl Message {
         chars.div_ceil(TOKEN_CHARS) as u64
     }
 
-    /// About how many bytes it takes.
+    /// Estimates its size in bytes.
     pub fn size(&self) -> usize {
         let calls = self.tool_calls.as_ref().map_or(0, crate::value::json_size);
         crate::value::json_size(&self.content)
@@ -103,7 +101,7 @@ impl Message {
 }
 
 impl Kept {
-    /// As a node reads it.
+    /// Returns the message in the form that nodes read.
     pub fn shown(&self, idx: u32) -> Json {
         let mut map = JsonMap::from_iter([("idx".to_string(), json!(idx))]);
         map.extend(self.message.to_map());

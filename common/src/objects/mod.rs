@@ -1,9 +1,9 @@
-//! What a run keeps beside its variables and shares among its nodes: lists of messages, a few values about its steps
-//! (`rt`), and a history of what was done.
+//! Objects: data that a run stores besides its variables and that all its nodes share. They are message
+//! lists, some values about its steps (`rt`), and a history of actions.
 //!
-//! Pure: a node says what is to change ([`Effects`]), the engine applies it with the node's end, and whoever reads finds
-//! it in the pool under names that no workflow can write ([`MESSAGES`], [`RUNTIME`], [`HISTORY`]). How it travels is
-//! in [`crate::wire::objects`].
+//! This module is pure. A node returns its changes as [`Effects`], and the engine applies them together with
+//! the node's end. Nodes read objects as variables, under names that no workflow can write ([`MESSAGES`],
+//! [`RUNTIME`], [`HISTORY`]). The stored form is in [`crate::wire::objects`].
 
 mod change;
 mod context;
@@ -35,30 +35,30 @@ pub use ranges::{read_ranges, write_ranges};
 pub use runtime::{PARTS, merge};
 pub use safety::sendable;
 
-/// The pool's node of message lists; the name is the list's.
+/// The variable namespace of message lists; the name is the list's.
 pub const MESSAGES: &str = "#messages";
-/// The pool's node of `rt`.
+/// The variable namespace of `rt`.
 pub const RUNTIME: &str = "#rt";
-/// The pool's name of `rt`.
+/// The variable name of `rt`.
 pub const RUNTIME_NAME: &str = "rt";
-/// The pool's node of the history; the name says how many of the last records.
+/// The variable namespace of the history; the name is the number of newest records.
 pub const HISTORY: &str = "#history";
-/// The list that nodes use which name none. That of a chat's run is the chat's own.
+/// The list of nodes that name none. In a chat it is the conversation's list.
 pub const MAIN: &str = "main";
-/// Records of the history that the engine holds and nodes can read; all of them lie in the store.
+/// Records of the history that the engine holds and nodes can read; the store has all of them.
 pub const HISTORY_HELD: usize = 200;
 /// Longest name of a list, in bytes.
 pub const LIST_NAME_BYTES_MAX: usize = 64;
 
-/// What a node's end changes of what its run keeps. Applied with the end, once: all of it or nothing.
+/// The changes to a run's objects by one node. Applied once, with the node's end: all of them or none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Effects {
     /// Changes of message lists, in order. Not applied when the node failed.
     pub messages: Vec<MessageChange>,
-    /// What changes in `rt`, see [`merge`]. Not applied when the node failed.
+    /// Changes of `rt`, see [`merge`]. Not applied when the node failed.
     pub runtime: JsonMap,
-    /// Records for the history; what they leave out, such as the node and the time, is put in. Those of a failure are
-    /// kept as well.
+    /// Records for the history; absent fields such as node and time are filled in. Also stored when the node
+    /// failed.
     pub history: Vec<JsonMap>,
 }
 
@@ -67,7 +67,7 @@ impl Effects {
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.runtime.is_empty() && self.history.is_empty()
     }
-    /// Messages behind the end of a list of the run.
+    /// Appends messages to a list of the run.
     pub fn appending(list: impl Into<String>, messages: Vec<Message>) -> Self {
         let change = ListChange::Append(messages);
         let change = MessageChange { list: list.into(), target: Target::Own, change };
@@ -75,27 +75,27 @@ impl Effects {
     }
 }
 
-/// All that a run keeps.
+/// All objects of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Objects {
-    /// Lists by their names.
+    /// Message lists by name.
     pub lists: BTreeMap<String, MessageList>,
-    /// `rt`.
+    /// The values of `rt`.
     pub runtime: JsonMap,
-    /// The last records of the history, at most [`HISTORY_HELD`], oldest first.
+    /// The newest records of the history, at most [`HISTORY_HELD`], oldest first.
     pub history: VecDeque<JsonMap>,
-    /// How many records there are in all.
+    /// The total number of records.
     pub recorded: u64,
 }
 
 impl Objects {
-    /// The names of its parts in the store: `messages:<list>`, `rt`, `history`.
+    /// Returns the names of its parts in the store: `messages:<list>`, `rt`, `history`.
     pub fn parts(&self) -> Vec<String> {
         let lists = self.lists.keys().map(|name| format!("messages:{name}"));
         let rest = [("rt", !self.runtime.is_empty()), ("history", self.recorded > 0)];
         lists.chain(rest.into_iter().filter(|(_, is)| *is).map(|(part, _)| part.to_string())).collect()
     }
-    /// About how many bytes it takes in memory.
+    /// Estimates its size in memory, in bytes.
     pub fn size_estimate(&self) -> usize {
         let of = |map: &JsonMap| map.values().map(|value| 32 + crate::value::json_size(value)).sum::<usize>();
         let lists: usize = self.lists.values().map(MessageList::size_estimate).sum();
@@ -103,10 +103,10 @@ impl Objects {
     }
 }
 
-/// Lists of messages that a run is given.
+/// Message lists that a run begins with.
 pub type GivenMessages = BTreeMap<String, Vec<Message>>;
 
-/// Reads `{list: [message, …]}`; none when it is something else.
+/// Parses `{list: [message, …]}`; `None` when the value has another form.
 pub fn given_messages(value: &serde_json::Value) -> Option<GivenMessages> {
     let list = |(name, items): (&String, &serde_json::Value)| {
         let messages = items.as_array()?.iter().map(Message::from_json).collect::<Option<Vec<_>>>()?;
@@ -115,13 +115,13 @@ pub fn given_messages(value: &serde_json::Value) -> Option<GivenMessages> {
     value.as_object()?.iter().map(list).collect()
 }
 
-/// Whether a text can name a list: letters, digits, `-` and `_`.
+/// True when a text is a valid list name: letters, digits, `-` and `_`.
 pub fn is_list_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.len() <= LIST_NAME_BYTES_MAX && name.chars().all(is_plain)
 }
 
-/// The visible messages of a list as a node reads them; it must mention `(MESSAGES, list)`.
+/// Returns the visible messages of a list. The node must mention `(MESSAGES, list)`.
 pub fn visible(variables: &dyn Variables, list: &str) -> Vec<Message> {
     let Some(segment) = variables.found(&[MESSAGES.into(), list.into()]) else { return Vec::new() };
     let items = segment.value.as_array().map(Vec::as_slice).unwrap_or_default();

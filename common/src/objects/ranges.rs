@@ -1,4 +1,4 @@
-//! Indexes as text. Most lists are a few runs of neighbours, in order: `0-4,7,9-12`.
+//! Lists of indexes as text. Most lists are a few ranges of consecutive indexes: `0-4,7,9-12`.
 
 /// Writes indexes in their order.
 pub fn write_ranges(indexes: &[u32]) -> String {
@@ -22,7 +22,7 @@ pub fn write_ranges(indexes: &[u32]) -> String {
     text
 }
 
-/// Reads them; none when the text is no such list, or names an index from `end` on.
+/// Parses the text; `None` when it is invalid or contains an index of `end` or more.
 pub fn read_ranges(text: &str, end: u32) -> Option<Vec<u32>> {
     let mut indexes = Vec::new();
     if text.is_empty() {
@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(indexes in proptest::collection::vec(0..50u32, 0..30)) {
+        fn written_ranges_read_back(indexes in proptest::collection::vec(0..50u32, 0..30)) {
             prop_assert_eq!(read_ranges(&write_ranges(&indexes), 50), Some(indexes));
         }
     }

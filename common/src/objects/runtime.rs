@@ -1,11 +1,11 @@
-//! `rt`: values about the steps of a run that no node owns.
+//! `rt`: values about the steps of a run that no single node owns.
 
 use serde_json::Value as Json;
 
 use crate::value::{JsonMap, json_size};
 
-/// Merges a change into `rt` as JSON Merge Patch (RFC 7396) does: objects go into one another, null takes away,
-/// anything else stands in place of what was there. So two branches that fill different fields of one object both count.
+/// Merges a change into `rt` as JSON Merge Patch (RFC 7396) does: objects are merged, null removes a key, all
+/// other values replace. So two branches that set different fields of one object do not conflict.
 pub fn merge(into: &mut JsonMap, change: &JsonMap) {
     for (key, value) in change {
         match value {
@@ -28,24 +28,24 @@ pub fn merge(into: &mut JsonMap, change: &JsonMap) {
     }
 }
 
-/// What steps have told the user, one behind the other.
+/// The texts that steps have sent to the user, concatenated.
 const ANSWER: &str = "answer";
-/// How many bytes of it each of the newest executions has said.
+/// The length in bytes of each of the newest executions' part of the answer.
 const ANSWERS: &str = "answers";
-/// How many bytes of it are gone, at its beginning.
+/// The number of bytes cut off at the beginning of the answer.
 const ANSWER_CUT: &str = "answer_cut";
-/// How long the steps took in all, in seconds.
+/// The total duration of the steps, in seconds.
 const FULL_TIME: &str = "full_time";
-/// How long each of the newest executions took.
+/// The duration of each of the newest executions, in seconds.
 const DURATIONS: &str = "durations";
-/// What is kept to find the part of an execution again; no node reads it.
+/// The keys that locate the part of an execution. Nodes do not read them.
 pub const PARTS: [&str; 2] = [ANSWERS, DURATIONS];
-/// Executions whose part is known: one of them that is done again replaces its own.
+/// Number of executions whose part is known. When one of them runs again, it replaces its own part.
 const PARTS_MAX: usize = 256;
 
-/// Puts a change into `rt`, and gives the keys that were written. A step says under its execution what it has told the user
-/// (`answers`) and how long it took (`durations`): so nothing counts twice. Of the answer the newest bytes are kept, as many as
-/// `answer_bytes_max`: a run may say more than anybody keeps.
+/// Applies a change to `rt` and returns the written keys. A step reports the text that it sent to the user
+/// (`answers`) and its duration (`durations`) under its execution id, so that a repeated execution does not
+/// count twice. Only the newest `answer_bytes_max` bytes of the answer are kept.
 pub fn apply(runtime: &mut JsonMap, change: &JsonMap, answer_bytes_max: usize) -> Vec<String> {
     let (of_steps, rest): (JsonMap, JsonMap) =
         change.clone().into_iter().partition(|(key, _)| PARTS.contains(&key.as_str()));
@@ -66,15 +66,15 @@ pub fn apply(runtime: &mut JsonMap, change: &JsonMap, answer_bytes_max: usize) -
     written
 }
 
-/// Bytes of `rt` behind a change, but for what steps leave there by themselves, which is bounded.
+/// Returns the bytes of `rt` after a change, without the keys that steps write themselves, which are bounded.
 pub fn bytes_with(runtime: &JsonMap, change: &JsonMap) -> usize {
     let is_own = |key: &str| [ANSWER, ANSWERS, ANSWER_CUT, FULL_TIME, DURATIONS].contains(&key);
     let of = |map: &JsonMap| -> JsonMap {
         map.iter().filter(|(key, _)| !is_own(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
     };
-    let mut behind = of(runtime);
-    merge(&mut behind, &of(change));
-    behind.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum()
+    let mut after = of(runtime);
+    merge(&mut after, &of(change));
+    after.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum()
 }
 
 fn say(runtime: &mut JsonMap, execution: &str, text: &str, bytes_max: usize) {
@@ -82,7 +82,7 @@ fn say(runtime: &mut JsonMap, execution: &str, text: &str, bytes_max: usize) {
         Some(Json::String(answer)) => answer,
         _ => String::new(),
     };
-    // An earlier version kept the texts themselves.
+    // An earlier version stored the texts themselves.
     let length = |part: &Json| part.as_str().map_or(part.as_u64().unwrap_or(0) as usize, str::len);
     let known = runtime.get(ANSWERS).and_then(Json::as_object);
     let mut parts: Vec<(String, usize)> =
@@ -135,7 +135,7 @@ fn took(runtime: &mut JsonMap, execution: &str, seconds: f64) {
             parts.shift_remove(&oldest);
         }
     }
-    // To the microsecond: a sum of many has the noise of as many roundings.
+    // Rounded to microseconds, since a sum of many values accumulates rounding errors.
     runtime.insert(FULL_TIME.into(), ((full_time * 1e6).round() / 1e6).into());
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn se_35_a_run_may_say_more_and_have_more_steps_than_anybody_keeps() {
+    fn se_35_the_answer_and_the_parts_of_steps_are_bounded() {
         let map = |value: Json| value.as_object().cloned().unwrap();
         let mut runtime = JsonMap::new();
         for n in 0..25_000 {
@@ -175,7 +175,7 @@ mod tests {
         assert!(json_size(&Json::Object(runtime.clone())) < 40_000);
         assert!(runtime["answer_cut"].as_u64().is_some_and(|cut| cut > 100_000), "{}", runtime["answer_cut"]);
         assert_eq!(bytes_with(&runtime, &map(json!({"answers": {"x": "y"}, "a": "b"}))), 8);
-        // The newest parts are known still, and those that were cut in two or are gone are not found again.
+        // The newest parts are still known; parts that were cut in two or dropped are not.
         let again = format!("{:036}", 24_999);
         apply(&mut runtime, &map(json!({"answers": {&again: "!"}, "durations": {&again: 1.0001}})), 1000);
         assert!(runtime["answer"].as_str().unwrap().ends_with("é24998;!"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_has_left_goes_on() {
+    fn data_of_an_earlier_version_is_continued() {
         let mut runtime =
             json!({"answer": "Hi you", "answers": {"a": "Hi ", "b": "you"}, "durations": {"a": 1.0},
             "full_time": 1.0})
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_go_into_one_another_and_null_takes_away() {
+    fn objects_are_merged_and_null_removes() {
         for (before, change, behind) in [
             (json!({}), json!({"answer": "a"}), json!({"answer": "a"})),
             (json!({"answer": "a"}), json!({"answer": "b"}), json!({"answer": "b"})),

@@ -1,5 +1,5 @@
-//! What of a list can be sent to a model. Providers refuse results of calls that they have not seen, and calls that have
-//! no result; a shortened list may have both. The list itself stays as it is.
+//! Selects the messages that can be sent to a model. Providers refuse tool results without their calls, and
+//! calls without results; a shortened list may have both. The list itself is not changed.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use serde_json::Value as Json;
 use super::Message;
 use crate::nodes::llm::Role;
 
-/// The messages without results of tools that no visible message before them asked for, without calls that have no result
-/// behind them, and without messages that say nothing then.
+/// Drops tool results whose call is in no earlier message, calls without a later result, and messages that
+/// are empty after that.
 pub fn sendable(messages: &[Message]) -> Vec<Message> {
-    let mut asked = HashSet::new();
+    let mut requested = HashSet::new();
     let mut answered = HashSet::new();
     for message in messages {
-        asked.extend(message.call_ids());
-        if let Some(id) = message.tool_call_id.as_deref().filter(|id| asked.contains(id)) {
+        requested.extend(message.call_ids());
+        if let Some(id) = message.tool_call_id.as_deref().filter(|id| requested.contains(id)) {
             answered.insert(id);
         }
     }
@@ -63,7 +63,7 @@ mod tests {
             (vec![calls("a", &["1", "2"]), result("2")], vec![calls("a", &["2"]), result("2")]),
             (vec![calls("a", &["1"]), user.clone()], vec![Message::text(Role::Assistant, "a"), user.clone()]),
             (vec![calls("", &["1"]), user.clone()], vec![user.clone()]),
-            // A result in front of its call is none.
+            // A result before its call does not count.
             (vec![result("1"), calls("a", &["1"])], vec![Message::text(Role::Assistant, "a")]),
         ] {
             assert_eq!(sendable(&given), sent);

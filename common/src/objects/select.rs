@@ -1,11 +1,12 @@
-//! Which messages stay visible: indexes in, indexes out.
+//! Selects the messages that stay visible: indexes in, indexes out.
 
 use super::change::{Filter, Truncate};
 use super::{Kept, Message};
 use crate::nodes::llm::Role;
 use serde_json::Value as Json;
 
-/// The messages that a truncation keeps. More than there are is all of them; a range is cut to what is there.
+/// Applies a truncation. A count above the number of messages means all of them; a range is cut to the
+/// existing messages.
 pub(super) fn truncate(base: Vec<u32>, by: &Truncate, messages: &[Kept]) -> Vec<u32> {
     let mut left = base;
     if let Some(role) = by.role {
@@ -30,7 +31,7 @@ pub(super) fn truncate(base: Vec<u32>, by: &Truncate, messages: &[Kept]) -> Vec<
     left
 }
 
-/// The messages that a filter keeps. Contents that are no text are looked at in their JSON.
+/// Applies a filter. Contents that are not texts are searched as JSON.
 pub(super) fn filter(base: Vec<u32>, by: &Filter, messages: &[Kept]) -> Vec<u32> {
     let is_kept = |message: &Message| {
         if !by.roles.is_empty() && !by.roles.contains(&message.role) {
@@ -56,7 +57,7 @@ pub(super) fn filter(base: Vec<u32>, by: &Filter, messages: &[Kept]) -> Vec<u32>
     left
 }
 
-/// What a clearing keeps: nothing, or the first message with role `system`.
+/// Applies a clearing: returns nothing, or the first message with role `system`.
 pub(super) fn clear(base: &[u32], keep_system_message: bool, messages: &[Kept]) -> Vec<u32> {
     let is_system = |idx: &&u32| role_of(messages, **idx) == Some(Role::System);
     base.iter().filter(|_| keep_system_message).find(is_system).copied().into_iter().collect()

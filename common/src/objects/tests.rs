@@ -1,4 +1,4 @@
-//! Operations of lists, by the cases of the design.
+//! Tests of the list operations, by the cases of the design.
 
 use serde_json::{Value as Json, json};
 
@@ -42,7 +42,7 @@ fn user(text: &str) -> Message {
 }
 
 #[test]
-fn what_a_list_begins_with_is_its_first_batch() {
+fn initial_messages_are_the_first_batch() {
     let map = conversation().mark_map().shown();
     let begins = json!({
         "originalIndices": [0, 1, 2, 3, 4], "batchBoundaries": [0], "boundaryToBatch": [0], "currentBatch": 0,
@@ -72,7 +72,7 @@ fn cx_a02_options_apply_in_their_fixed_order() {
 }
 
 #[test]
-fn cx_a03_a_range_is_half_open_and_cut_to_what_is_there() {
+fn cx_a03_a_range_is_half_open_and_cut_to_the_existing_messages() {
     for (range, left) in [((1, 3), &[1, 2][..]), ((1, 99), &[1, 2, 3, 4]), ((7, 9), &[])] {
         let by = Truncate { range: Some(range), ..Truncate::default() };
         assert_eq!(truncated(by).0.index.visible, left, "{range:?}");
@@ -95,7 +95,7 @@ fn cx_a04_keeping_none_hides_all_and_removing_none_hides_none() {
 }
 
 #[test]
-fn cx_a06_an_insertion_stands_where_it_was_put() {
+fn cx_a06_inserted_messages_are_at_their_position() {
     let mut list = conversation();
     let insert = |position| ListChange::Insert { position, messages: vec![user("X")], visible_only: true };
     let outcome = apply(&mut list, insert(1)).unwrap();
@@ -109,7 +109,7 @@ fn cx_a06_an_insertion_stands_where_it_was_put() {
 }
 
 #[test]
-fn cx_a07_an_insertion_behind_the_end_changes_nothing() {
+fn cx_a07_an_insertion_after_the_end_changes_nothing() {
     let mut list = conversation();
     let before = list.clone();
     let insert = |position| ListChange::Insert { position, messages: vec![user("X")], visible_only: true };
@@ -159,7 +159,7 @@ fn cx_a10_conditions_of_a_filter_hold_together() {
 }
 
 #[test]
-fn contents_that_are_no_text_are_filtered_by_their_json() {
+fn contents_that_are_not_texts_are_filtered_by_their_json() {
     let mut list =
         MessageList::beginning(vec![Message { content: json!({"a": [1]}), ..user("") }, user("b")]);
     let by = Filter { content_contains: vec!["{\"a\":[1]".into()], ..Filter::default() };
@@ -168,7 +168,7 @@ fn contents_that_are_no_text_are_filtered_by_their_json() {
 }
 
 #[test]
-fn cx_a11_going_back_shows_what_was_visible_then_and_forgets_no_tokens_of_the_lifetime() {
+fn cx_a11_a_rollback_restores_the_visible_messages_and_keeps_the_lifetime_tokens() {
     let (mut list, _) = truncated(Truncate { keep_last: Some(1), ..Truncate::default() });
     apply(&mut list, ListChange::Append(vec![user("next"), Message::text(Role::Assistant, "r")])).unwrap();
     let used = json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7});
@@ -235,7 +235,7 @@ fn a_list_has_bounds_and_each_error_names_its_setting() {
 }
 
 #[test]
-fn xc_11_what_batches_remember_counts_among_the_bytes_of_a_list() {
+fn xc_11_indexes_in_batches_count_towards_the_bytes_of_a_list() {
     let limits = ObjectLimits { messages_bytes_max: 4000, ..ObjectLimits::default() };
     let by = ("/cp", &execution("cp"));
     let mut list = conversation();
@@ -249,7 +249,7 @@ fn xc_11_what_batches_remember_counts_among_the_bytes_of_a_list() {
     let batches = list.index.batches.len();
     assert_eq!(error.name(), "ConversationTooLarge");
     assert!(error.to_string().contains("run.messages_bytes_max"), "{error}");
-    // Every batch keeps a few bytes a message that it left visible, and there are no more of them than fit.
+    // Every batch takes a few bytes per visible message, so the limit bounds the number of batches.
     assert!(batches > 10 && batches * visible * 4 < 4000, "{batches} batches of {visible}");
     let grown =
         |list: &MessageList| list.index.batches.iter().map(|batch| batch.visible.len()).sum::<usize>();
@@ -259,7 +259,7 @@ fn xc_11_what_batches_remember_counts_among_the_bytes_of_a_list() {
 }
 
 #[test]
-fn what_a_node_reads_has_places_and_only_the_fields_there_are() {
+fn nodes_read_messages_with_indexes_and_without_absent_fields() {
     let (list, _) = truncated(Truncate { keep_last: Some(1), ..Truncate::default() });
     assert_eq!(list.shown(), json!([{"idx": 4, "role": "assistant", "content": "A2"}]));
     let message = Message::from_json(&list.shown()[0]).unwrap();

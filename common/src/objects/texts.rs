@@ -1,4 +1,4 @@
-//! Changing the texts in effects: how secrets are kept out of them.
+//! Replaces texts in effects, to keep secrets out of them.
 
 use serde_json::Value as Json;
 
@@ -6,11 +6,11 @@ use super::change::ListChange;
 use super::{Effects, Message};
 use crate::value::JsonMap;
 
-/// What stands in place of a text; none when it stays.
+/// Returns the new text; `None` when the text stays.
 type Replace<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Effects {
-    /// The same with other texts.
+    /// Returns the effects with texts replaced.
     pub fn with_texts(mut self, replace: Replace<'_>) -> Self {
         for change in &mut self.messages {
             match &mut change.change {
@@ -62,7 +62,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_secret_is_found_wherever_it_stands() {
+    fn a_secret_is_found_in_every_text() {
         let call = json!([{"id": "c", "function": {"arguments": "{\"key\": \"secret\"}"}}]);
         let message = Message { tool_calls: Some(call), ..Message::text(Role::User, "a secret") };
         let effects = Effects {

@@ -1,4 +1,4 @@
-//! What somebody has said: a model in a text that holds JSON somewhere, a person in an object.
+//! Reads answers: of a model, as text that contains JSON, or of a person, as an object.
 
 use serde_json::Value as Json;
 
@@ -6,8 +6,8 @@ use super::pointer::{merge, put};
 use crate::nodes::llm::reasoning;
 use crate::value::{JsonMap, json_repair};
 
-/// The object in a model's reply: what it thought is left out; a fenced block is looked into first, then whatever lies
-/// between the first brace and the last; small mistakes are mended.
+/// Returns the object in a model's reply. Reasoning is ignored. A fenced block is tried first, then the text
+/// between the first brace and the last. Small mistakes in the JSON are repaired.
 pub fn in_reply(reply: &str) -> Option<JsonMap> {
     let text = reasoning::split(reply).text;
     [fenced(&text), braced(&text)].into_iter().flatten().find_map(object)
@@ -22,8 +22,8 @@ fn object(text: &str) -> Option<JsonMap> {
 }
 
 fn fenced(text: &str) -> Option<&str> {
-    let (_, behind) = text.split_once("```")?;
-    let (_, inside) = behind.split_once('\n')?;
+    let (_, after) = text.split_once("```")?;
+    let (_, inside) = after.split_once('\n')?;
     inside.split_once("```").map(|(inside, _)| inside).filter(|inside| inside.contains('{'))
 }
 
@@ -33,7 +33,8 @@ fn braced(text: &str) -> Option<&str> {
     text.get(start..=end)
 }
 
-/// An answer in the shape of the input: keys that are pointers are put in their places, all others are as they are.
+/// Converts an answer to the shape of the input: keys that are pointers become nested fields, all others
+/// stay.
 pub fn nested(answer: &JsonMap) -> Json {
     let mut out = Json::Object(JsonMap::new());
     for (key, value) in answer {
@@ -49,21 +50,22 @@ pub fn nested(answer: &JsonMap) -> Json {
     out
 }
 
-/// What a person answered who was asked for what is missing.
+/// The answer of a person who was asked for missing fields.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Given {
-    /// Values, perhaps with words in which there may be more.
+    /// Values, perhaps with text that contains more of them.
     Values {
         /// In the shape of the input.
         content: Json,
-        /// What was said besides; mostly empty.
+        /// Further text of the person; mostly empty.
         description: String,
     },
-    /// Nothing: the step is called off.
+    /// Nothing: the step is cancelled.
     Nothing,
 }
 
-/// Reads the answer: an object, or one with `content` and `description`; an empty one, null and `false` call the step off.
+/// Reads the answer: an object, or one with `content` and `description`. An empty object, null and `false`
+/// cancel the step.
 pub fn given(answer: &Json) -> Given {
     let Json::Object(map) = answer else { return Given::Nothing };
     let is_wrapped = map.get("content").is_some_and(|content| content.is_object() || content.is_null())

@@ -1,4 +1,4 @@
-//! Putting in what was found.
+//! Fills values that were found into the input.
 
 use serde_json::Value as Json;
 
@@ -8,33 +8,33 @@ use super::pointer::{is_within, merge, name, put};
 use super::schema::Schema;
 use crate::value::JsonMap;
 
-/// How deep defaults within defaults are filled in.
+/// Deepest nesting of defaults that are filled in.
 const DEPTH_MAX: usize = 16;
 
-/// An input, and what was filled into it.
+/// An input, and the fields filled into it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filled {
-    /// The input as it is now.
+    /// The input so far.
     pub data: Json,
-    /// What is missing still.
+    /// The fields that are still missing.
     pub missing: Vec<Missing>,
-    /// The places that were filled, in order.
+    /// The pointers of the filled fields, in order.
     pub places: Vec<String>,
 }
 
 impl Filled {
-    /// Begins with what is given.
+    /// Starts with the given input.
     pub fn begin(schema: &Schema, data: JsonMap) -> Self {
         let data = Json::Object(data);
         Self { missing: schema.missing(&data), data, places: Vec::new() }
     }
 
-    /// Whether nothing is missing.
+    /// True when no field is missing.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Fills in the defaults that the schema has for what is missing.
+    /// Fills missing fields with the defaults of the schema.
     pub fn take_defaults(&mut self, schema: &Schema) {
         let defaults: Vec<(String, Json)> = self
             .missing
@@ -44,7 +44,7 @@ impl Filled {
         self.take_each(schema, defaults);
     }
 
-    /// Takes of an answer what is missing and valid; all else in it is left.
+    /// Takes those values of an answer that are missing and valid; ignores all others.
     pub fn take_missing(&mut self, schema: &Schema, answer: &Json) {
         let found: Vec<(String, Json)> = self
             .missing
@@ -54,7 +54,7 @@ impl Filled {
         self.take_each(schema, found);
     }
 
-    /// Takes all of an answer, valid or not.
+    /// Takes all values of an answer, valid or not.
     pub fn take_all(&mut self, schema: &Schema, answer: Json) {
         let before = std::mem::take(&mut self.missing);
         merge(&mut self.data, answer);
@@ -77,7 +77,7 @@ impl Filled {
         }
     }
 
-    /// What came of it.
+    /// Returns the result.
     pub fn output(&self) -> SlotOutput {
         let mut slot_data = Json::Object(JsonMap::new());
         for place in &self.places {
@@ -92,7 +92,7 @@ impl Filled {
         }
     }
 
-    /// The input with what is missing as null: what a form begins with.
+    /// Returns the input with missing fields as null: the initial values of a form.
     pub fn current(&self) -> JsonMap {
         let mut current = self.data.clone();
         for field in &self.missing {
@@ -101,17 +101,17 @@ impl Filled {
         object(current)
     }
 
-    /// The names of what is missing.
+    /// Returns the names of the missing fields.
     pub fn missing_names(&self) -> Vec<String> {
         self.missing.iter().map(|field| name(&field.pointer)).collect()
     }
 }
 
-/// What is missing still when the schema's defaults are filled in within a place: an object that somebody has found may lack
-/// what need not be said.
+/// Fills defaults inside one place and returns the fields that are still missing. An object from a model or a
+/// person may leave out fields that have defaults.
 fn with_defaults(schema: &Schema, data: &mut Json, place: &str) -> Vec<Missing> {
     let mut missing = schema.missing(data);
-    // A default may be an object that lacks something itself.
+    // A default may be an object that lacks fields itself.
     for _ in 0..DEPTH_MAX {
         let within =
             missing.iter().filter(|field| field.pointer != place && is_within(&field.pointer, place));
@@ -134,7 +134,7 @@ fn is_missing(missing: &[Missing], place: &str) -> bool {
     missing.iter().any(|field| is_within(&field.pointer, place) || is_within(place, &field.pointer))
 }
 
-/// A value that should be an object.
+/// Returns the object, or an empty one for other values.
 fn object(value: Json) -> JsonMap {
     match value {
         Json::Object(map) => map,

@@ -1,4 +1,4 @@
-//! What a value lacks by its schema: fields that are absent, and fields that are there and invalid.
+//! Finds the fields that a value lacks by its schema: absent ones and invalid ones.
 
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value as Json, json};
@@ -10,17 +10,16 @@ use crate::value::JsonMap;
 /// A field that is absent or invalid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Missing {
-    /// Where.
     pub pointer: String,
-    /// What the schema says of it.
+    /// The schema of the field.
     pub schema: Json,
-    /// What is wrong, in the validator's words.
+    /// The validator's message.
     pub problem: String,
 }
 
 impl Schema {
-    /// What is absent or invalid, in the order in which it was found; of two places of which one lies in the other only the
-    /// outer one. Keys that the schema does not know are no fields of it, and pass.
+    /// Returns the absent and invalid fields in the order of discovery. If one field is inside another, only
+    /// the outer one is returned. Keys that the schema does not know are accepted.
     pub fn missing(&self, value: &Json) -> Vec<Missing> {
         let mut found: Vec<(String, String)> = Vec::new();
         for error in self.validator.iter_errors(value) {
@@ -47,7 +46,7 @@ impl Schema {
     }
 }
 
-/// The schema of an object that holds these fields under their pointers; none for none.
+/// Returns the schema of an object with these fields under their pointers; `None` when there are none.
 pub fn pointer_schema(missing: &[Missing]) -> Option<Json> {
     if missing.is_empty() {
         return None;

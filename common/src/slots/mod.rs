@@ -1,9 +1,9 @@
-//! Slots: what the input of a node lacks, by the JSON schema of that input, and where it comes from: the schema's defaults,
-//! a model, a person. All of it is pure; who asks the model and the person is the worker.
+//! Slots: the fields that a node's input lacks by its JSON schema, and the sources for them: the schema's
+//! defaults, a model, a person. This module is pure; the worker calls the model and asks the person.
 //!
-//! [`schema`] compiles a schema, with the types `date` and `timestamp` besides those of draft 7, and replaces properties of
-//! it; [`missing`] finds what is absent or invalid; [`mod@pointer`] names places in a value; [`fill`] puts in what was found;
-//! [`answer`] reads what a model or a person has said; [`prompt`] is what the model is asked.
+//! [`schema`] compiles schemas (draft 7 plus the types `date` and `timestamp`) and replaces their properties.
+//! [`missing`] finds absent and invalid fields. [`mod@pointer`] names places in a value. [`fill`] fills in
+//! what was found. [`answer`] reads the answers of models and people. [`prompt`] builds the prompts.
 
 pub mod answer;
 pub mod fill;
@@ -22,19 +22,20 @@ pub use fill::Filled;
 pub use missing::Missing;
 pub use schema::{Schema, SchemaError, with_overrides};
 
-/// What came of looking for missing fields.
+/// The result of the search for missing fields.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SlotOutput {
-    /// What was filled in now, nested as it is in the input.
+    /// The fields filled in now, nested as in the input.
     pub slot_data: JsonMap,
-    /// What is missing still: an object schema whose properties are pointers; none when nothing is.
+    /// The fields that are still missing, as an object schema whose properties are pointers; `None` when
+    /// nothing is missing.
     pub remaining_schema: Option<Json>,
     /// The names of the fields filled in now: `city`, `body/city`.
     pub filled_fields: Vec<String>,
 }
 
 impl SlotOutput {
-    /// As an object.
+    /// Returns the result as a JSON object.
     pub fn object(&self) -> JsonMap {
         let Self { slot_data, remaining_schema, filled_fields } = self;
         let fields = [
@@ -44,7 +45,7 @@ impl SlotOutput {
         ];
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
-    /// Reads what [`SlotOutput::object`] writes; an empty schema asks for nothing.
+    /// Parses the object of [`SlotOutput::object`]; an empty schema counts as `None`.
     pub fn read(object: &JsonMap) -> Self {
         let slot_data = object.get("slot_data").and_then(Json::as_object).cloned().unwrap_or_default();
         let schema = object.get("remaining_schema");

@@ -1,31 +1,31 @@
-//! JSON pointers (`/body/city`): where something is in a value.
+//! JSON pointers (`/body/city`): places in a value.
 
 use serde_json::Value as Json;
 
 use crate::value::JsonMap;
 
-/// A pointer one step longer.
+/// Extends a pointer by one key.
 pub fn join(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The steps of a pointer.
+/// Iterates over the steps of a pointer.
 pub fn steps(pointer: &str) -> impl Iterator<Item = String> + '_ {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
 
-/// The name of a place for people: `/body/city` is `body/city`.
+/// Returns the name of a place for people: `body/city` for `/body/city`.
 pub fn name(pointer: &str) -> String {
     pointer.strip_prefix('/').unwrap_or(pointer).to_owned()
 }
 
-/// Whether a place is another one or lies in it.
+/// True when a place is `outer` or inside it.
 pub fn is_within(pointer: &str, outer: &str) -> bool {
     pointer.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Puts a value in its place; what stands in the way gives way to an object. In a list only what is there can be replaced,
-/// or one item put behind it. Says whether it could.
+/// Puts a value in its place and returns true on success. Values in the way are replaced by objects. In a
+/// list only an existing item can be replaced, or one item appended.
 pub fn put(root: &mut Json, pointer: &str, value: Json) -> bool {
     let mut at = root;
     for step in steps(pointer) {
@@ -48,7 +48,7 @@ pub fn put(root: &mut Json, pointer: &str, value: Json) -> bool {
     true
 }
 
-/// Puts `from` over `into`: objects key by key at every depth, everything else whole.
+/// Merges `from` into `into`: objects key by key at every depth, other values as a whole.
 pub fn merge(into: &mut Json, from: Json) {
     match (into, from) {
         (Json::Object(into), Json::Object(from)) => {

@@ -1,5 +1,5 @@
-//! What a model is asked when fields are missing: first to look for them, then, where that was of no use, for JSON of a
-//! given schema, with what was wrong with its last answer.
+//! The prompts for missing fields. The first asks the model to find them. If that fails, the second asks for
+//! JSON of a given schema, and names the error in the last answer.
 
 use serde_json::{Value as Json, json};
 
@@ -8,18 +8,18 @@ use super::missing::pointer_schema;
 use crate::language::Language;
 use crate::value::JsonMap;
 
-/// What the model may draw values from.
+/// The texts from which the model may take values.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// What the user asked.
+    /// The user's question.
     pub question: String,
-    /// What was said and done before, as text; may be empty.
+    /// The conversation and actions before, as text; may be empty.
     pub context: String,
-    /// What a person said when asked for the fields; mostly empty.
+    /// The text of a person who was asked for the fields; mostly empty.
     pub description: String,
 }
 
-/// The instruction and the question of the first pass.
+/// Returns the instruction and the question of the first pass.
 pub fn first(filled: &Filled, sources: &Sources, language: Language) -> (String, String) {
     let instruction = match language {
         Language::Zh => {
@@ -32,10 +32,10 @@ pub fn first(filled: &Filled, sources: &Sources, language: Language) -> (String,
              or nest them; leave out what you cannot find."
         }
     };
-    (instruction.into(), asked(filled, sources))
+    (instruction.into(), question_of(filled, sources))
 }
 
-/// The same for the second pass; `problem` is what was wrong with the answer before.
+/// Returns those of the second pass; `problem` is the error in the answer before.
 pub fn second(
     filled: &Filled,
     sources: &Sources,
@@ -51,14 +51,14 @@ pub fn second(
              else, and invent no value that is not there."
         }
     };
-    let mut question = asked(filled, sources);
+    let mut question = question_of(filled, sources);
     if let Some(problem) = problem {
         question.push_str(&format!("\n\n<error>\n{problem}\n</error>"));
     }
     (instruction.into(), question)
 }
 
-fn asked(filled: &Filled, sources: &Sources) -> String {
+fn question_of(filled: &Filled, sources: &Sources) -> String {
     let schema = pointer_schema(&filled.missing).unwrap_or_else(|| json!({}));
     let mut parts = vec![
         ("schema", schema.to_string()),
@@ -75,7 +75,7 @@ fn asked(filled: &Filled, sources: &Sources) -> String {
     parts.join("\n\n")
 }
 
-/// What is wrong with an answer, for the next try; none when it has all that is missing.
+/// Describes the errors of an answer for the next attempt; `None` when nothing is missing.
 pub fn problem(before: &Filled, after: &Filled, answer: Option<&JsonMap>) -> Option<String> {
     if after.is_complete() {
         return None;

@@ -1,22 +1,23 @@
-//! Schemas of inputs: JSON Schema draft 7 with two types more. `date` is a text `2026-01-31`, with a time of day if wanted;
-//! `timestamp` is a number of seconds or milliseconds since 1970, also as digits. Nothing is fetched from anywhere.
+//! Schemas of inputs: JSON Schema draft 7 with two more types. `date` is a text `2026-01-31`, with an
+//! optional time of day. `timestamp` is a number of seconds or milliseconds since 1970, also as digits in a
+//! text. References to other documents are never fetched.
 
 use jsonschema::Validator;
 use serde_json::{Value as Json, json};
 
 use crate::value::JsonMap;
 
-/// A schema that is none.
+/// The error for an invalid schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid JSON Schema: {0}")]
 pub struct SchemaError(pub String);
 
-/// The format that stands for the type `date`.
+/// The format that implements the type `date`.
 const DATE: &str = "tidemill-date";
-/// How deep `$ref` may lead to `$ref`.
+/// Deepest chain of `$ref`.
 const REFERENCES_MAX: usize = 8;
 
-/// A schema, ready to check values with.
+/// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
     source: Json,
@@ -27,10 +28,10 @@ impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// It is none.
+    /// The schema is invalid.
     pub fn new(source: Json) -> Result<Self, SchemaError> {
         if !source.is_object() && !source.is_boolean() {
-            return Err(SchemaError("a schema is an object".into()));
+            return Err(SchemaError("a schema must be an object".into()));
         }
         let options = jsonschema::draft7::options().offline().with_format(DATE, is_date);
         let options = options.should_validate_formats(true);
@@ -38,12 +39,12 @@ impl Schema {
         Ok(Self { validator: built?, source })
     }
 
-    /// As it was given.
+    /// Returns the schema in its original form.
     pub fn source(&self) -> &Json {
         &self.source
     }
 
-    /// What the schema says of a place; `{}` where it says nothing.
+    /// Returns the schema of a place; `{}` where it has none.
     pub fn at(&self, pointer: &str) -> Json {
         let found = super::pointer::steps(pointer)
             .try_fold(&self.source, |schema, step| below(&self.source, schema, &step, 0));
@@ -51,7 +52,7 @@ impl Schema {
     }
 }
 
-/// The schema of what lies under a key, looked for in all that is said of the value.
+/// Returns the schema of the value under a key, from all parts of the schema.
 fn below<'a>(root: &'a Json, schema: &'a Json, step: &str, depth: usize) -> Option<&'a Json> {
     let schema = resolved(root, schema, 0);
     let property = schema.get("properties").and_then(|properties| properties.get(step));
@@ -76,7 +77,7 @@ fn resolved<'a>(root: &'a Json, schema: &'a Json, depth: usize) -> &'a Json {
     }
 }
 
-/// The schema in the words of draft 7.
+/// Rewrites the schema to draft 7.
 fn standard(schema: &Json) -> Json {
     let Json::Object(map) = schema else {
         return match schema {
@@ -87,9 +88,9 @@ fn standard(schema: &Json) -> Json {
     let mut out = JsonMap::new();
     for (key, value) in map {
         let value = match key.as_str() {
-            // Values, in which nothing is a schema.
+            // Values, which contain no schemas.
             "default" | "enum" | "const" | "examples" => value.clone(),
-            // Keys of these are names of the author's.
+            // The keys of these are names chosen by the author.
             "properties" | "patternProperties" | "definitions" | "dependencies" => match value {
                 Json::Object(named) => {
                     named.iter().map(|(name, schema)| (name.clone(), standard(schema))).collect()
@@ -125,12 +126,12 @@ fn alternative(ty: &Json) -> Json {
     }
 }
 
-/// The rest of a schema, and one of these besides.
+/// Combines the rest of a schema with a choice of alternatives.
 fn with(rest: JsonMap, alternatives: Vec<Json>) -> Json {
     json!({"allOf": [Json::Object(rest), {"anyOf": alternatives}]})
 }
 
-/// `2026-01-31`, or that with a time of day.
+/// True for `2026-01-31`, with an optional time of day.
 fn is_date(text: &str) -> bool {
     chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok()
         || ["%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"]
@@ -139,7 +140,7 @@ fn is_date(text: &str) -> bool {
         || chrono::DateTime::parse_from_rfc3339(text).is_ok()
 }
 
-/// A schema with some of its properties replaced, each whole. A property that was not there is added.
+/// Returns a schema with some of its properties replaced as a whole. Unknown properties are added.
 #[must_use]
 pub fn with_overrides(schema: &Json, overrides: &JsonMap) -> Json {
     if overrides.is_empty() {

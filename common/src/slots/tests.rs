@@ -24,7 +24,7 @@ fn places(schema: &Schema, value: Json) -> Vec<String> {
 }
 
 #[test]
-fn what_is_absent_and_what_is_invalid_is_missing() {
+fn absent_and_invalid_fields_are_missing() {
     for (value, expected) in [
         (json!({"url": "u", "query": {"city": "Rome"}}), &[][..]),
         (json!({"url": "u", "query": {"unit": "C"}}), &["/query/city"]),
@@ -43,7 +43,7 @@ fn what_is_absent_and_what_is_invalid_is_missing() {
 }
 
 #[test]
-fn what_remains_is_asked_for_under_pointers() {
+fn missing_fields_are_requested_under_pointers() {
     let missing = weather().missing(&json!({"url": "u", "query": {"unit": "C"}}));
     let expected = json!({"type": "object", "properties": {"/query/city": {"type": "string"}}, "required": ["/query/city"]});
     assert_eq!(pointer_schema(&missing), Some(expected));
@@ -89,7 +89,7 @@ fn dates_and_timestamps_are_types() {
 }
 
 #[test]
-fn a_schema_that_is_none_is_named() {
+fn an_invalid_schema_is_an_error() {
     for wrong in [json!({"type": "txt"}), json!(5), json!({"required": "a"})] {
         let error = Schema::new(wrong).unwrap_err().to_string();
         assert!(error.starts_with("Invalid JSON Schema: "), "{error}");
@@ -146,7 +146,7 @@ fn se_a02_an_answer_fills_what_is_missing_and_changes_nothing_else() {
 }
 
 #[test]
-fn what_does_not_fit_stays_missing() {
+fn invalid_values_stay_missing() {
     let mut filled = Filled::begin(&weather(), map(json!({"url": "u", "query": {}})));
     filled.take_missing(&weather(), &json!({"query": {"city": 5}}));
     assert_eq!(filled.places, [""; 0]);
@@ -176,7 +176,7 @@ fn the_object_in_a_reply_is_found() {
 }
 
 #[test]
-fn a_person_answers_in_several_shapes_or_calls_it_off() {
+fn a_person_answers_in_several_shapes_or_cancels() {
     let values =
         |content: Json, description: &str| Given::Values { content, description: description.into() };
     for (answer, expected) in [
@@ -223,7 +223,7 @@ fn any_json() -> impl Strategy<Value = Json> {
 
 proptest! {
     #[test]
-    fn what_is_put_at_a_place_is_found_there(mut root in any_json(), keys in prop::collection::vec("[a-c/~]{1,2}", 1..4), value in any_json()) {
+    fn a_value_put_at_a_place_is_found_there(mut root in any_json(), keys in prop::collection::vec("[a-c/~]{1,2}", 1..4), value in any_json()) {
         let pointer = keys.iter().fold(String::new(), |at, key| super::pointer::join(&at, key));
         if put(&mut root, &pointer, value.clone()) {
             prop_assert_eq!(root.pointer(&pointer), Some(&value));
@@ -254,7 +254,7 @@ proptest! {
 }
 
 #[test]
-fn se_a02_what_was_found_has_the_defaults_of_what_it_lacks() {
+fn se_a02_found_objects_get_the_defaults_of_absent_fields() {
     let schema = Schema::new(json!({"type": "object", "required": ["query"], "properties": {"query": {
         "type": "object", "required": ["city", "unit", "place"], "properties": {
             "city": {"type": "string"}, "unit": {"type": "string", "default": "C"},
@@ -264,7 +264,7 @@ fn se_a02_what_was_found_has_the_defaults_of_what_it_lacks() {
     filled.take_missing(&schema, &json!({"query": {"city": "Paris"}}));
     assert!(filled.is_complete(), "{:?}", filled.missing);
     assert_eq!(filled.data, json!({"query": {"city": "Paris", "unit": "C", "place": {"n": 3}}}));
-    // What is there and does not fit is no default's place.
+    // A default does not replace an invalid value.
     let mut filled = Filled::begin(&schema, JsonMap::new());
     filled.take_missing(&schema, &json!({"query": {"city": "Paris", "unit": 5}}));
     assert!(!filled.is_complete());

@@ -1,33 +1,36 @@
-//! Python's reading of numbers, and which values fit which declared type.
+//! Python's rules for reading numbers, and Dify's rules for values that fit a declared type.
 
 use serde_json::{Value as Json, json};
 
 use super::pyrepr::repr_text;
 use super::{FILE_IDENTITY, FILE_IDENTITY_KEY, SegmentType};
 
-/// `int(text)`: white space around it, a sign, any decimal digits of Unicode, single underscores between them.
-/// Numbers beyond 128 bits become the nearest one that fits; every value they are compared with is smaller.
+/// Parses as Python's `int(text)`: surrounding white space, a sign, decimal digits of any script, single
+/// underscores between digits. A number beyond 128 bits becomes the nearest one that fits; every value it is
+/// compared with is smaller.
 ///
 /// # Errors
-/// Python's message when the text is no whole number.
+/// Python's message when the text is not a whole number.
 pub fn parse_python_int(text: &str) -> Result<i128, String> {
     let plain = ascii_digits(text.trim_matches(is_python_space));
     whole(&plain).ok_or_else(|| format!("invalid literal for int() with base 10: {}", repr_text(text)))
 }
 
-/// `float(text)`: as [`parse_python_int`], also with a fraction, an exponent, `inf`, `infinity` and `nan`.
+/// Parses as Python's `float(text)`: as [`parse_python_int`], and also a fraction, an exponent, `inf`,
+/// `infinity` and `nan`.
 ///
 /// # Errors
+/// Python's message when the text is not a number.
 /// Python's message when the text is no number.
 pub fn parse_python_float(text: &str) -> Result<f64, String> {
     let plain = ascii_digits(text.trim_matches(is_python_space));
-    // Rust reads the same numbers; what it does not know is the underscore, which must have a digit on both sides.
+    // Rust reads the same numbers, except for underscores, which must have a digit on both sides.
     without_underscores(&plain)
         .and_then(|plain| plain.parse().ok())
         .ok_or_else(|| format!("could not convert string to float: {}", repr_text(text)))
 }
 
-/// White space as Python's `str.strip` sees it: Unicode's, and the four separators of ASCII.
+/// True for white space in the sense of Python's `str.strip`: Unicode's, and the four separators of ASCII.
 pub fn is_python_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
@@ -59,14 +62,14 @@ fn without_underscores(text: &str) -> Option<String> {
     ok.then(|| text.replace('_', ""))
 }
 
-/// Decimal digits of any script as ASCII ones.
+/// Replaces decimal digits of any script with ASCII digits.
 fn ascii_digits(text: &str) -> String {
     text.chars().map(|c| decimal_digit(c).map_or(c, |digit| char::from(b'0' + digit))).collect()
 }
 
-/// The value of a decimal digit (Unicode category Nd).
+/// Returns the value of a decimal digit (Unicode category Nd).
 pub fn decimal_digit(c: char) -> Option<u8> {
-    /// First characters of the runs of ten, in order.
+    /// First characters of the runs of ten digits, in order.
     const ZEROS: [u32; 71] = [
         0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6,
         0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0,
@@ -85,8 +88,8 @@ pub fn decimal_digit(c: char) -> Option<u8> {
         .and_then(|zero| u8::try_from(code - zero).ok())
 }
 
-/// Whether a value may stand where the type is declared. As on Dify, truth values count as numbers and every item of
-/// a list is looked at.
+/// True when Dify accepts the value for a variable of this type. As on Dify, booleans count as numbers, and
+/// every item of a list is checked.
 pub fn matches_type(ty: SegmentType, value: &Json) -> bool {
     let items = |test: fn(&Json) -> bool| value.as_array().is_some_and(|items| items.iter().all(test));
     match ty {
@@ -105,8 +108,8 @@ pub fn matches_type(ty: SegmentType, value: &Json) -> bool {
     }
 }
 
-/// Dify's cast to a declared type: truth values become 0 and 1 where whole numbers are declared, also in a list that
-/// holds nothing else; everything else stays as it is.
+/// Casts to a declared type as Dify does: booleans become 0 and 1 where integers are declared, also in a list
+/// that holds only booleans. All other values are returned unchanged.
 pub fn cast(ty: SegmentType, value: Json) -> Json {
     let number = |flag: bool| json!(i32::from(flag));
     match (ty, value) {
@@ -118,7 +121,7 @@ pub fn cast(ty: SegmentType, value: Json) -> Json {
     }
 }
 
-/// What `clear` puts in place of a value of the type.
+/// Returns the value that `clear` assigns to a variable of the type.
 ///
 /// # Errors
 /// Dify's message for types without such a value.

@@ -1,6 +1,6 @@
-//! Lines as Python's `str.splitlines` sees them: texts pasted from anywhere end their lines in many ways.
+//! Splits text into lines as Python's `str.splitlines` does, since pasted text uses many line ends.
 
-/// Whether a line ends here. `\r\n` is one end.
+/// True for a character that ends a line. `\r\n` is one line end.
 pub const fn is_line_end(c: char) -> bool {
     matches!(
         c,
@@ -8,7 +8,8 @@ pub const fn is_line_end(c: char) -> bool {
     )
 }
 
-/// The lines of a text, each with the end that it had, if any. There is no line behind the last end.
+/// Iterates over the lines of a text, each with its line end (empty for a last line without one). No empty
+/// line follows the last line end.
 pub fn lines_with_ends(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -16,16 +17,15 @@ pub fn lines_with_ends(text: &str) -> impl Iterator<Item = (&str, &str)> {
             return None;
         }
         let at = rest.find(is_line_end).unwrap_or(rest.len());
-        let (line, behind) = rest.split_at(at);
-        let end =
-            if behind.starts_with("\r\n") { 2 } else { behind.chars().next().map_or(0, char::len_utf8) };
-        let (end, behind) = behind.split_at(end);
-        rest = behind;
+        let (line, after) = rest.split_at(at);
+        let end = if after.starts_with("\r\n") { 2 } else { after.chars().next().map_or(0, char::len_utf8) };
+        let (end, after) = after.split_at(end);
+        rest = after;
         Some((line, end))
     })
 }
 
-/// The lines of a text, without their ends.
+/// Iterates over the lines of a text, without their line ends.
 pub fn split_lines(text: &str) -> impl Iterator<Item = &str> {
     lines_with_ends(text).map(|(line, _)| line)
 }

@@ -1,10 +1,11 @@
-//! One object laid over another.
+//! Merges one JSON object into another.
 
 use serde_json::Value as Json;
 
 use super::JsonMap;
 
-/// Values with others laid over them: objects are merged, all else is replaced, lists too.
+/// Returns `under` with the values of `over` merged in: objects are merged recursively, all other values are
+/// replaced, lists too.
 pub fn merged(under: &JsonMap, over: &JsonMap) -> JsonMap {
     let mut all = under.clone();
     for (key, value) in over {

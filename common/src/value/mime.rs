@@ -1,5 +1,5 @@
-//! Which media type belongs to which extension, as far as Python's standard library knows it: Dify asks that one, and what
-//! it does not know is decided otherwise.
+//! The table of media types by file extension of Python's standard library. Dify asks that library, and
+//! decides in other ways what it does not know.
 
 /// Extension without its dot, media type.
 const TYPES: &[(&str, &str)] = &[
@@ -163,12 +163,12 @@ const TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// True when some extension belongs to the media type, which is in lower case and without parameters.
+/// True when some extension has this media type. Expects lower case, without parameters.
 pub fn is_known(media_type: &str) -> bool {
     TYPES.iter().any(|(_, known)| *known == media_type)
 }
 
-/// Extensions of types that have several, where the first is not the one that people use.
+/// The usual extension for media types that have several, where the first in the table is not the usual one.
 const USUAL: [(&str, &str); 6] = [
     ("audio/mpeg", "mp3"),
     ("audio/wav", "wav"),
@@ -178,13 +178,13 @@ const USUAL: [(&str, &str); 6] = [
     ("video/mpeg", "mpg"),
 ];
 
-/// The extension of names of files of a media type, which is in lower case and without parameters; without a dot.
+/// Returns the extension, without a dot, for files of a media type. Expects lower case, without parameters.
 pub fn extension_of(media_type: &str) -> Option<&'static str> {
     let usual = USUAL.iter().find(|(of, _)| *of == media_type).map(|(_, extension)| *extension);
     usual.or_else(|| TYPES.iter().find(|(_, of)| *of == media_type).map(|(extension, _)| *extension))
 }
 
-/// The media type that the extension of a file's name stands for.
+/// Returns the media type for the extension of a file name.
 pub fn of_name(name: &str) -> Option<&'static str> {
     let (_, extension) = name.rsplit_once('.')?;
     TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension)).map(|(_, media_type)| *media_type)

@@ -1,8 +1,9 @@
-//! What flows along the edges of a graph: JSON-shaped values with Dify's type names.
+//! Values that flow along the edges of a graph: JSON with Dify's type names.
 //!
-//! [`Segment`] is a value in hand; [`Stored`] is the same value at rest: inline, a reference to a blob, or a
-//! reference to a secret that is opened only where it is used. Rendering as text is in [`text`], the rules of
-//! selectors in [`selector`], text with references in [`template`], with bare names in [`names`], Jinja in [`jinja`].
+//! [`Segment`] is a value in memory. [`Stored`] is a value at rest: inline, a reference to a blob, or a
+//! reference to a secret that is opened only where it is used. Values are rendered as text in [`text`] and
+//! found by [`selector`]. [`template`] is text with references, [`names`] is text with bare names, [`jinja`]
+//! is Jinja.
 
 pub mod coerce;
 pub mod jinja;
@@ -29,15 +30,15 @@ use crate::ids::BlobId;
 pub use merge::merged;
 pub use selector::{Lookup, Selector, Variables};
 
-/// An object of JSON, in the order of its keys.
+/// A JSON object, sorted by key.
 pub type JsonMap = serde_json::Map<String, Json>;
 
-/// The mark by which Dify knows a file among objects: `dify_model_identity`.
+/// The key that marks an object as a file for Dify: `dify_model_identity`.
 pub const FILE_IDENTITY_KEY: &str = "dify_model_identity";
 /// The value of [`FILE_IDENTITY_KEY`].
 pub const FILE_IDENTITY: &str = "__dify__file__";
 
-/// Bytes a JSON value takes, roughly, without writing it.
+/// Estimates the size of a value's JSON in bytes, without writing it.
 pub fn json_size(value: &Json) -> usize {
     match value {
         Json::Null | Json::Bool(_) => 5,
@@ -48,7 +49,7 @@ pub fn json_size(value: &Json) -> usize {
     }
 }
 
-/// The type of a value, under Dify's names.
+/// The type of a value, with Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentType {
     /// null
@@ -82,7 +83,7 @@ pub enum SegmentType {
 }
 
 impl SegmentType {
-    /// Every type, in the order of Dify's list.
+    /// All types, in the order of Dify's list.
     pub const ALL: [Self; 14] = [
         Self::None,
         Self::String,
@@ -100,7 +101,7 @@ impl SegmentType {
         Self::ArrayFile,
     ];
 
-    /// Dify's name of the type.
+    /// Returns Dify's name of the type.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -120,7 +121,7 @@ impl SegmentType {
         }
     }
 
-    /// The type as users see it: `integer` and `float` are both `number`.
+    /// Returns the type as users see it: `integer` and `float` are both `number`.
     pub const fn exposed_name(self) -> &'static str {
         match self {
             Self::Integer | Self::Float => "number",
@@ -166,14 +167,14 @@ impl fmt::Display for SegmentType {
     }
 }
 
-/// A type name that no value has.
+/// The error for a type name that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a value type")]
 pub struct UnknownType(pub String);
 
 impl FromStr for SegmentType {
     type Err = UnknownType;
-    /// `number` is read as `integer`: the value itself decides between the two.
+    /// Reads `number` as `integer`: the value itself decides between integer and float.
     fn from_str(text: &str) -> Result<Self, UnknownType> {
         if text == "number" {
             return Ok(Self::Integer);
@@ -185,32 +186,31 @@ impl FromStr for SegmentType {
 /// A value with its type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
-    /// What it is.
     pub ty: SegmentType,
-    /// Its content. Files are objects with [`FILE_IDENTITY_KEY`].
+    /// The content. A file is an object with [`FILE_IDENTITY_KEY`].
     pub value: Json,
 }
 
 impl Segment {
-    /// A value whose type is known.
+    /// Builds a value whose type is known.
     pub const fn new(ty: SegmentType, value: Json) -> Self {
         Self { ty, value }
     }
-    /// Null.
+    /// Returns null.
     pub const fn none() -> Self {
         Self { ty: SegmentType::None, value: Json::Null }
     }
-    /// A text.
+    /// Builds a text.
     pub fn string(text: impl Into<String>) -> Self {
         Self { ty: SegmentType::String, value: Json::String(text.into()) }
     }
-    /// The type that a JSON value has by itself (Dify: inference). An object stays an object even when it
-    /// carries the mark of a file; see [`Segment::restore_files`].
+    /// Builds a value whose type is inferred from the JSON, as Dify does. An object stays an object even when
+    /// it carries the mark of a file; see [`Segment::restore_files`].
     pub fn infer(value: Json) -> Self {
         Self { ty: infer_type(&value), value }
     }
-    /// As [`Segment::infer`], but objects marked as files become files, also as items of a list. For run inputs and
-    /// other values that come from callers.
+    /// As [`Segment::infer`], but objects marked as files become files, also as items of a list. For run
+    /// inputs and other values from clients.
     pub fn restore_files(value: Json) -> Self {
         let is_file = |v: &Json| v.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY);
         let ty = match &value {
@@ -225,7 +225,7 @@ impl Segment {
         };
         Self { ty, value }
     }
-    /// True for the values Python calls false: null, false, 0, `""`, `[]`, `{}`.
+    /// True for the values that are false in Python: null, false, 0, `""`, `[]`, `{}`.
     pub fn is_falsy(&self) -> bool {
         match &self.value {
             Json::Null => true,
@@ -238,7 +238,7 @@ impl Segment {
     }
 }
 
-/// Dify's inference: what type a JSON value has (engine reference, segment types).
+/// Infers the type of a JSON value as Dify does (engine reference, segment types).
 pub fn infer_type(value: &Json) -> SegmentType {
     match value {
         Json::Null => SegmentType::None,
@@ -268,53 +268,47 @@ fn infer_array(items: &[Json]) -> SegmentType {
     }
 }
 
-/// A value that lies under its own key because it is large.
+/// A reference to a blob: a large value that is stored under its own key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobRef {
-    /// Its name.
     pub id: BlobId,
     /// The type of the value.
     pub ty: SegmentType,
-    /// Bytes of its JSON text.
+    /// Size of its JSON, in bytes.
     pub size: u64,
-    /// How many items it has, for a list: what an iteration must know to open its frames.
+    /// The number of items of a list, which an iteration needs to open its frames; `None` for other values.
     pub len: Option<u64>,
 }
 
 impl BlobRef {
-    /// The reference to a value that is stored under `id` as `text`.
+    /// Builds the reference to `segment`, whose JSON `text` is stored under `id`.
     pub fn to(id: BlobId, segment: &Segment, text: &str) -> Self {
         let len = segment.value.as_array().map(|items| items.len() as u64);
         Self { id, ty: segment.ty, size: text.len() as u64, len }
     }
 }
 
-/// The text under which a large value is stored: its JSON.
+/// Returns the text that is stored as a blob: the JSON of the value.
 pub fn blob_text(value: &Json) -> String {
-    // A JSON value that is in memory can always be written.
+    // Writing a JSON value that is in memory cannot fail.
     value.to_string()
 }
 
-/// A value at rest.
+/// A value at rest, in the state of a run or in a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
-    /// Small enough to stand where it is used.
+    /// A small value, stored in place.
     Inline(Segment),
-    /// Large: only who needs the content loads it.
+    /// A large value, stored as a blob. Only code that needs the content loads it.
     Blob(BlobRef),
-    /// One item, from 0, of a list that lies apart: the frames of an iteration share the list.
-    Item {
-        /// The list.
-        list: BlobRef,
-        /// Which item.
-        at: u64,
-    },
-    /// A secret of the workflow's environment, by its name; opened where it is used, never written.
+    /// One item (from 0) of a list that is stored as a blob. The frames of an iteration share the list.
+    Item { list: BlobRef, at: u64 },
+    /// A secret of the workflow's environment, by name. Opened where it is used, never written.
     Secret(Arc<str>),
 }
 
 impl Stored {
-    /// The type of the value.
+    /// Returns the type of the value.
     pub fn ty(&self) -> SegmentType {
         match self {
             Self::Inline(segment) => segment.ty,
@@ -325,8 +319,8 @@ impl Stored {
     }
 }
 
-/// The type of a list's items as far as the list's type tells it; of a mixed one they are of any type, which only their
-/// content tells.
+/// Returns the type of a list's items, as far as the type of the list determines it. `None` for a mixed list:
+/// there only the items themselves show it.
 pub const fn item_type(list: SegmentType) -> SegmentType {
     match list {
         SegmentType::ArrayString => SegmentType::String,

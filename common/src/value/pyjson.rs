@@ -1,28 +1,28 @@
-//! JSON as Python's `json.loads` reads it: the same values, and the same words where a text is wrong.
+//! Reads JSON as Python's `json.loads` does: the same values and the same error messages.
 //!
-//! Dify shows those words to users, so they are part of what a workflow may compare. A text is read by `serde_json`;
-//! only one that it refuses is scanned again here, for the message. The messages are those of Python 3.13.
+//! Dify shows the messages to users, so a workflow may compare them. `serde_json` reads the text; only a text
+//! that it refuses is scanned again here, for the message. The messages are those of Python 3.13.
 
 use serde_json::Value as Json;
 
-/// Deepest nesting that is read. Python's own limit is higher, but no value may be deeper than `serde_json` allows.
+/// Deepest nesting that is read. Python allows more, but no value may be deeper than `serde_json` allows.
 const DEPTH_MAX: usize = 128;
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// The value of a JSON text.
+/// Parses a JSON text.
 ///
 /// # Errors
-/// Python's message, such as `Expecting value: line 1 column 1 (char 0)`. What Python reads and JSON cannot hold
-/// (`NaN`, numbers out of range, half a surrogate pair) is refused in our own words.
+/// Python's message, such as `Expecting value: line 1 column 1 (char 0)`. A text that Python reads but JSON
+/// cannot hold (`NaN`, numbers out of range, half a surrogate pair) is refused with our own message.
 pub fn loads(text: &str) -> Result<Json, String> {
     serde_json::from_str(text).map_err(|_| match (Scanner { text, at: 0 }).document() {
         Err(Wrong::At(what, byte)) => at(what, text, byte),
         Err(Wrong::TooDeep) => "maximum recursion depth exceeded while decoding JSON".into(),
-        Ok(()) => "the JSON text holds a number or a character that cannot be kept".into(),
+        Ok(()) => "the JSON text has a number or a character that cannot be stored".into(),
     })
 }
 
-/// Python's way to say where in a JSON text something is wrong; places count characters.
+/// Formats an error position as Python does; positions count characters, not bytes.
 pub(crate) fn at(what: &str, text: &str, byte: usize) -> String {
     let before = &text[..byte];
     let line = before.matches('\n').count() + 1;
@@ -31,12 +31,12 @@ pub(crate) fn at(what: &str, text: &str, byte: usize) -> String {
 }
 
 enum Wrong {
-    /// What, and at which byte.
+    /// The message and the byte position.
     At(&'static str, usize),
     TooDeep,
 }
 
-/// Walks over a text and builds nothing.
+/// Scans a text for the first error and builds no value.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -53,7 +53,7 @@ impl Scanner<'_> {
         if self.at < self.text.len() { self.wrong("Extra data") } else { Ok(()) }
     }
 
-    // Recursion is bounded by `depth`.
+    // The recursion is bounded by `depth`.
     fn value(&mut self, depth: usize) -> Result<(), Wrong> {
         match self.peek() {
             Some(b'"') => self.string(),
@@ -100,7 +100,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// After an item: true at the closing bracket, false behind a comma that another item follows.
+    /// Returns true at the closing bracket after an item, and false after a comma that another item follows.
     fn ends(&mut self, bracket: u8, trailing: &'static str) -> Result<bool, Wrong> {
         self.space();
         if self.take(bracket) {
@@ -139,7 +139,7 @@ impl Scanner<'_> {
                 self.at += 2;
                 Ok(())
             }
-            // Python wants a character behind the four digits, too: at least the quote.
+            // Python needs one more character after the four digits: at least the quote.
             Some(b'u') if rest.len() > 5 && rest[1..5].iter().all(u8::is_ascii_hexdigit) => {
                 self.at += 6;
                 Ok(())
@@ -178,7 +178,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The length of the number that a text begins with.
+/// Returns the length of the number at the beginning of a text.
 fn number(text: &str) -> Option<usize> {
     let digits = |from: usize| text.as_bytes()[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let mut end = usize::from(text.starts_with('-'));
@@ -204,7 +204,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_wrong_is_said_in_the_words_of_python() {
+    fn errors_have_the_messages_of_python() {
         for (text, message) in [
             ("", "Expecting value: line 1 column 1 (char 0)"),
             ("abc", "Expecting value: line 1 column 1 (char 0)"),
@@ -231,10 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn what_python_reads_is_read_unless_it_cannot_be_kept() {
+    fn texts_that_python_reads_are_read_unless_json_cannot_store_them() {
         assert_eq!(loads(" {\"a\": [1, null]} "), Ok(json!({"a": [1, null]})));
         for text in ["NaN", "[-Infinity]", "1e999", "\"\\ud800\""] {
-            assert!(loads(text).is_err_and(|message| message.contains("cannot be kept")), "{text}");
+            assert!(loads(text).is_err_and(|message| message.contains("cannot be stored")), "{text}");
         }
         assert!(loads(&"[".repeat(100_000)).is_err_and(|message| message.contains("recursion")));
     }

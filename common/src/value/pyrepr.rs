@@ -1,7 +1,8 @@
-//! How Python writes values: `repr` and `str` of what JSON can hold, and JSON as Python's `json.dumps` writes it.
+//! Writes values as Python does: `repr` and `str` of everything that JSON can hold, and JSON as `json.dumps`
+//! writes it.
 //!
-//! Dify is written in Python, so the text of a list in a prompt, of a number in an answer or of a selector in an
-//! error message is Python's. Everything that turns a value into text builds on this file.
+//! Dify is written in Python, so a list in a prompt, a number in an answer or a selector in an error message
+//! look as in Python. All code that turns a value into text uses this file.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -9,12 +10,12 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Number, Value as Json};
 
-/// Characters that Python does not count as printable, the plain space excepted.
+/// Characters that Python does not count as printable, except the plain space.
 #[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
 static UNPRINTABLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[\p{C}\p{Zl}\p{Zp}\p{Zs}--\x20]").expect("the pattern is well formed"));
 
-/// `str(value)`: a text is itself, everything else as in [`repr`].
+/// `str(value)`: a text unchanged, all other values as in [`repr`].
 pub fn str_of(value: &Json) -> Cow<'_, str> {
     match value {
         Json::String(text) => Cow::Borrowed(text),
@@ -71,11 +72,12 @@ pub fn repr_into(out: &mut String, value: &Json) {
     }
 }
 
-/// Appends `repr(text)`: single quotes unless the text holds those and no double ones, escapes for what does not print.
+/// Appends `repr(text)`: in single quotes, or in double quotes when the text has single and no double ones;
+/// unprintable characters are escaped.
 pub fn repr_text_into(out: &mut String, text: &str) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
-    // The expression is asked only about the rare texts that have something else than plain ASCII.
+    // The slow regular expression is only needed for the few texts that are not plain ASCII.
     let plain = text.bytes().all(|b| (0x20..0x7f).contains(&b));
     let unprintable = |c: char, at: usize| {
         c.is_ascii_control()
@@ -109,7 +111,8 @@ pub fn repr_text(text: &str) -> String {
     out
 }
 
-/// `repr` of a float: shortest digits that read back, an exponent below `1e-04` and from `1e+16`, `inf`, `nan`.
+/// `repr` of a float: the shortest digits that read back, an exponent below `1e-04` and from `1e+16`, `inf`,
+/// `nan`.
 pub fn float_repr(value: f64) -> String {
     if value.is_nan() {
         return "nan".into();
@@ -117,7 +120,8 @@ pub fn float_repr(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "inf".into() } else { "-inf".into() };
     }
-    // Rust's debug form has the same digits and the same limits for the exponent; only the exponent looks different.
+    // Rust's debug form has the same digits and the same limits for the exponent; only the exponent is
+    // written differently.
     let text = format!("{value:?}");
     let Some((digits, exponent)) = text.split_once('e') else { return text };
     let (sign, power) = match exponent.strip_prefix('-') {
@@ -134,23 +138,23 @@ fn number_into(out: &mut String, number: &Number) {
     }
 }
 
-/// How [`json_into`] lays JSON out.
+/// The layout that [`json_into`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonLayout {
-    /// One line, `", "` and `": "` between.
+    /// One line, with `", "` and `": "` as separators.
     Line,
-    /// One line without any blank.
+    /// One line without spaces.
     Compact,
-    /// One item a line, indented by so many spaces a level.
+    /// One item per line, indented by this number of spaces per level.
     Indent(usize),
 }
 
-/// Appends the value as Python's `json.dumps` writes it, with characters beyond ASCII kept or, with `ascii`, escaped.
+/// Appends the value as Python's `json.dumps` writes it. With `ascii`, characters beyond ASCII are escaped.
 pub fn json_into(out: &mut String, value: &Json, layout: JsonLayout, ascii: bool) {
     JsonWriter { out, layout, ascii }.value(value, 0);
 }
 
-/// The value on one line of JSON, characters beyond ASCII kept.
+/// Returns the value as one line of JSON; characters beyond ASCII are not escaped.
 pub fn json_line(value: &Json) -> String {
     let mut out = String::new();
     json_into(&mut out, value, JsonLayout::Line, false);

@@ -1,4 +1,4 @@
-//! How a value is named: `[node, variable, key…]`, and where such names are looked up.
+//! Selectors: names of values such as `[node, variable, key…]`, and the trait to look them up.
 
 use std::borrow::Cow;
 
@@ -6,29 +6,30 @@ use serde_json::Value as Json;
 
 use super::{BlobRef, Segment, SegmentType, infer_type};
 
-/// A path into the pool: the first two parts name a variable, the rest goes into its value.
+/// A path into the variables of a run: the first two parts name a variable, the rest is a path inside its
+/// value.
 pub type Selector = Vec<String>;
 
-/// The answer of a look-up.
+/// The result of a look-up.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lookup<'a> {
-    /// Nothing of this name (Dify: missing; not the same as null).
+    /// No variable of this name (Dify: missing; not the same as null).
     Missing,
-    /// The value, secrets opened.
+    /// The value, with secrets opened.
     Found(Cow<'a, Segment>),
-    /// The variable is there but large; its content must be loaded first.
+    /// The variable is a blob; its content must be loaded first.
     Blob(&'a BlobRef),
 }
 
-/// A set of variables as a node sees it.
+/// The variables that a node can see.
 pub trait Variables {
-    /// The variable of two parts, whole.
+    /// Returns the variable of node and name, whole.
     fn variable(&self, node: &str, name: &str) -> Lookup<'_>;
 
-    /// Every variable in the pool as `(node, name)`, in a stable order. Dify's start node shows them all.
+    /// Returns the `(node, name)` of every variable, in a stable order. Dify's start node shows them all.
     fn names(&self) -> Vec<(String, String)>;
 
-    /// The value a selector names; a selector of fewer than two parts is missing, as on Dify.
+    /// Returns the value that a selector names. A selector of fewer than two parts is missing, as on Dify.
     fn get(&self, selector: &[String]) -> Lookup<'_> {
         let [node, name, path @ ..] = selector else { return Lookup::Missing };
         match self.variable(node, name) {
@@ -40,7 +41,7 @@ pub trait Variables {
         }
     }
 
-    /// As [`Variables::get`], for callers that have made sure that nothing they ask for is a blob.
+    /// As [`Variables::get`], for callers that have made sure that the value is not a blob.
     fn found(&self, selector: &[String]) -> Option<Cow<'_, Segment>> {
         match self.get(selector) {
             Lookup::Found(segment) => Some(segment),
@@ -49,14 +50,15 @@ pub trait Variables {
     }
 }
 
-/// Attributes of a file that a selector can reach.
+/// The attributes of a file that a selector can reach.
 pub const FILE_ATTRIBUTES: [&str; 8] =
     ["type", "size", "name", "mime_type", "transfer_method", "url", "extension", "related_id"];
 
-/// Walks into a value as Dify does: attributes of a file, keys of an object; lists have no path.
+/// Follows a path into a value as Dify does: attributes of a file, keys of an object. Items of lists cannot
+/// be reached.
 pub fn descend(segment: &Segment, path: &[String]) -> Option<Segment> {
     if segment.ty == SegmentType::File {
-        // Only the first part counts, whatever follows.
+        // Dify ignores all parts after the first.
         let key = path.first()?;
         return file_attribute(&segment.value, key).map(Segment::infer);
     }
@@ -67,7 +69,7 @@ pub fn descend(segment: &Segment, path: &[String]) -> Option<Segment> {
     Some(Segment { ty: infer_type(at), value: at.clone() })
 }
 
-/// One attribute of a file object; none for an attribute that files do not have.
+/// Returns one attribute of a file object; `None` for an attribute that files do not have.
 pub fn file_attribute(file: &Json, key: &str) -> Option<Json> {
     if !FILE_ATTRIBUTES.contains(&key) {
         return None;

@@ -1,8 +1,8 @@
 //! Text with references to variables: `Dear {{#start.name#}}`.
 //!
-//! Parsed once, rendered often. The rules are Dify's, its oddities included: a reference that resolves to nothing
-//! shows its bare path, and a text between references that as a whole is the path of a variable is replaced by it.
-//! What a value renders to is never looked at again.
+//! A template is parsed once and rendered often. The rules are Dify's, including its oddities: a reference to
+//! a missing variable shows its bare path, and a piece of text between references is replaced by a value when
+//! the whole piece is the path of a variable. Rendered values are never parsed again.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -17,7 +17,8 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is well formed")
 });
 
-/// Longest text, in bytes, that is tried as the path of a variable: eleven parts of fifty characters and some room.
+/// Longest text, in bytes, that is tried as the path of a variable: eleven parts of fifty characters, plus a
+/// margin.
 const PATH_BYTES_MAX: usize = 1024;
 
 /// Longest reference, in bytes: a node, ten names, and the braces.
@@ -26,22 +27,21 @@ const REFERENCE_BYTES_MAX: usize = 50 + 10 * 31 + 6;
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Fixed text.
     Text(String),
-    /// Fixed text that may be the path of a variable: if there is one, its value stands here instead.
+    /// Fixed text that may be the path of a variable. If the variable exists, its value replaces the text.
     PerhapsVariable(Selector),
-    /// A reference; shows its path when there is no such variable.
+    /// A reference; shows its path when the variable does not exist.
     Variable(Selector),
 }
 
-/// Text with references, parsed.
+/// A parsed text with references.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Template {
     parts: Vec<Part>,
 }
 
 impl Template {
-    /// Finds the references. Every text is a template; what does not look exactly like a reference is text.
+    /// Parses a template. Every text is valid; everything that is not exactly a reference is fixed text.
     pub fn parse(source: &str) -> Self {
         let mut parts = Vec::new();
         let mut end = 0;
@@ -55,27 +55,27 @@ impl Template {
         Self { parts }
     }
 
-    /// The pieces, in order; no text is empty.
+    /// Returns the pieces in order; no text piece is empty.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The template with every value as prompts and requests show it.
+    /// Renders the template with every value as in prompts and requests.
     pub fn render_text(&self, variables: &dyn Variables) -> String {
         self.render(variables, Segment::text)
     }
 
-    /// The template with every value as answers show it.
+    /// Renders the template with every value as in answers.
     pub fn render_markdown(&self, variables: &dyn Variables) -> String {
         self.render(variables, Segment::markdown)
     }
 
-    /// The template with every value as logs show it: secrets masked.
+    /// Renders the template with every value as in logs: secrets masked.
     pub fn render_log(&self, variables: &dyn Variables) -> String {
         self.render(variables, Segment::log)
     }
 
-    /// Adds `(node, name)` of everything that rendering may read.
+    /// Adds the `(node, name)` of every variable that rendering may read.
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         for part in &self.parts {
             if let Part::PerhapsVariable(selector) | Part::Variable(selector) = part {
@@ -99,7 +99,7 @@ impl Template {
     }
 }
 
-/// The reference with which a text begins, and its length.
+/// Parses the reference at the beginning of a text, and returns it with its length in bytes.
 pub(super) fn reference_at(text: &str) -> Option<(Selector, usize)> {
     if !text.starts_with("{{#") {
         return None;
@@ -111,7 +111,7 @@ pub(super) fn reference_at(text: &str) -> Option<(Selector, usize)> {
     Some((split(found.get(1)?.as_str()), end))
 }
 
-/// Adds the variable that a selector reads, if it is long enough to read one.
+/// Adds the variable that a selector reads. A selector of fewer than two parts reads none.
 pub fn mention(selector: &[String], into: &mut Vec<(String, String)>) {
     if let [node, name, ..] = selector {
         into.push((node.clone(), name.clone()));
@@ -122,7 +122,7 @@ fn fixed(text: &str) -> Option<Part> {
     if text.is_empty() {
         return None;
     }
-    // Dify tries every text with a dot in it. A line break or an empty part rules out any variable that could be there.
+    // Dify tries every text with a dot in it. No variable name has a line break or an empty part.
     let path_like = text.len() <= PATH_BYTES_MAX
         && text.contains('.')
         && !text.contains('\n')
@@ -140,7 +140,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
 
-    /// Variables from an object of objects: node, then name.
+    /// Test variables, from an object of objects: node, then name.
     pub(crate) struct Pool(Vec<(String, String, Segment)>);
     impl Pool {
         pub(crate) fn new(nodes: Json) -> Self {
@@ -152,7 +152,7 @@ pub(crate) mod tests {
             }
             Self(all)
         }
-        /// Adds a variable under a type that its value does not show.
+        /// Adds a variable with a type that cannot be inferred from its value.
         pub(crate) fn with(mut self, node: &str, name: &str, segment: Segment) -> Self {
             self.0.push((node.into(), name.into(), segment));
             self
@@ -196,7 +196,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_text_that_is_a_path_as_a_whole_is_replaced() {
+    fn a_piece_of_text_that_is_a_variable_path_is_replaced() {
         for (source, text) in [
             ("start.a", "A!"),
             ("pre start.a", "pre start.a"),

@@ -1,4 +1,5 @@
-//! The three texts of a value, as Dify shows it: plain in prompts and templates, markdown in answers, masked in logs.
+//! The three text forms of a value, as Dify shows it: plain in prompts and templates, markdown in answers,
+//! masked in logs.
 
 use std::borrow::Cow;
 
@@ -9,8 +10,8 @@ use super::selector::file_attribute;
 use super::{Segment, SegmentType};
 
 impl Segment {
-    /// As prompts, templates, conditions and requests read it. Null, files and empty lists are nothing; secrets are
-    /// open.
+    /// Returns the text for prompts, templates, conditions and requests. Null, files and empty lists are
+    /// empty; secrets are not masked.
     pub fn text(&self) -> Cow<'_, str> {
         match self.ty {
             SegmentType::None | SegmentType::File | SegmentType::ArrayFile => Cow::Borrowed(""),
@@ -29,7 +30,7 @@ impl Segment {
         }
     }
 
-    /// As answers show it: lists as items, objects indented, files as links.
+    /// Returns the text for answers: lists as bullet points, objects indented, files as links.
     pub fn markdown(&self) -> Cow<'_, str> {
         match self.ty {
             SegmentType::Object => Cow::Owned(indented(&self.value)),
@@ -51,7 +52,7 @@ impl Segment {
         }
     }
 
-    /// As logs show it: secrets masked, lists as Python writes them.
+    /// Returns the text for logs: secrets masked, lists in Python's notation.
     pub fn log(&self) -> Cow<'_, str> {
         match self.ty {
             SegmentType::Secret => mask(&str_of(&self.value)).into(),
@@ -72,7 +73,8 @@ impl Segment {
     }
 }
 
-/// A secret as logs show it: up to eight characters are twenty stars, longer ones keep six in front and two behind.
+/// Masks a secret for logs. A short one (up to eight characters) becomes twenty stars; a longer one keeps its
+/// first six and last two characters.
 pub fn mask(secret: &str) -> String {
     let length = secret.chars().count();
     match length {

@@ -1,12 +1,12 @@
-//! Every other spelling of what goes beyond Dify, in one table: what becomes of it, and that what became of it is read as
-//! it is.
+//! Tests of every alternative spelling of Tidemill's extensions: each is rewritten to the canonical form, and
+//! the canonical form stays unchanged.
 
 use serde_json::{Value as Json, json};
 
 use crate::dsl::{Document, ParseLimits, parse};
 
-/// Nodes as they are kept. What the checks find does not matter here.
-fn kept(nodes: &Json) -> (Json, String) {
+/// The nodes after rewriting. Problems that the checks report do not matter here.
+fn canonical_nodes(nodes: &Json) -> (Json, String) {
     let text = json!({"nodes": nodes, "edges": []}).to_string();
     let (document, problems) = parse(text.as_bytes(), &ParseLimits::default());
     let document: Document = document.unwrap_or_else(|| panic!("{problems:?} in {text}"));
@@ -14,11 +14,12 @@ fn kept(nodes: &Json) -> (Json, String) {
     (nodes, document.canonical())
 }
 
-/// The other spelling becomes the one form, and that stays what it is.
+/// Asserts that the alternative spelling becomes the canonical form, and that the canonical form stays
+/// unchanged.
 fn becomes(name: &str, other: Json, one_form: Json) {
-    let (once, _) = kept(&other);
+    let (once, _) = canonical_nodes(&other);
     assert_eq!(once, one_form, "{name}");
-    let (twice, canonical) = kept(&once);
+    let (twice, canonical) = canonical_nodes(&once);
     assert_eq!(twice, once, "{name}: an export is read as it is");
     let stored = Document::from_stored(&canonical).expect("an export is whole");
     assert_eq!(stored.canonical(), canonical, "{name}");
@@ -55,7 +56,7 @@ fn xc_09_types_of_other_programs() {
     }
 }
 
-/// What a tool's parameter is once it is an extraction, with its child of this id.
+/// The extraction that a tool's parameter becomes, with a child of this id.
 fn extracted(local: &str, more: Json) -> Json {
     let mut child = json!({
         "id": local, "kind": "extraction", "type": "llm", "source": ["a", "context"], "prompt": "Which?",
@@ -105,8 +106,8 @@ fn xc_09_spellings_of_nodes_inside_others() {
             extracted("ext_q", json!({})),
         ),
     ] {
-        let (once, _) = kept(&tool(parameter.clone()));
-        // A strategy for null is kept where it was written.
+        let (once, _) = canonical_nodes(&tool(parameter.clone()));
+        // A null strategy stays where it was written.
         let without = |mut nodes: Json| {
             if let Some(parameter) = nodes[1]["data"]["tool_parameters"]["q"].as_object_mut() {
                 parameter.remove("null_strategy");
@@ -119,11 +120,11 @@ fn xc_09_spellings_of_nodes_inside_others() {
     let inputs = json!([{"id": "a", "data": {"type": "llm"}}, {"id": "t", "data": {
         "type": "tool", "inputs": [{"name": "q", "type": "extraction", "value": value}],
     }}]);
-    let (once, _) = kept(&inputs);
+    let (once, _) = canonical_nodes(&inputs);
     assert_eq!(once[1]["data"]["tool_parameters"], one_form[1]["data"]["tool_parameters"]);
     becomes("VE-C4 inputs", inputs, once);
 
-    // VE-C1: a child by its dotted id, in selectors and templates; within its parent by its own.
+    // VE-C1: a child by its dotted id, in selectors and templates; inside its parent by its local id.
     let names = |dotted: bool| {
         let id = if dotted { "t.c" } else { "t_c" };
         let own = if dotted { "c" } else { "t_c" };
@@ -175,7 +176,7 @@ fn xc_09_spellings_of_questions_and_lists_of_messages() {
     let changes = |data: Json| {
         let mut data = data;
         data["type"] = "context-processor".into();
-        kept(&node(data)).0
+        canonical_nodes(&node(data)).0
     };
     for (name, other, ours) in [
         (
@@ -212,7 +213,7 @@ fn xc_09_spellings_of_models_by_profile() {
         node(data)
     };
     becomes("LP-01", llm(&camel), llm(&ours));
-    // As a node inside another, too.
+    // Also in a node inside another node.
     let inside = |data: &Json| {
         node(json!({"type": "tool", "virtual_nodes": [{"id": "c", "type": "llm", "data": data}]}))
     };

@@ -1,4 +1,4 @@
-//! An assigner that has `items` is of the second version whatever its `version` says, as Dify chooses it.
+//! Sets an assigner that has `items` to version 2, whatever its `version` says, as Dify does.
 
 use serde_json::Value as Json;
 

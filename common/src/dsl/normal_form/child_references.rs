@@ -1,5 +1,6 @@
-//! The ways to name a node inside another, rewritten to its one id, `<parent>_<child>`: `[ext_1, text]` within the parent,
-//! and `[parent.ext_1, text]`, `[parent, ext_1, text]` and `{{#parent.ext_1.text#}}` everywhere.
+//! Rewrites all ways to name a node inside another to its global id, `<parent>_<child>`: `[ext_1, text]`
+//! inside the parent, and `[parent.ext_1, text]`, `[parent, ext_1, text]` and `{{#parent.ext_1.text#}}`
+//! everywhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +9,7 @@ use serde_json::Value as Json;
 use crate::graph::global_id;
 use crate::value::JsonMap;
 
-/// The children of every node that has some.
+/// The ids of the children, by the id of their parent.
 type Children = HashMap<String, HashSet<String>>;
 
 pub(super) fn rewrite(graph: &mut JsonMap) {
@@ -36,7 +37,7 @@ fn children_of(node: &Json) -> Option<(String, HashSet<String>)> {
 
 struct Scope<'a> {
     all: &'a Children,
-    /// The node that is looked at, when it has children: their ids mean them here.
+    /// The current node and its children, if it has some: their local ids are valid here.
     own: Option<(&'a str, &'a HashSet<String>)>,
 }
 
@@ -57,7 +58,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The selector with the one id, if it is one that names a child in another way.
+    /// Returns the rewritten selector; `None` when it does not name a child in one of these ways.
     fn selector(&self, items: &[Json]) -> Option<Vec<Json>> {
         let parts: Vec<&str> = items.iter().map(Json::as_str).collect::<Option<_>>()?;
         let new = self.path(&parts)?;
@@ -81,7 +82,7 @@ impl Scope<'_> {
         self.all.get(parent)?.contains(local).then(|| global_id(parent, local))
     }
 
-    /// A text with its references rewritten; none when there is nothing to rewrite.
+    /// Returns the text with its references rewritten; `None` when nothing changed.
     fn text(&self, text: &str) -> Option<String> {
         let mut new = String::new();
         let (mut rest, mut changed) = (text, false);

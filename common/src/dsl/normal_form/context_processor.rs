@@ -1,5 +1,6 @@
-//! Other spellings of a `context-processor`: keys in camel case, and the form `operationConfig` with operations in upper
-//! case. A number that does not fit keeps its name, so that what is reported names what stands in the file.
+//! Rewrites alternative spellings of a `context-processor`: keys in camel case, and the form
+//! `operationConfig` with operations in upper case. An invalid number keeps its key, so that the error names
+//! the key in the file.
 
 use serde_json::Value as Json;
 
@@ -33,7 +34,7 @@ pub(super) fn rewrite(data: &mut JsonMap) {
     }
 }
 
-/// Keys of the upper-case form that become parts of the operation's own object.
+/// Keys of the upper-case form that move into the operation's object.
 const MOVED: [&str; 18] = [
     "operation",
     "strategy",
@@ -60,7 +61,7 @@ fn is_upper(data: &JsonMap) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
 }
 
-/// The canonical keys of an upper-case configuration; none when its operation is not known.
+/// Returns the canonical keys of an upper-case configuration; `None` for an unknown operation.
 fn of_config(config: &JsonMap) -> Option<JsonMap> {
     let given = config.get("operation").and_then(Json::as_str)?;
     let part = |keys: &[&str]| -> JsonMap {
@@ -201,7 +202,7 @@ mod tests {
                 json!({"operation": "truncate", "truncate": {"keepLast": 2, "removeFirst": 0}}),
                 json!({"operation": "truncate", "truncate": {"keep_last": 2, "remove_first": 0}}),
             ),
-            // What does not fit is reported under its own name.
+            // An invalid value is reported under its original key.
             (
                 json!({"operation": "truncate", "truncate": {"keepFirst": -1}}),
                 json!({"operation": "truncate", "truncate": {"keepFirst": -1}}),
@@ -242,7 +243,7 @@ mod tests {
                 json!({"operationConfig": {"operation": "APPEND", "messages": []}}),
                 json!({"operation": "append", "append": {"messages": []}}),
             ),
-            // Nothing is made of what is not known: the checks name it.
+            // An unknown operation is left unchanged; the checks report it.
             (json!({"operation": "SHUFFLE"}), json!({"operation": "SHUFFLE"})),
         ] {
             assert_eq!(of(given), canonical);

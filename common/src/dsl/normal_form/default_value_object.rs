@@ -1,4 +1,4 @@
-//! `default_value: {text: x}` for the list of `{key, type, value}`.
+//! Rewrites `default_value: {text: x}` to the list of `{key, type, value}`.
 
 use serde_json::{Value as Json, json};
 
@@ -11,7 +11,7 @@ pub(super) fn rewrite(data: &mut JsonMap) {
     data.insert("default_value".into(), Json::Array(list));
 }
 
-/// The type by which Dify's list would name a value; an empty list fits any list type.
+/// Returns Dify's type name of a value for that list; an empty list fits any list type.
 fn type_name(value: &Json) -> &'static str {
     match infer_type(value) {
         SegmentType::ArrayAny if value.as_array().is_some_and(Vec::is_empty) => "array[string]",

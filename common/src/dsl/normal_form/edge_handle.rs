@@ -1,4 +1,4 @@
-//! An edge that names no handle. A handle that is null stays: Dify drops such an edge.
+//! Sets the default handle of an edge without one. A null handle stays: Dify drops such an edge.
 
 use crate::nodes::SOURCE_HANDLE;
 use crate::value::JsonMap;

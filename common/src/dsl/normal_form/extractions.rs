@@ -1,5 +1,5 @@
-//! Inputs that are extracted out of a conversation, rewritten to what they are: a node inside the node (`virtual_nodes`), and
-//! a selector to its text. They are written in these ways:
+//! Rewrites inputs that are extracted from a conversation to a node inside the node (`virtual_nodes`) and a
+//! selector of its text. The spellings:
 //!
 //! ```text
 //! query: {type: extraction, value: {source_node_id, source_variable, extraction_prompt, model?, profile_id?}}
@@ -9,8 +9,8 @@
 //! inputs: [{name: query, type: extraction, value: {…}}]
 //! ```
 //!
-//! The last but one is also called `mention` and `mention_config`; its extractor may be a hidden node of the graph, which
-//! names the node under `parent_node_id` ([`super::extractors`]).
+//! `nested_node` is also spelled `mention` with `mention_config`. Its extractor may be a hidden node of the
+//! graph, which names the node in `parent_node_id` ([`super::extractors`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ use crate::graph::global_id;
 use crate::nodes::step::{STEP_FORMS, is_llm_step};
 use crate::value::JsonMap;
 
-/// Where a type has its parameters.
+/// Returns the field that holds the parameters of a node type.
 pub(super) fn parameters_of(kind: &str, data: &JsonMap) -> Option<&'static str> {
     match kind {
         "llm" => is_llm_step(data).then_some("params"),
@@ -45,13 +45,13 @@ pub(super) fn rewrite(graph: &mut JsonMap) {
     }
 }
 
-/// A node and the children that its inputs make.
+/// A node and the children that its inputs create.
 struct Group<'a> {
     id: &'a str,
     ids: &'a HashSet<String>,
-    /// Hidden extractors of this node by their own ids.
+    /// The hidden extractors of this node, with their global ids.
     hidden: Vec<(String, JsonMap)>,
-    /// Ids within the node that are taken.
+    /// Local ids that are in use.
     taken: HashSet<String>,
     made: Vec<Json>,
 }
@@ -77,7 +77,7 @@ impl<'a> Group<'a> {
             if field != "params" {
                 take_inputs(data, field);
             }
-            // Of a step some may stand beside its type.
+            // A step may have parameters next to its type.
             let beside = STEP_FORMS.iter().find(|form| form.kind.wire() == kind && field == "params");
             for key in beside.into_iter().flat_map(|form| form.keys) {
                 if let Some(new) = data.get(*key).and_then(|value| self.input(value)) {
@@ -108,7 +108,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// What stands in place of an input; none when it is no extraction.
+    /// Returns the replacement of an input; `None` when it is not an extraction.
     fn input(&mut self, value: &Json) -> Option<Json> {
         if let Some(text) = value.as_str() {
             return self.written(text, None);
@@ -127,7 +127,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// `{source_node_id, source_variable, extraction_prompt, …}`.
+    /// Reads `{source_node_id, source_variable, extraction_prompt, …}`.
     fn extraction(&mut self, value: Option<&Json>) -> Option<Json> {
         let map = value?.as_object()?;
         let text = |snake: &str, camel: &str| {
@@ -149,7 +149,7 @@ impl<'a> Group<'a> {
         Some(json!({"type": "variable", "value": [global_id(self.id, &local), "text"]}))
     }
 
-    /// `@node.variable | prompt` and `{{@node.variable@}}prompt`, of a node that there is.
+    /// Reads `@node.variable | prompt` and `{{@node.variable@}}prompt`, if the node exists.
     fn written(&mut self, text: &str, config: Option<&JsonMap>) -> Option<Json> {
         let trimmed = text.trim();
         let (reference, prompt) = match trimmed.strip_prefix("{{@") {
@@ -177,13 +177,13 @@ impl<'a> Group<'a> {
         Some(self.reference(&local, config))
     }
 
-    /// An input that an extractor feeds which is known by its id alone.
+    /// Reads an input that names its extractor only by id.
     fn nested(&mut self, config: &JsonMap) -> Option<Json> {
         let local = local_of(self.id, extractor_of(config)?);
         self.taken.contains(&local).then(|| self.reference(&local, Some(config)))
     }
 
-    /// The selector to what a child made, and what stands for nothing.
+    /// Returns the selector of a child's output, with the strategy for null.
     fn reference(&self, local: &str, config: Option<&JsonMap>) -> Json {
         let id = global_id(self.id, local);
         let own = config.and_then(extractor_of).unwrap_or_default();
@@ -207,7 +207,7 @@ impl<'a> Group<'a> {
                 input["null_strategy"] = "use_default".into();
                 input["default_value"] = default_of(config).cloned().unwrap_or_default();
             }
-            // A text that a model has said is never null.
+            // The text of a model is never null.
             _ if is_text => {}
             _ => input["null_strategy"] = "raise_error".into(),
         }
@@ -235,13 +235,13 @@ fn default_of(config: &JsonMap) -> Option<&Json> {
     config.get("default_value").or_else(|| config.get("defaultValue"))
 }
 
-/// The id of a child within its parent, of one that is known by its id in the graph.
+/// Returns the local id of a child from its global id.
 pub(super) fn local_of(parent: &str, id: &str) -> String {
     let own = id.strip_prefix(parent).and_then(|rest| rest.strip_prefix(['_', '.']));
     own.filter(|local| !local.is_empty()).unwrap_or(id).to_owned()
 }
 
-/// An extraction as a child.
+/// Builds an extraction as a child node.
 pub(super) fn extraction_child(local: &str, source: (&str, &str), prompt: &str) -> JsonMap {
     let child = json!({
         "id": local, "kind": "extraction", "type": "llm", "source": [source.0, source.1], "prompt": prompt,
@@ -249,7 +249,7 @@ pub(super) fn extraction_child(local: &str, source: (&str, &str), prompt: &str) 
     child.as_object().cloned().unwrap_or_default()
 }
 
-/// A model with what it may leave out.
+/// Fills in the optional fields of a model.
 pub(super) fn canonical_model(model: &Json) -> Json {
     let Some(map) = model.as_object() else { return model.clone() };
     let mut model = map.clone();
@@ -265,7 +265,8 @@ pub(super) fn canonical_model(model: &Json) -> Json {
     Json::Object(model)
 }
 
-/// Moves `inputs[]` of a type with parameters to these. One that is there with another content stays, to be reported.
+/// Moves `inputs[]` of a node type with parameters to the parameters. An input that conflicts with a
+/// parameter stays, so that the checks report it.
 fn take_inputs(data: &mut JsonMap, field: &str) {
     const KINDS: [&str; 4] = ["extraction", "variable", "constant", "mixed"];
     let Some(Json::Array(inputs)) = data.get("inputs").cloned() else { return };
@@ -294,7 +295,7 @@ fn take_inputs(data: &mut JsonMap, field: &str) {
     }
 }
 
-/// The models of nodes that have one, as they stand in their `data`: by the ids of the nodes.
+/// Returns the models in the `data` of nodes, by node id.
 pub(super) fn models(nodes: &[Json]) -> HashMap<&str, &Json> {
     fn model(node: &Json) -> Option<(&str, &Json)> {
         Some((node.get("id")?.as_str()?, crate::graph::model_of(node.get("data")?.as_object()?)?))

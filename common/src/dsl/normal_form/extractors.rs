@@ -1,5 +1,5 @@
-//! Hidden nodes that feed an input of another, `data.parent_node_id`, moved into that node. One that does no more than ask
-//! its model about a conversation is an extraction.
+//! Moves hidden nodes that feed an input of another node (`data.parent_node_id`) into that node. A node that
+//! only asks its model about a conversation becomes an extraction.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,8 @@ use serde_json::{Value as Json, json};
 use super::extractions::{canonical_model, extraction_child, local_of, models};
 use crate::value::JsonMap;
 
-/// Takes them out of the graph, with the edges that touch them: by the nodes that they belong to, with their ids.
+/// Removes the hidden nodes and their edges from the graph; returns them with their ids, by the id of their
+/// parent.
 pub(super) fn take(graph: &mut JsonMap, ids: &HashSet<String>) -> HashMap<String, Vec<(String, JsonMap)>> {
     let mut taken: HashMap<String, Vec<(String, JsonMap)>> = HashMap::new();
     let Some(nodes) = graph.get("nodes").and_then(Json::as_array) else { return taken };
@@ -37,7 +38,7 @@ pub(super) fn take(graph: &mut JsonMap, ids: &HashSet<String>) -> HashMap<String
     taken
 }
 
-/// The node that a hidden one belongs to, if there is such a node.
+/// Returns the parent of a hidden node, if the parent exists.
 fn parent_of<'n>(node: &'n Json, ids: &HashSet<String>) -> Option<&'n str> {
     let parent = node.get("data")?.get("parent_node_id")?.as_str()?;
     let id = node.get("id")?.as_str()?;
@@ -55,7 +56,7 @@ fn child(local: &str, data: &JsonMap, models: &HashMap<&str, &Json>) -> JsonMap 
     child.as_object().cloned().unwrap_or_default()
 }
 
-/// An `llm` whose prompt is a conversation and one question about it.
+/// Returns an `llm` node as an extraction when its prompt is a conversation and one question about it.
 fn as_extraction(local: &str, data: &JsonMap, models: &HashMap<&str, &Json>) -> Option<JsonMap> {
     let is_llm = data.get("type").and_then(Json::as_str) == Some("llm");
     let wants_object = ["structured_output_switch_on", "structured_output_enabled"];
@@ -76,7 +77,8 @@ fn as_extraction(local: &str, data: &JsonMap, models: &HashMap<&str, &Json>) -> 
     Some(child)
 }
 
-/// The conversation that a message of a prompt stands for: `$context: [llm1, context]`, or one reference as its text.
+/// Returns the conversation that a prompt message refers to: `$context: [llm1, context]`, or one reference as
+/// its text.
 fn source_of(item: &Json) -> Option<(String, String)> {
     let selector = ["$context", "value_selector"].iter().find_map(|key| item.get(*key)?.as_array());
     if let Some(parts) = selector {

@@ -1,4 +1,5 @@
-//! A node as other programs write one: `{id, type, name, config}` without `data`; or a step, with `node` and `params` instead.
+//! Rewrites nodes of other programs: `{id, type, name, config}` without `data`, or a step with `node` and
+//! `params`.
 
 use serde_json::Value as Json;
 
@@ -30,7 +31,7 @@ fn one(node: &mut JsonMap) {
             data.entry(key).or_insert(value);
         }
     }
-    // As steps have it beside their name.
+    // Steps have these fields next to their name.
     if node.get("params").is_some_and(Json::is_object) {
         for (theirs, ours) in [("description", "desc"), ("node", "node"), ("params", "params")] {
             if let Some(value) = node.shift_remove(theirs) {

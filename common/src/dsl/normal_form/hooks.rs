@@ -1,4 +1,4 @@
-//! Hooks of a node in camel case, with their types in upper case.
+//! Rewrites hooks with keys in camel case and types in upper case.
 
 use serde_json::Value as Json;
 

@@ -1,10 +1,11 @@
-//! An `llm` node in its profile form as others spell it: `profileId` for `profile_id`, and the like.
+//! Rewrites alternative spellings of an `llm` node in its profile form: `profileId` to `profile_id`, and the
+//! like.
 
 use serde_json::Value as Json;
 
 use crate::value::JsonMap;
 
-/// Their spelling, and ours.
+/// Alternative and canonical spelling.
 const SPELLINGS: [(&str, &str); 12] = [
     ("profileId", "profile_id"),
     ("maxToolCallsPerRequest", "max_tool_calls_per_request"),
@@ -22,7 +23,7 @@ const SPELLINGS: [(&str, &str); 12] = [
 
 pub(super) fn rewrite(data: &mut JsonMap) {
     let is_llm = data.get("type").and_then(Json::as_str).is_some_and(|name| name.eq_ignore_ascii_case("llm"));
-    // What Dify's form has is left alone.
+    // Nodes in Dify's form are left unchanged.
     if !is_llm || !["profileId", "profile_id"].iter().any(|key| data.contains_key(*key)) {
         return;
     }

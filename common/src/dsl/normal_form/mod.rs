@@ -1,7 +1,7 @@
-//! Old and short spellings, rewritten before anything is checked: behind this table a file has one form.
+//! Rewrites old and alternative spellings before any check, so that later code sees only the canonical form.
 //!
-//! Adding a spelling: a file beside these, and its row here. A form changes JSON only and never reports; what it
-//! cannot make sense of it leaves as it is, for the checks to find.
+//! To add a spelling, add a file here and a row in [`FORMS`]. A rewrite changes JSON only and never reports
+//! problems. It leaves what it does not understand unchanged, for the checks to report.
 
 mod assigner_version;
 mod child_references;
@@ -25,13 +25,13 @@ use serde_json::Value as Json;
 
 use crate::value::JsonMap;
 
-/// Rewrites one part of a file.
+/// One rewrite rule and the part of a file that it applies to.
 struct Form {
     rewrite: fn(&mut JsonMap),
     part: Part,
 }
 
-/// Which part of a file a form is given.
+/// The part of a file that a rule receives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Graph,
@@ -39,7 +39,7 @@ enum Part {
     Edge,
 }
 
-/// The forms, in the order in which they are applied.
+/// The rules, in the order of their application.
 const FORMS: &[Form] = &[
     // `nodes` or `edges` absent or null is an empty list
     Form { rewrite: null_lists::rewrite, part: Part::Graph },
@@ -47,7 +47,7 @@ const FORMS: &[Form] = &[
     Form { rewrite: foreign_node::rewrite, part: Part::Graph },
     // types as other programs spell them
     Form { rewrite: node_type::rewrite, part: Part::NodeData },
-    // an edge without `sourceHandle` leaves by `source`
+    // an edge without `sourceHandle` gets the handle `source`
     Form { rewrite: edge_handle::rewrite, part: Part::Edge },
     // `version` of a node as a number
     Form { rewrite: node_version::rewrite, part: Part::NodeData },
@@ -57,7 +57,7 @@ const FORMS: &[Form] = &[
     Form { rewrite: context_processor::rewrite, part: Part::NodeData },
     // `profileId` of an llm node
     Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
-    // steps in camel case, and the branches of the original format
+    // steps with keys in camel case, and the branches of the original format
     Form { rewrite: steps::rewrite, part: Part::NodeData },
     // hooks in camel case
     Form { rewrite: hooks::rewrite, part: Part::NodeData },
@@ -67,15 +67,15 @@ const FORMS: &[Form] = &[
     Form { rewrite: structured_output::rewrite, part: Part::NodeData },
     // `retry_interval_seconds`
     Form { rewrite: retry_seconds::rewrite, part: Part::NodeData },
-    // inputs that are extracted out of a conversation
+    // inputs that are extracted from a conversation
     Form { rewrite: extractions::rewrite, part: Part::Graph },
     // a node inside another named by its local or dotted id
     Form { rewrite: child_references::rewrite, part: Part::Graph },
-    // a question to the user in the words of other engines
+    // questions to the user as other engines write them
     Form { rewrite: user_interaction::rewrite, part: Part::NodeData },
 ];
 
-/// Applies every form to a graph.
+/// Applies every rule to a graph.
 pub(super) fn apply(graph: &mut JsonMap) {
     for form in FORMS {
         match form.part {
@@ -91,7 +91,7 @@ pub(super) fn apply(graph: &mut JsonMap) {
     }
 }
 
-/// Rewrites the data of a node inside another, whose type stands beside it.
+/// Rewrites the data of a node inside another, whose type is outside its `data`.
 fn of_child(child: &mut JsonMap, rewrite: fn(&mut JsonMap)) {
     let kind = child.get("type").cloned();
     let Some(data) = child.get_mut("data").and_then(Json::as_object_mut) else { return };

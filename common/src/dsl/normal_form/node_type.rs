@@ -1,10 +1,10 @@
-//! Node types as other programs spell them.
+//! Rewrites node types as other programs spell them.
 
 use serde_json::Value as Json;
 
 use crate::value::JsonMap;
 
-/// The spelling, and the type.
+/// Alternative spelling, canonical type.
 const SPELLINGS: [(&str, &str); 14] = [
     ("CONTEXT_PROCESSOR", "context-processor"),
     ("USER_INTERACTION", "user-interaction"),

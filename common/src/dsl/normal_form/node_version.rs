@@ -1,4 +1,4 @@
-//! `version: 2` for `version: "2"`: it is compared as text.
+//! Rewrites `version: 2` to `version: "2"`, since versions are compared as text.
 
 use serde_json::Value as Json;
 

@@ -1,4 +1,4 @@
-//! `edges: null`, as editors write an empty list, and no list at all.
+//! Rewrites null or absent lists to empty ones: some editors write `edges: null`.
 
 use serde_json::Value as Json;
 

@@ -1,4 +1,4 @@
-//! `retry_interval_seconds` for `retry_interval`, which is in milliseconds and wins when both are there.
+//! Rewrites `retry_interval_seconds` to `retry_interval` (milliseconds), which wins when both are present.
 
 use serde_json::{Value as Json, json};
 

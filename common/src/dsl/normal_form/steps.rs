@@ -1,5 +1,6 @@
-//! Steps as other programs write them: keys in camel case, in `data`, in `params` and in the branches of a choice, and the
-//! branches of a choice under `params`, where the last one is tried first.
+//! Rewrites steps as other programs write them: keys in camel case, in `data`, in `params` and in the
+//! branches of a choice; and the branches of a choice under `params`, which are tested from the last to the
+//! first.
 
 use serde_json::Value as Json;
 
@@ -7,7 +8,7 @@ use super::node_type;
 use crate::nodes::step::STEP_FORMS;
 use crate::value::JsonMap;
 
-/// What any node may carry: their spelling, and ours.
+/// Keys that any node may have: alternative and canonical spelling.
 const OF_ANY: [(&str, &str); 6] = [
     ("enableFilling", "enable_filling"),
     ("toUser", "to_user"),
@@ -16,7 +17,7 @@ const OF_ANY: [(&str, &str); 6] = [
     ("strictOutput", "strict_output"),
     ("requireConfirm", "require_confirm"),
 ];
-/// What a step carries besides.
+/// Further keys of a step.
 const OF_STEP: [(&str, &str); 6] = [
     ("inputSchema", "input_schema"),
     ("profileId", "profile_id"),
@@ -25,7 +26,7 @@ const OF_STEP: [(&str, &str); 6] = [
     ("defaultValue", "default_value"),
     ("virtualNodes", "virtual_nodes"),
 ];
-/// Parameters of the calls of this program, by type; they stand in `data` or in `params`.
+/// Parameters of the calls of steps, by type; in `data` or in `params`.
 const OF_CALLS: [(&str, &str, &str); 18] = [
     ("llm", "systemPrompt", "system_prompt"),
     ("llm", "userPrompt", "user_prompt"),
@@ -54,7 +55,7 @@ const OF_RETRY: [(&str, &str); 4] = [
 ];
 const OF_BRANCH: [(&str, &str); 2] = [("branchId", "branch_id"), ("isDefault", "is_default")];
 const OF_OPERAND: [(&str, &str); 2] = [("stepId", "step_id"), ("variableSelector", "variable_selector")];
-/// The keys by which the step form of `llm` is known.
+/// The keys that mark an `llm` node as a step.
 const LLM_MARKS: [&str; 4] = ["systemPrompt", "userPrompt", "enableContext", "stepHistorySize"];
 
 pub(super) fn rewrite(data: &mut JsonMap) {
@@ -90,7 +91,7 @@ fn of_type(ty: &str, data: &mut JsonMap) {
     }
 }
 
-/// Whether it is a step in their spelling or in ours; what Dify's form of `llm` has is left alone.
+/// True for a step in either spelling. Dify's form of `llm` is not one.
 fn is_step(ty: &str, data: &JsonMap) -> bool {
     if ty != "llm" {
         return ty == "choice" || STEP_FORMS.iter().any(|form| form.kind.wire() == ty);
@@ -128,7 +129,7 @@ fn of_choice(data: &mut JsonMap) {
     }
 }
 
-/// Gives what is there its name here; what has that name already stands.
+/// Renames keys to the canonical ones. A canonical key that exists already wins.
 fn rename(map: &mut JsonMap, names: &[(&str, &str)]) {
     for (theirs, ours) in names {
         if let Some(value) = map.shift_remove(*theirs) {
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What a node's data becomes. It stays so when it is read once more.
+    /// The data of a node after rewriting, asserted to stay unchanged by a second rewriting.
     fn read(data: Json) -> Json {
         let graph = json!({"nodes": [{"id": "n", "data": data}], "edges": []});
         let mut graph = graph.as_object().unwrap().clone();
@@ -164,7 +165,7 @@ mod tests {
     fn xc_09_every_other_spelling_of_a_step_is_read_as_ours() {
         let types = STEP_FORMS.iter().map(|form| form.kind.wire()).chain(["choice"]);
         for ty in types {
-            // `llm` is a step when it has what only steps have.
+            // `llm` is a step when it has a key that only steps have.
             let step = |mut data: Json| {
                 if ty == "llm" {
                     data["user_prompt"] = json!("x");
@@ -205,7 +206,7 @@ mod tests {
                 assert_eq!(read(inner(theirs))["params"], json!({ours: 1}), "{ty}: params.{theirs}");
             }
         }
-        // The canonical one stands where both are there, and what Dify has is left alone.
+        // The canonical key wins when both exist, and Dify's form is left unchanged.
         assert_eq!(read(json!({"type": "api", "toUser": true, "to_user": false}))["to_user"], json!(false));
         for dify in [
             json!({"type": "llm", "model": {}, "profileIds": 1, "retryConfig": {}}),
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn xc_09_the_branches_of_the_original_format_are_read_from_the_last() {
+    fn xc_09_branches_of_the_original_format_are_reversed() {
         let condition = |id: &str, selector: &str| json!([{"left": {id: "s", "name": "x"}, "operate": "number_equal", "right": {selector: ["a", "b"]}}]);
         let theirs = json!({"type": "CHOICE", "title": "C", "params": {"choices": [
             {"branchId": "d", "isDefault": true},

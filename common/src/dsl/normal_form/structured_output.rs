@@ -1,4 +1,5 @@
-//! `structured_output_enabled`, the old name of `structured_output_switch_on`, which wins when both are there.
+//! Rewrites `structured_output_enabled`, the old name of `structured_output_switch_on`, which wins when both
+//! are present.
 
 use crate::value::JsonMap;
 

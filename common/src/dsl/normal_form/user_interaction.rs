@@ -1,11 +1,11 @@
-//! Questions to the user as other engines write them: names in camel case, what an answer does beside the question
-//! (`operationType`, `variables`, `message`), `prompt` for what is shown.
+//! Rewrites questions to the user as other engines write them: keys in camel case, the effect of an answer
+//! next to the question (`operationType`, `variables`, `message`), `prompt` for the shown message.
 
 use serde_json::{Value as Json, json};
 
 use crate::value::JsonMap;
 
-/// Names of the node: other spelling, ours.
+/// Keys of the node: alternative and canonical spelling.
 const KEYS: [(&str, &str); 13] = [
     ("userInteractionType", "interaction_type"),
     ("user_interaction_type", "interaction_type"),
@@ -44,7 +44,7 @@ pub(super) fn rewrite(data: &mut JsonMap) {
         let effect = match operation.as_str() {
             Some("UPDATE_VARIABLES") => json!({"update_variables": variables}),
             Some("ADD_MESSAGE") => json!({"add_message": message}),
-            // For the checks to find.
+            // The checks report it.
             _ => json!({operation.as_str().unwrap_or_default(): null}),
         };
         data.entry("on_answer").or_insert(effect);
@@ -63,7 +63,7 @@ pub(super) fn rewrite(data: &mut JsonMap) {
     }
 }
 
-/// Gives what is there its name here, unless that is there as well.
+/// Renames keys to the canonical ones, unless the canonical key exists as well.
 fn rename(map: &mut JsonMap, names: &[(&str, &str)]) {
     for (old, new) in names {
         if !map.contains_key(*new)

@@ -1,5 +1,5 @@
-//! The JSON reader: strict JSON with the place of every value. Texts and their escapes are decoded by `serde_json`;
-//! numbers by the standard library, which rounds exactly, so that what was written comes back the same.
+//! The JSON reader: strict JSON, with the line of every value. `serde_json` decodes texts and escapes. The
+//! standard library parses numbers, since it rounds exactly and a stored number must come back unchanged.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,9 +11,9 @@ use super::yaml::duplicate_key;
 use super::{INVALID_YAML, ParseLimits};
 use crate::dsl::{Diagnostic, Problems};
 
-/// Reads one JSON text.
+/// Parses one JSON text.
 pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) -> Result<Tree, Diagnostic> {
-    // Problems of a text that turns out not to be JSON are those of the YAML reader alone.
+    // Duplicates are reported only if the text is JSON; otherwise the YAML reader reports the problems.
     let mut duplicates = Vec::new();
     let mut reader =
         Reader { text, at: 0, line: 1, tree: Tree::default(), limits, duplicates: &mut duplicates };
@@ -63,7 +63,7 @@ impl Reader<'_> {
         Diagnostic::at_line(INVALID_YAML, Some(self.line), message)
     }
 
-    // Recursion is bounded by depth_max.
+    // The recursion is bounded by depth_max.
     fn value(&mut self, depth: usize) -> Result<Ix, Diagnostic> {
         if depth > self.limits.depth_max {
             return Err(too_deep(Some(self.line), self.limits));
@@ -150,14 +150,14 @@ impl Reader<'_> {
                 _ => end += 1,
             }
         }
-        // Quotes and backslashes are ASCII, but the byte behind a backslash may begin a longer character.
+        // Quotes and backslashes are ASCII, but the byte after a backslash may begin a longer character.
         let literal = self.text.get(start..=end).ok_or_else(|| self.wrong("the closing quote"))?;
         let text = serde_json::from_str(literal).map_err(|_| self.wrong("a well-formed text"))?;
         self.at = end + 1;
         Ok(text)
     }
 
-    /// A number, or one of the three words.
+    /// Reads a number, `null`, `true` or `false`.
     fn word(&mut self) -> Result<Json, Diagnostic> {
         let rest = &self.text[self.at..];
         let length = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b)).count();
@@ -174,7 +174,7 @@ impl Reader<'_> {
 }
 
 fn number(text: &str) -> Option<Json> {
-    // serde_json knows the grammar; only its rounding of floats is not taken.
+    // serde_json checks the grammar; only its rounding of floats is not used.
     let read: Number = serde_json::from_str(text).ok()?;
     if read.is_f64() {
         Number::from_f64(text.parse().ok()?).map(Json::Number)

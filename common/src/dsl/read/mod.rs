@@ -1,7 +1,7 @@
-//! From bytes to a tree that knows its places.
+//! Reads bytes into a tree that knows the line of every value.
 //!
-//! Everything that a hostile file could try is refused here, within named limits: size, depth, aliases that multiply,
-//! bytes that are no text. Behind this module a document is plain JSON and a path can be asked for its line.
+//! This module refuses hostile files, within named limits: size, depth, expansion of aliases, bytes that are
+//! not text. After it a document is plain JSON, and the tree maps a path to its line.
 
 mod json;
 mod scalar;
@@ -16,12 +16,12 @@ use crate::limits;
 pub use scalar::resolve_plain;
 pub(crate) use tree::Tree;
 
-/// The code of every text that cannot be read.
+/// The code of a text that cannot be read.
 pub(crate) const INVALID_YAML: &str = "parse.invalid_yaml";
-/// The code of a text that asks for more than the limits allow.
+/// The code of a text that exceeds a limit.
 pub(crate) const TOO_LARGE: &str = "parse.too_large";
 
-/// How much a workflow file may ask of the reader.
+/// The limits for a workflow file.
 #[derive(Debug, Clone, Copy)]
 pub struct ParseLimits {
     /// Largest file, in bytes.
@@ -48,18 +48,18 @@ impl Default for ParseLimits {
     }
 }
 
-/// Reads a YAML or JSON text. Duplicate keys are reported as warnings, the last one wins.
+/// Reads a YAML or JSON text. Duplicate keys are reported as warnings; the last one wins.
 ///
 /// # Errors
-/// The one problem that made reading stop.
+/// The first problem; reading stops at it.
 pub(crate) fn read(
     text: &[u8],
     limits: &ParseLimits,
     problems: &mut Problems,
 ) -> Result<(Tree, Json), Diagnostic> {
     let text = as_text(text, limits)?;
-    // JSON is nearly a subset of YAML, but for escapes of surrogate pairs and numbers such as 1e3; what is neither
-    // is reported by the YAML reader, whose users are the many.
+    // JSON is nearly a subset of YAML, except for escaped surrogate pairs and numbers such as 1e3. A text
+    // that is neither is reported by the YAML reader, since most files are YAML.
     let looks_like_json = text.trim_start().starts_with('{');
     let as_json = looks_like_json.then(|| json::read(text, limits, problems));
     let tree = match as_json {
@@ -74,7 +74,7 @@ pub(crate) fn read(
 /// Reads JSON that Tidemill has written. Numbers come back exactly.
 ///
 /// # Errors
-/// The one problem that made reading stop.
+/// The first problem; reading stops at it.
 pub(crate) fn read_json(text: &str, limits: &ParseLimits) -> Result<Json, Diagnostic> {
     json::read(text, limits, &mut Problems::new())?.to_json(limits)
 }
@@ -85,7 +85,7 @@ fn as_text<'a>(text: &'a [u8], limits: &ParseLimits) -> Result<&'a str, Diagnost
         let message =
             format!("the file has {} bytes, more than the {} allowed", text.len(), limits.bytes_max);
         return Err(Diagnostic::at_line(TOO_LARGE, None, message)
-            .hinted("raise `import_bytes_max` if a workflow really is that large"));
+            .hinted("raise `import_bytes_max` if the workflow really is that large"));
     }
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let text = std::str::from_utf8(text).map_err(|error| {

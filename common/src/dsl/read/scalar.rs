@@ -1,9 +1,9 @@
-//! What a plain YAML scalar is: YAML 1.1 as PyYAML's safe loader reads it, since that is what Dify reads files with.
+//! Resolves plain YAML scalars as PyYAML's safe loader does (YAML 1.1), since Dify reads files with it.
 //! `yes`, `on` and `0777` are not text, while `1e3` and `0o17` are.
 
 use serde_json::{Number, Value as Json};
 
-/// The value of an unquoted scalar. Timestamps stay text, and so do infinities, which JSON has no number for.
+/// Returns the value of an unquoted scalar. Timestamps stay text; so do infinities, which JSON cannot hold.
 pub fn resolve_plain(text: &str) -> Json {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Json::Null,
@@ -16,7 +16,7 @@ pub fn resolve_plain(text: &str) -> Json {
     }
 }
 
-/// A number in any of YAML 1.1's spellings.
+/// Reads a number in any spelling of YAML 1.1.
 pub(super) fn number(text: &str) -> Option<Json> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -26,7 +26,7 @@ pub(super) fn number(text: &str) -> Option<Json> {
     if let Some(size) = integer(digits) {
         return Some(signed(negative, size));
     }
-    // PyYAML takes no sign before a float that begins with its dot.
+    // PyYAML accepts no sign before a float that begins with its dot.
     let bare_dot = digits.starts_with('.');
     if bare_dot && digits.len() != text.len() {
         return None;
@@ -35,7 +35,7 @@ pub(super) fn number(text: &str) -> Option<Json> {
     Number::from_f64(if negative { -size } else { size }).map(Json::Number)
 }
 
-/// A size of a whole number; a float where it is beyond 64 bits, as JSON readers do.
+/// The absolute value of an integer; a float when it is beyond 64 bits, as in JSON readers.
 enum Size {
     Exact(u64),
     Large(f64),
@@ -87,12 +87,12 @@ fn in_base(digits: &str, base: u32) -> Option<Size> {
     }
     let large =
         digits.chars().fold(0.0, |sum, c| sum * f64::from(base) + f64::from(c.to_digit(base).unwrap_or(0)));
-    // In base ten the text itself rounds better than a sum would.
+    // In base ten, parsing the text rounds better than a sum.
     let large = if base == 10 { digits.parse().unwrap_or(large) } else { large };
     large.is_finite().then_some(Size::Large(large))
 }
 
-/// `1:30` is ninety: base sixty, as YAML 1.1 has it.
+/// Reads base sixty, as in YAML 1.1: `1:30` is ninety.
 fn sexagesimal(text: &str) -> Option<Size> {
     let mut parts = text.split(':');
     let first = parts.next().filter(|part| part.starts_with(|c: char| ('1'..='9').contains(&c)))?;
@@ -124,7 +124,7 @@ fn sexagesimal_float(text: &str) -> Option<f64> {
     Some(sum + fraction)
 }
 
-/// A dot is required, and an exponent needs its sign: `1.0e+3`, never `1e3`.
+/// Reads a float. A dot is required, and an exponent needs its sign: `1.0e+3`, never `1e3`.
 fn float(text: &str) -> Option<f64> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

@@ -64,7 +64,7 @@ fn a_duplicate_key_is_a_warning_and_the_last_one_wins() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_with_its_line() {
+fn an_unreadable_text_is_refused_with_its_line() {
     for (text, line, part) in [
         (&b"kind: app\n  app: : :\n"[..], 2, "YAML"),
         (b"a: 1\nb: [1, 2\n", 3, "YAML"),
@@ -72,7 +72,7 @@ fn what_cannot_be_read_is_refused_with_its_line() {
         (b"a: 1\nb: \xff\xfe\n", 2, "UTF-8"),
         (b"a: 1\nb: x\0y\n", 2, "NUL"),
         (b"a: 1\nb: *nothing\n", 2, "anchor"),
-        (b"a: 1\nb: &x [*x]\n", 2, "inside what it names"),
+        (b"a: 1\nb: &x [*x]\n", 2, "inside the value that it refers to"),
         (b"a: 1\n? [b]\n: 2\n", 2, "key"),
         (b"a: !foo 1\n", 1, "tag"),
         (b"a:\n  <<: 5\n", 2, "mapping"),
@@ -115,7 +115,7 @@ fn deep_nesting_is_refused_however_it_is_written() {
         assert_eq!(refused(text.as_bytes()).code, TOO_LARGE);
     }
     let deep_by_alias = format!("a: &a {0}1{1}\nb: {0}*a{1}\n", "[".repeat(60), "]".repeat(60));
-    assert!(refused(deep_by_alias.as_bytes()).message.contains("deeper"));
+    assert!(refused(deep_by_alias.as_bytes()).message.contains("levels deep"));
 }
 
 #[test]

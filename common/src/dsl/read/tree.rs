@@ -1,5 +1,5 @@
-//! The tree that both readers build: flat, with the place of every value. An alias is a second reference to the same
-//! value, so a bomb costs nothing here; expanding it into JSON is what is bounded.
+//! The tree that both readers build: flat, with the line of every value. An alias is a second reference to
+//! the same value, so an alias bomb is cheap here; the expansion into JSON is bounded.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::{ParseLimits, TOO_LARGE};
 use crate::dsl::Diagnostic;
 use crate::value::JsonMap;
 
-/// The place of a value in [`Tree::spots`].
+/// The index of a value in [`Tree::spots`].
 pub(super) type Ix = u32;
 
 /// One entry of a mapping.
@@ -23,9 +23,8 @@ pub(super) struct Entry {
 /// A value without its children.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Text, number, truth value or null.
+    /// A text, number, boolean or null.
     Scalar(Json),
-    /// A list.
     Sequence(Vec<Ix>),
     /// A mapping; keys are unique once it is closed.
     Mapping(Vec<Entry>),
@@ -37,7 +36,7 @@ pub(super) struct Spot {
     pub(super) content: Content,
 }
 
-/// A whole text.
+/// A parsed text.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(super) spots: Vec<Spot>,
@@ -45,7 +44,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Adds a value; refuses when there are too many.
+    /// Adds a value; fails when there are too many.
     pub(super) fn add(
         &mut self,
         line: u32,
@@ -55,14 +54,15 @@ impl Tree {
         if self.spots.len() >= limits.values_max {
             return Err(too_much(Some(line), "values", limits.values_max, "document_values_max"));
         }
-        // values_max is far below 2^32 in every sensible setting; above it the tree refuses by itself.
+        // In sensible settings values_max is far below 2^32; above it this conversion fails.
         let at = Ix::try_from(self.spots.len())
             .map_err(|_| too_much(Some(line), "values", limits.values_max, "document_values_max"))?;
         self.spots.push(Spot { line, content });
         Ok(at)
     }
 
-    /// The line of a path such as `workflow.graph.nodes[3].data.cases`, or of the deepest part of it that is there.
+    /// Returns the line of a path such as `workflow.graph.nodes[3].data.cases`, or of its longest existing
+    /// part.
     pub(crate) fn line_of(&self, path: &str) -> Option<u32> {
         let mut at = self.root?;
         let mut line = self.spots[at as usize].line;
@@ -80,7 +80,7 @@ impl Tree {
         Some(line)
     }
 
-    /// The values as JSON, aliases expanded.
+    /// Returns the values as JSON, with aliases expanded.
     pub(super) fn to_json(&self, limits: &ParseLimits) -> Result<Json, Diagnostic> {
         let Some(root) = self.root else { return Ok(Json::Null) };
         Expansion { tree: self, limits, values: 0, text_bytes: 0 }.value(root, 0)
@@ -95,7 +95,7 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    // Recursion is bounded by depth_max.
+    // The recursion is bounded by depth_max.
     fn value(&mut self, at: Ix, depth: usize) -> Result<Json, Diagnostic> {
         let spot = &self.tree.spots[at as usize];
         let line = Some(spot.line);
@@ -139,9 +139,9 @@ impl Expansion<'_> {
     }
 }
 
-/// Refusal of a text that nests too deeply.
+/// Builds the error for a text that is nested too deeply.
 pub(super) fn too_deep(line: Option<u32>, limits: &ParseLimits) -> Diagnostic {
-    let message = format!("the file nests deeper than {} levels", limits.depth_max);
+    let message = format!("the file is nested more than {} levels deep", limits.depth_max);
     Diagnostic::at_line(TOO_LARGE, line, message)
 }
 
@@ -156,7 +156,7 @@ fn step_into_list(path: &str, length: usize) -> Option<(usize, &str)> {
     Some((index, rest.strip_prefix('.').unwrap_or(rest)))
 }
 
-/// Keys may hold dots and brackets themselves, so the longest key that fits is taken.
+/// Keys may contain dots and brackets, so the longest key that fits is taken.
 fn step_into_mapping<'p>(path: &'p str, entries: &[Entry]) -> Option<(Ix, u32, &'p str)> {
     let fits = |entry: &&Entry| {
         let rest = path.strip_prefix(&*entry.key)?;

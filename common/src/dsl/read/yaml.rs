@@ -1,4 +1,5 @@
-//! The YAML reader: events of the parser, stacked into a [`Tree`]. No recursion, so depth costs no stack.
+//! The YAML reader: builds a [`Tree`] from the parser's events. It does not recurse, so deep files need no
+//! stack.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use super::tree::{Content, Entry, Ix, Tree, too_deep};
 use super::{INVALID_YAML, ParseLimits, scalar};
 use crate::dsl::{Diagnostic, Problems};
 
-/// Reads one YAML document.
+/// Parses one YAML document.
 pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) -> Result<Tree, Diagnostic> {
     let mut builder = Builder {
         tree: Tree::default(),
@@ -26,7 +27,7 @@ pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) ->
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| {
             let line = u32::try_from(error.marker().line()).ok();
-            // The parser's own bound, which it meets first when it looks ahead for the end of a key.
+            // The parser has its own limit, which it reaches first when it looks ahead for the end of a key.
             if error.info().contains("recursion limit") {
                 return too_deep(line, limits);
             }
@@ -49,7 +50,7 @@ enum OpenContent {
     Sequence(Vec<Ix>),
     Mapping {
         entries: Vec<Entry>,
-        /// Values of `<<`, in file order.
+        /// The values of `<<`, in file order.
         merges: Vec<Ix>,
         key: Option<Key>,
     },
@@ -64,7 +65,7 @@ struct Key {
 struct Builder<'a> {
     tree: Tree,
     open: Vec<Open>,
-    /// What an anchor names; none while it is still open.
+    /// The value of an anchor; `None` while it is still open.
     anchors: HashMap<usize, Option<Ix>>,
     documents: usize,
     merged: usize,
@@ -87,8 +88,8 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, tag) => self.scalar(text, style, anchor, tag, line),
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
                 Some(Some(at)) => self.place(*at, line),
-                Some(None) => Err(invalid(Some(line), "an alias stands inside what it names")),
-                None => Err(invalid(Some(line), "an alias names no anchor")),
+                Some(None) => Err(invalid(Some(line), "an alias is inside the value that it refers to")),
+                None => Err(invalid(Some(line), "an alias refers to an unknown anchor")),
             },
             Event::SequenceStart(anchor, tag) => {
                 known_tag(tag, "seq", line)?;
@@ -117,7 +118,7 @@ impl Builder<'_> {
             if anchor != 0 {
                 return Err(invalid(Some(line), "an anchor on a key is not supported"));
             }
-            // A key keeps the text its author wrote: `on:` names "on", whatever YAML 1.1 makes of the word.
+            // A key keeps the text of its author: `on:` is the key "on", not the boolean of YAML 1.1.
             *key = Some(Key { merge: plain && tag.is_none() && text == "<<", text: text.into(), line });
             return Ok(());
         }
@@ -159,7 +160,7 @@ impl Builder<'_> {
         self.place(at, closed.line)
     }
 
-    /// Puts a finished value where it belongs.
+    /// Adds a finished value to the innermost open collection.
     fn place(&mut self, at: Ix, line: u32) -> Result<(), Diagnostic> {
         let Some(open) = self.open.last_mut() else {
             self.tree.root = Some(at);
@@ -176,7 +177,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What `<<` brings: of a list the first wins, of several `<<` the last.
+    /// Collects the entries of `<<`: within a list the first mapping wins, of several `<<` the last.
     fn merge(&mut self, merges: &[Ix], line: u32) -> Result<Vec<Entry>, Diagnostic> {
         let mut brought = Vec::new();
         for &from in merges {
@@ -190,7 +191,7 @@ impl Builder<'_> {
                 };
                 self.merged += entries.len();
                 if self.merged > self.limits.values_max {
-                    return Err(invalid(Some(line), "merge keys bring more values than are allowed"));
+                    return Err(invalid(Some(line), "merge keys add more values than are allowed"));
                 }
                 brought.extend(entries.iter().cloned());
             }
@@ -198,7 +199,7 @@ impl Builder<'_> {
         Ok(brought)
     }
 
-    /// Each key once, in the order of first mention, with the value of the last.
+    /// Removes duplicate keys: each key keeps its first position and its last value.
     fn unique(&mut self, base: Vec<Entry>, own: Vec<Entry>) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::with_capacity(base.len() + own.len());
         let mut places: HashMap<Rc<str>, (usize, bool)> = HashMap::with_capacity(base.len() + own.len());
@@ -223,9 +224,9 @@ impl Builder<'_> {
     }
 }
 
-/// Warns of a key that stands twice in one mapping.
+/// Warns about a key that occurs twice in one mapping.
 pub(super) fn duplicate_key(problems: &mut Problems, key: &str, line: u32) {
-    let message = format!("the key {key:?} stands twice in one mapping; this one is used");
+    let message = format!("the key {key:?} occurs twice in one mapping; this one is used");
     problems.warning_at_line("parse.duplicate_key", line, message);
 }
 

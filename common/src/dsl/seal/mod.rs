@@ -1,13 +1,14 @@
-//! Secrets at rest: an environment variable of type `secret` is stored in a document only sealed.
+//! Secrets at rest: a document stores an environment variable of type `secret` only sealed (encrypted).
 //!
-//! XChaCha20-Poly1305 under a key derived from the operator's passphrase. The nonce follows from key, name and value, so
-//! that the same document gives the same text and the same hash; equal secrets of one name show as equal, and nothing
-//! else does. The name is authenticated, so one variable's seal does not open under another's name.
+//! The cipher is XChaCha20-Poly1305 with a key derived from the operator's passphrase. The nonce is derived
+//! from key, name and value, so that the same document gives the same text and the same hash. This reveals
+//! only that two secrets of one name are equal. The name is authenticated, so the seal of one variable does
+//! not open under another name.
 //!
 //! | prefix | how the key is derived | written |
 //! | --- | --- | --- |
-//! | `sealed:v1:` | SHA-256 of the passphrase | while a process may live that knows no other |
-//! | `sealed:v2:` | Argon2id over the passphrase and a salt, which the seal carries | since [`SealingKey::salt_with`] |
+//! | `sealed:v1:` | SHA-256 of the passphrase | while an older process, which knows no other form, may be alive |
+//! | `sealed:v2:` | Argon2id over the passphrase and a salt that is stored in the seal | after [`SealingKey::salt_with`] |
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -28,36 +29,37 @@ const HASHED_PREFIX: &str = "sealed:v1:";
 const SALTED_PREFIX: &str = "sealed:v2:";
 const NONCE_BYTES: usize = 24;
 const SALT_BYTES: usize = 16;
-/// Memory and passes of Argon2id: some 20 ms a guess, and the same for one start of a process.
+/// Memory and passes of Argon2id: about 20 ms per guess, and once per start of a process.
 const ARGON2_KIB: u32 = 19 * 1024;
 const ARGON2_PASSES: u32 = 2;
-/// Different salts in one document: its own and those of installations that it passed through. Each costs a derivation.
+/// Most different salts in one document: its own, and those of installations that it passed through. Each
+/// costs one derivation.
 const SALTS_MAX: usize = 4;
-/// Derived keys that a process remembers.
+/// Number of derived keys that a process caches.
 const DERIVED_KEPT: usize = 8;
 
-/// Whether a text has the form of a seal, of this version of Tidemill or of a later one.
+/// True when a text has the form of a seal, of this or a later version of Tidemill.
 pub fn is_sealed(text: &str) -> bool {
     let version = text.strip_prefix("sealed:v").and_then(|rest| rest.split_once(':'));
     version.is_some_and(|(version, _)| !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What makes one installation's derived keys differ from another's with the same passphrase. It is no secret.
+/// Makes the derived keys of two installations with the same passphrase differ. Not a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt([u8; SALT_BYTES]);
 
 impl Salt {
-    /// A salt made of random bytes.
+    /// Builds a salt from random bytes.
     pub fn of(bytes: [u8; SALT_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// A salt as [`Self::text`] writes it.
+    /// Parses the text of [`Self::text`].
     pub fn read(text: &str) -> Option<Self> {
         BASE64.decode(text).ok()?.try_into().ok().map(Self)
     }
 
-    /// Its bytes in base64.
+    /// Returns its bytes in base64.
     pub fn text(self) -> String {
         BASE64.encode(self.0)
     }
@@ -65,7 +67,7 @@ impl Salt {
 
 type KeyBytes = [u8; 32];
 
-/// A key that seals secrets. Shown nowhere. Clones share what was derived.
+/// A key that seals secrets. Never shown. Clones share the cache of derived keys.
 #[derive(Clone)]
 pub struct SealingKey(Arc<Inner>);
 
@@ -74,13 +76,13 @@ struct Inner {
     hashed: KeyBytes,
     /// Set once new seals may be salted.
     salt: OnceLock<Salt>,
-    /// The last used first.
+    /// Most recently used first.
     derived: Mutex<Vec<(Salt, KeyBytes)>>,
 }
 
 impl SealingKey {
-    /// The key of a passphrase (`TIDEMILL_SECRET_KEY`). It opens seals of every version, and writes `sealed:v1:` until
-    /// it is given a salt.
+    /// Builds the key of a passphrase (`TIDEMILL_SECRET_KEY`). It opens seals of every version, and writes
+    /// `sealed:v1:` until it has a salt.
     pub fn from_passphrase(passphrase: &str) -> Self {
         Self(Arc::new(Inner {
             passphrase: passphrase.to_owned().into(),
@@ -90,18 +92,18 @@ impl SealingKey {
         }))
     }
 
-    /// From now on new seals are `sealed:v2:` with this salt. A second call changes nothing.
+    /// Makes new seals `sealed:v2:` with this salt. A second call has no effect.
     pub fn salt_with(&self, salt: Salt) {
-        // The first salt stays: one process writes equal documents with equal hashes.
+        // The first salt stays, so that one process writes equal documents with equal hashes.
         let _ = self.0.salt.set(salt);
     }
 
-    /// Whether new seals are salted.
+    /// True when new seals are salted.
     pub fn is_salted(&self) -> bool {
         self.0.salt.get().is_some()
     }
 
-    /// The key under a salt; derived at the first use of the salt, which takes some 20 ms.
+    /// Returns the key for a salt. The first use of a salt derives it, which takes about 20 ms.
     fn derived(&self, salt: Salt) -> Option<KeyBytes> {
         let mut derived = self.0.derived.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = derived.iter().position(|(known, _)| *known == salt) {
@@ -118,7 +120,7 @@ impl SealingKey {
         derived.first().map(|(_, key)| *key)
     }
 
-    /// A value so that only this key opens it, and only under this name.
+    /// Seals a value: only this key opens it, and only under this name.
     ///
     /// # Errors
     /// [`SealError::TooLong`].
@@ -133,7 +135,7 @@ impl SealingKey {
         Ok(format!("{SALTED_PREFIX}{}", BASE64.encode([&salt.0[..], &sealed].concat())))
     }
 
-    /// What was sealed under this name; none when it was sealed with another key or for another name, or is no seal.
+    /// Opens a seal; `None` when the key or the name differs, or the text is not a seal.
     pub fn open(&self, name: &str, sealed: &str) -> Option<String> {
         if let Some(text) = sealed.strip_prefix(HASHED_PREFIX) {
             return open_under(&self.0.hashed, name, &BASE64.decode(text).ok()?);
@@ -144,9 +146,9 @@ impl SealingKey {
     }
 }
 
-/// The salt of a seal that has one.
+/// Returns the salt of a seal, if it has one.
 fn salt_of(sealed: &str) -> Option<Salt> {
-    // Sixteen bytes are the first 22 of the characters that stand for four times six.
+    // 24 base64 characters contain the 16 bytes of the salt.
     let text = sealed.strip_prefix(SALTED_PREFIX)?.get(..24)?;
     BASE64.decode(text).ok()?.first_chunk().copied().map(Salt)
 }
@@ -163,7 +165,7 @@ fn nonce(key: &KeyBytes, name: &str, value: &str) -> [u8; NONCE_BYTES] {
     nonce
 }
 
-/// Nonce and cipher text; none when the value is longer than the cipher takes.
+/// Returns nonce and cipher text; `None` when the value is too long for the cipher.
 fn seal_under(key: &KeyBytes, name: &str, value: &str) -> Option<Vec<u8>> {
     let nonce = nonce(key, name, value);
     let payload = Payload { msg: value.as_bytes(), aad: name.as_bytes() };
@@ -185,33 +187,32 @@ impl fmt::Debug for SealingKey {
     }
 }
 
-/// Why secrets could not be sealed or opened. Holds names, never values.
+/// The reason why secrets could not be sealed or opened. Contains names, never values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// There are secrets and there is no key.
-    #[error("the workflow has the secret {name:?}, which is kept only sealed: set TIDEMILL_SECRET_KEY")]
+    /// There are secrets, but there is no key.
+    #[error(
+        "the workflow has the secret {name:?}, and secrets are stored only encrypted: set TIDEMILL_SECRET_KEY"
+    )]
     NoKey {
-        /// The first variable concerned.
+        /// The first affected variable.
         name: String,
     },
-    /// Sealed under another key, or changed since.
+    /// Sealed with another key, or changed since.
     #[error(
         "the secret {name:?} does not open: TIDEMILL_SECRET_KEY is not the key it was sealed with, or the stored text was changed"
     )]
     WrongKey {
-        /// The first variable concerned.
+        /// The first affected variable.
         name: String,
     },
-    /// Longer than the cipher takes.
+    /// The value is too long for the cipher.
     #[error("the secret {name:?} is too long to seal")]
-    TooLong {
-        /// The variable concerned.
-        name: String,
-    },
-    /// Seals of more installations than a document can have passed through.
+    TooLong { name: String },
+    /// The document has seals from more installations than allowed.
     #[error(
         "the secrets of the workflow were sealed with more than {SALTS_MAX} different salts, the last one {name:?}: \
-         enter them again in clear"
+         enter them again as plain text"
     )]
     TooManySalts {
         /// The first variable with a salt too many.
@@ -220,10 +221,11 @@ pub enum SealError {
 }
 
 impl Document {
-    /// Seals every secret that has a value; what is sealed under this key already stays as it is.
+    /// Seals every secret that has a value; values already sealed with this key stay unchanged.
     ///
     /// # Errors
-    /// [`SealError::NoKey`] when there is a secret and no key, [`SealError::TooManySalts`].
+    /// [`SealError::NoKey`] when there is a secret and no key; [`SealError::TooLong`];
+    /// [`SealError::TooManySalts`].
     pub fn seal(&mut self, key: Option<&SealingKey>) -> Result<(), SealError> {
         let mut salts = Salts::default();
         each_secret(self, |name, value| {
@@ -241,7 +243,7 @@ impl Document {
     /// Opens every sealed secret.
     ///
     /// # Errors
-    /// [`SealError::NoKey`], [`SealError::WrongKey`] or [`SealError::TooManySalts`] when there is a sealed secret that
+    /// [`SealError::NoKey`], [`SealError::WrongKey`] or [`SealError::TooManySalts`] when a sealed secret
     /// cannot be opened.
     pub fn open(&mut self, key: Option<&SealingKey>) -> Result<(), SealError> {
         let mut salts = Salts::default();
@@ -256,7 +258,8 @@ impl Document {
     }
 }
 
-/// The different salts of a document. A file with thousands would keep a process busy for minutes.
+/// The different salts of a document. Without a limit, a file with thousands would occupy a process for
+/// minutes.
 #[derive(Default)]
 struct Salts(Vec<Salt>);
 
@@ -271,7 +274,7 @@ impl Salts {
     }
 }
 
-/// Gives each secret with a value to `change`, and takes what it gives back. Nothing changes when one fails.
+/// Calls `change` for each secret with a value, and stores the results. Nothing changes when one call fails.
 fn each_secret(
     document: &mut Document,
     mut change: impl FnMut(&str, &str) -> Result<Option<String>, SealError>,

@@ -1,4 +1,4 @@
-//! Seals: what opens under which key, and what stays as it was.
+//! Tests of seals: which key opens them, and when a seal stays unchanged.
 
 use super::*;
 use crate::dsl::{ParseLimits, parse};
@@ -9,7 +9,7 @@ fn with_secret() -> Document {
 }
 
 #[test]
-fn a_sealed_document_shows_no_secret_and_opens_to_what_it_was() {
+fn a_sealed_document_shows_no_secret_and_opens_to_the_original() {
     let key = SealingKey::from_passphrase("a passphrase");
     let clear = with_secret();
     let mut document = clear.clone();
@@ -34,7 +34,7 @@ fn the_same_document_under_the_same_key_has_the_same_hash() {
 }
 
 #[test]
-fn a_missing_a_wrong_and_a_swapped_seal_are_told_apart_from_success() {
+fn missing_wrong_and_swapped_seals_are_errors() {
     let key = SealingKey::from_passphrase("a");
     let mut document = with_secret();
     let error = document.seal(None).unwrap_err();
@@ -73,7 +73,7 @@ fn a_salted_key_writes_seals_of_the_second_kind_and_opens_both() {
 }
 
 #[test]
-fn an_earlier_seal_stays_as_it_is_and_so_does_the_hash() {
+fn an_earlier_seal_and_the_hash_stay_unchanged() {
     let (before, after) = (SealingKey::from_passphrase("a"), salted("a", 1));
     let mut document = with_secret();
     document.seal(Some(&before)).unwrap();

@@ -1,4 +1,4 @@
-//! Nodes inside others, as a graph has them.
+//! Tests of nodes inside other nodes.
 
 use crate::graph::{ChildKind, Graph, import};
 
@@ -17,7 +17,7 @@ fn built(parent: &str, more: &str) -> Graph {
     imported.graph.unwrap_or_else(|| panic!("{:#?}", imported.diagnostics))
 }
 
-/// Codes and messages of what is wrong.
+/// The codes and messages of all problems.
 fn wrong(parent: &str, more: &str) -> String {
     let imported = import(workflow(parent, more).as_bytes());
     assert!(imported.graph.is_none());
@@ -25,14 +25,14 @@ fn wrong(parent: &str, more: &str) -> String {
 }
 
 #[test]
-fn ve_a16_children_are_nodes_of_their_own_behind_all_others() {
+fn ve_a16_children_are_ordinary_nodes_after_all_others() {
     let graph = built(&format!("{TEXT}, {CHILDREN}"), "- {id: e, data: {type: end, outputs: []}}\n");
     let ids: Vec<&str> = graph.nodes.iter().map(|node| node.id.as_str()).collect();
     assert_eq!(ids, ["s", "t", "e", "t_ext_1", "t_ext_2"]);
     let parent = graph.node(graph.find("t").unwrap());
     let children: Vec<&str> = parent.children.iter().map(|ix| graph.node(*ix).id.as_str()).collect();
     assert_eq!(children, ["t_ext_1", "t_ext_2"]);
-    // The job carries what its children read, and not what they make.
+    // The job carries the variables that the children read, but not their outputs.
     assert_eq!(parent.mentions, [("s".to_string(), "q".to_string())]);
     assert!(parent.work.is_some() && parent.settings.on_worker);
     let second = graph.node(parent.children[1]);
@@ -94,7 +94,7 @@ fn ve_09_an_unknown_child_is_named() {
 }
 
 #[test]
-fn only_nodes_with_a_job_of_their_own_have_children() {
+fn only_nodes_with_their_own_job_have_children() {
     for parent in ["type: end, outputs: []", "type: answer, answer: x"] {
         let text = wrong(
             &format!(

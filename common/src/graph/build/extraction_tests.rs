@@ -1,4 +1,4 @@
-//! Inputs that are extracted out of a conversation: every way to write one, and what becomes of it.
+//! Tests of inputs that are extracted from a conversation: every spelling, and its canonical form.
 
 use serde_json::{Value as Json, json};
 
@@ -57,10 +57,10 @@ fn value(more: Json) -> Json {
     value
 }
 
-/// The canonical text, with one id in place of that of the extractor.
+/// The canonical text, with a fixed id in place of the extractor's.
 fn normal(text: &str) -> String {
     let canonical = document(text).canonical().replace("tool1_ext_query", "tool1_ext_1");
-    // Without a child of its number, the end names none.
+    // Where no child has the id `ext_1`, the end node's reference to it is not rewritten.
     canonical.replace("\"ext_query\"", "\"ext_1\"").replace("tool1.ext_1", "tool1_ext_1")
 }
 
@@ -147,7 +147,7 @@ fn ve_a17_every_way_to_write_an_extraction_is_the_same_plan() {
 }
 
 #[test]
-fn xc_09_what_was_rewritten_is_read_as_it_is() {
+fn xc_09_the_canonical_form_is_read_unchanged() {
     let config = json!({"extractor_node_id": "tool1_ext_days", "output_selector": ["structured_output", "days"], "null_strategy": "use_default", "default_value": "7d"});
     let mut asks = llm();
     asks["parent_node_id"] = json!("tool1");
@@ -163,7 +163,7 @@ fn xc_09_what_was_rewritten_is_read_as_it_is() {
         &[json!({"id": "tool1_ext_days", "data": asks})],
     );
     let once = document(&text);
-    // An export has the nodes as they are kept: reading it gives the same again.
+    // An export has the nodes as stored; importing it gives the same again.
     let again: Vec<Json> = once.nodes.iter().map(|node| json!({"id": node.id, "data": node.data})).collect();
     let edges: Vec<Json> =
         once.edges.iter().map(|edge| json!({"source": edge.source, "target": edge.target})).collect();
@@ -203,7 +203,7 @@ fn ve_a14_a_source_that_is_not_there_is_named() {
 }
 
 #[test]
-fn ve_13_a_profile_stands_in_place_of_a_model() {
+fn ve_13_a_profile_replaces_a_model() {
     let input = json!({"type": "extraction", "value": value(json!({"profileId": "fast"}))});
     let graph = graph(&file(json!({"query": input}), json!({}), &[]));
     let child = graph.node(graph.find("tool1_ext_1").expect("a child"));
@@ -212,7 +212,7 @@ fn ve_13_a_profile_stands_in_place_of_a_model() {
 }
 
 #[test]
-fn ve_12_an_extraction_that_lacks_something_says_what() {
+fn ve_12_an_incomplete_extraction_names_the_missing_fields() {
     let half =
         json!({"type": "extraction", "value": {"source_node_id": "llm1", "source_variable": "context"}});
     let text = wrong(&file(json!({"query": half}), json!({}), &[]));

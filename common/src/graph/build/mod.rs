@@ -1,4 +1,5 @@
-//! Document to graph: read every node, run every rule, and, when nothing is wrong, freeze the result.
+//! Builds a graph from a document: reads every node, checks every rule, and returns the graph when there is
+//! no error.
 
 use std::collections::HashSet;
 
@@ -17,10 +18,11 @@ use crate::nodes::{NodeData, NodeKind, is_own_form, mentions_of};
 use crate::value::JsonMap;
 use crate::value::template::mention;
 
-/// Builds the graph of a document and says everything that is wrong with it. There is a graph exactly when no problem
-/// is an error. Paths are those of the file; lines are not known here.
+/// Builds the graph of a document and reports all problems. There is a graph exactly when no problem is an
+/// error. Problems have the paths of the file, but no lines.
 ///
-/// Secrets must be open ([`Document::open`]) for the graph to hold their values; `hash` is that of the stored text.
+/// Secrets must be open ([`Document::open`]) so that the graph has their values; `hash` is that of the stored
+/// text.
 pub fn build(document: &Document, hash: GraphHash) -> (Option<Graph>, Vec<Diagnostic>) {
     let mut problems = Problems::new();
     let graph = problems.within(document.graph_path, |problems| {
@@ -32,15 +34,15 @@ pub fn build(document: &Document, hash: GraphHash) -> (Option<Graph>, Vec<Diagno
     (graph, problems.into_vec())
 }
 
-/// A file read as far as it goes.
+/// The result of an import, as far as the file could be read.
 #[derive(Debug)]
 pub struct Imported {
-    /// What was read; none when no graph could be found in the file.
+    /// The document; `None` when the file has no graph.
     pub document: Option<Document>,
-    /// The graph; none when anything is wrong. Its hash is that of the document with its secrets open, until
+    /// The graph; `None` when there is an error. Its hash is that of the document with open secrets, until
     /// [`Imported::seal`].
     pub graph: Option<Graph>,
-    /// Everything that was found, with lines.
+    /// All problems, with lines.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -49,7 +51,8 @@ impl Imported {
     pub fn is_usable(&self) -> bool {
         self.graph.is_some()
     }
-    /// The text to store, secrets sealed; the graph takes its hash. None when there is no document.
+    /// Returns the text to store, with secrets sealed, and gives its hash to the graph. `None` when there is
+    /// no document.
     ///
     /// # Errors
     /// [`SealError::NoKey`] when there are secrets and no key.
@@ -65,12 +68,12 @@ impl Imported {
     }
 }
 
-/// Reads a workflow file, builds its graph and gives every problem its line.
+/// Reads a workflow file, builds its graph and sets the line of every problem.
 pub fn import(text: &[u8]) -> Imported {
     import_within(text, &ParseLimits::default())
 }
 
-/// As [`import`], with limits of one's own.
+/// As [`import`], with other limits.
 pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
     let (document, mut diagnostics, lines) = dsl::parse_with_lines(text, limits);
     let mut graph = None;
@@ -87,8 +90,8 @@ pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
     Imported { document, graph, diagnostics }
 }
 
-/// Nodes that have more nodes inside them than the limit allows. Only a file is asked for that: what is stored was
-/// within the limit of its day.
+/// Reports nodes with more child nodes than the limit allows. Only files are checked: a stored document was
+/// within the limit at its import.
 fn too_many_children(document: &Document, max: usize) -> Vec<Diagnostic> {
     let mut problems = Problems::new();
     for node in &document.nodes {
@@ -105,7 +108,7 @@ fn too_many_children(document: &Document, max: usize) -> Vec<Diagnostic> {
     problems.into_vec()
 }
 
-/// The graph of a draft that no rule has complained of; none would mean that a rule is missing.
+/// Builds the graph of a draft that passed all rules. Returns `None` only if a rule is missing.
 fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let document = draft.document;
     let root = NodeIx(u32::try_from(*draft.roots().first()?).ok()?);
@@ -113,8 +116,8 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     let mut inside = Vec::with_capacity(draft.nodes.len());
     let mut hooks = Vec::with_capacity(draft.nodes.len());
-    let called_off: Vec<bool> =
-        draft.nodes.iter().map(|node| may_be_called_off(node.kind, &node.source.data)).collect();
+    let rejectable: Vec<bool> =
+        draft.nodes.iter().map(|node| may_be_rejected(node.kind, &node.source.data)).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,
@@ -122,7 +125,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             Parent::NotAContainer(_) | Parent::Unknown(_) => return None,
         };
         let data = node.data?;
-        let mentions = each_once(mentions_of(&node.source.id, &data));
+        let mentions = deduplicated(mentions_of(&node.source.id, &data));
         let child = match node.child {
             None => None,
             Some(child) => Some(Box::new(Child {
@@ -136,13 +139,13 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
             })),
         };
         let (mut settings, mut work) = (node.wrapper.settings, None);
-        // Within the job of another node nobody can be asked.
+        // A child runs inside the job of its parent, where no person can be asked.
         if let Some(confirm) = node.wrapper.confirm.filter(|_| child.is_none()) {
             settings.on_worker = true;
             work = Some(Box::new(Work { confirm: Some(confirm), ..Work::default() }));
         }
         if matches!(&data, NodeData::UserInteraction(asks) if asks.by_model.is_some()) {
-            // A model is asked within the job.
+            // The model is called within the job.
             settings.on_worker = true;
             work.get_or_insert_with(Box::default);
         }
@@ -172,23 +175,23 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     }
     for at in names::give(&mut nodes, document) {
         let mut mentions = mentions_of(nodes[at].id.as_str(), &nodes[at].data);
-        // What surrounds the node asks for values, too.
+        // Containers and hooks of the node mention variables, too.
         mentions.append(&mut nodes[at].mentions);
-        nodes[at].mentions = each_once(mentions);
+        nodes[at].mentions = deduplicated(mentions);
     }
     for node in &mut nodes {
         node.quoted = Quoted::of(&node.id, &node.title);
     }
-    ask_for_contexts(&mut nodes);
-    put_around(&mut nodes, hooks);
-    put_inside(&mut nodes, inside);
+    mark_contexts(&mut nodes);
+    add_hooks(&mut nodes, hooks);
+    add_children(&mut nodes, inside);
     let mut edges = Vec::with_capacity(draft.edges.len());
     for edge in draft.edges {
         let (from, to) = (edge.from?, edge.to?);
         let at = EdgeIx(u32::try_from(edges.len()).ok()?);
         nodes[from].outs.push(at);
         nodes[to].ins.push(at);
-        nodes[from].chooses |= is_chosen(&nodes[from], called_off[from], &edge.source.handle);
+        nodes[from].chooses |= is_chosen(&nodes[from], rejectable[from], &edge.source.handle);
         edges.push(Edge {
             id: format!("edge_{}", edge.source.number),
             source: NodeIx(u32::try_from(from).ok()?),
@@ -217,15 +220,15 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     })
 }
 
-/// Marks the nodes whose conversation anybody reads.
-fn ask_for_contexts(nodes: &mut [Node]) {
-    let mut asked: HashSet<(String, String)> = HashSet::new();
+/// Marks the nodes whose conversation is read by some node.
+fn mark_contexts(nodes: &mut [Node]) {
+    let mut read: HashSet<(String, String)> = HashSet::new();
     for node in &*nodes {
-        asked.extend(node.mentions.iter().filter(|(_, name)| name.ends_with(CONTEXT)).cloned());
+        read.extend(node.mentions.iter().filter(|(_, name)| name.ends_with(CONTEXT)).cloned());
         if let NodeData::Iteration(data) = &node.data {
             let mut output = Vec::new();
             mention(&data.output, &mut output);
-            asked.extend(output);
+            read.extend(output);
         }
     }
     for node in nodes {
@@ -233,41 +236,43 @@ fn ask_for_contexts(nodes: &mut [Node]) {
             NodeData::ParameterExtractor(data) => data.context_name(),
             _ => CONTEXT,
         };
-        node.gives_context |= asked.contains(&(node.id.to_string(), name.to_string()));
+        node.gives_context |= read.contains(&(node.id.to_string(), name.to_string()));
     }
 }
 
-/// Whether a node that is no branch by its type may leave by this handle instead of `source`.
-fn is_chosen(node: &Node, may_be_called_off: bool, handle: &str) -> bool {
+/// True when a node may leave by this handle instead of `source`, although its type is not a branch.
+fn is_chosen(node: &Node, may_be_rejected: bool, handle: &str) -> bool {
     match &node.data {
         NodeData::UserInteraction(data) => data.chooses(handle),
         NodeData::Step(data) if data.chooses(handle) => true,
-        _ => may_be_called_off && handle == REJECT && !node.is_branch(),
+        _ => may_be_rejected && handle == REJECT && !node.is_branch(),
     }
 }
 
-/// Whether somebody may be asked before the node does what it does, or while it does it, and say no. Of the forms that no file
-/// of Dify has each may be.
-fn may_be_called_off(kind: Option<NodeKind>, data: &JsonMap) -> bool {
+/// True when a person may be asked before or during the node's work, and may reject it. Node forms that do
+/// not exist in Dify always count.
+fn may_be_rejected(kind: Option<NodeKind>, data: &JsonMap) -> bool {
     kind.is_some_and(|kind| is_own_form(kind, data))
         || ["require_confirm", "enable_filling"]
             .iter()
             .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
-/// Gives nodes their hooks, and what these ask for. They are told by a worker: so the node runs there.
-fn put_around(nodes: &mut [Node], hooks: Vec<Hooks>) {
+/// Adds hooks to nodes, and the variables that the hooks mention. A worker runs the hooks, so the node must
+/// run on a worker.
+fn add_hooks(nodes: &mut [Node], hooks: Vec<Hooks>) {
     for (node, hooks) in nodes.iter_mut().zip(hooks).filter(|(_, hooks)| !hooks.is_empty()) {
         let mut mentions = std::mem::take(&mut node.mentions);
         hooks.mentions(&mut mentions);
-        node.mentions = each_once(mentions);
+        node.mentions = deduplicated(mentions);
         node.settings.on_worker = true;
         node.work.get_or_insert_with(|| Box::new(Work::default())).hooks = hooks;
     }
 }
 
-/// Tells every parent of its children, and gives it what they will ask for: their values travel in its job.
-fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
+/// Adds the children to their parents, and the variables that the children mention: the parent's job carries
+/// their values.
+fn add_children(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
     let parents: HashSet<usize> =
         nodes.iter().filter_map(|node| Some(node.child.as_ref()?.of.at())).collect();
     for (at, (child_retry, inputs)) in inside.into_iter().enumerate() {
@@ -279,7 +284,7 @@ fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
         }
         let work = nodes[at].work.get_or_insert_with(Box::default);
         (work.child_retry, work.inputs) = (child_retry, inputs);
-        // Its children run on a worker, and so does the node.
+        // The children run on a worker, so the parent does, too.
         nodes[at].settings.on_worker = true;
     }
     let inner: Vec<(NodeIx, NodeIx)> = nodes
@@ -288,30 +293,30 @@ fn put_inside(nodes: &mut [Node], inside: Vec<(RetryConfig, Vec<FedInput>)>) {
         .filter_map(|(at, node)| Some((node.child.as_ref()?.of, NodeIx(u32::try_from(at).ok()?))))
         .collect();
     for (of, child) in &inner {
-        let asked = nodes[child.at()].mentions.clone();
+        let mentions = nodes[child.at()].mentions.clone();
         let parent = &mut nodes[of.at()];
         parent.children.push(*child);
-        parent.mentions.extend(asked);
+        parent.mentions.extend(mentions);
     }
     for at in 0..nodes.len() {
         let Node { children, work, .. } = &nodes[at];
         if work.is_none() {
             continue;
         }
-        // What a child makes is known in the job alone, while the job runs.
+        // The outputs of children exist only inside the job, so the job must not ask for them.
         let made: HashSet<String> = children.iter().map(|ix| nodes[ix.at()].id.to_string()).collect();
         let parent = &mut nodes[at];
         let mentions = std::mem::take(&mut parent.mentions);
         parent.mentions =
-            each_once(mentions).into_iter().filter(|(of, _)| of != INPUTS && !made.contains(of)).collect();
+            deduplicated(mentions).into_iter().filter(|(of, _)| of != INPUTS && !made.contains(of)).collect();
     }
 }
 
-/// The nearest loop around a node, through iterations; what `data.loop_id` says does not count (Dify: the owners are
-/// walked).
+/// Returns the nearest loop around a node, also through iterations. As on Dify, `data.loop_id` is ignored and
+/// the containers are walked upwards.
 fn loop_around(draft: &Draft<'_>, at: usize) -> Option<NodeIx> {
     let mut inner = at;
-    // Nobody lies deeper than there are nodes.
+    // A node cannot be nested deeper than there are nodes.
     for _ in 0..draft.nodes.len() {
         let Parent::In(outer) = draft.parents[inner] else { return None };
         if draft.nodes[outer].kind == Some(NodeKind::Loop) {
@@ -322,8 +327,8 @@ fn loop_around(draft: &Draft<'_>, at: usize) -> Option<NodeIx> {
     None
 }
 
-/// The same list, each entry at its first place only.
-fn each_once(mentions: Vec<(String, String)>) -> Vec<(String, String)> {
+/// Removes duplicates and keeps the first occurrence of each.
+fn deduplicated(mentions: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut seen = HashSet::with_capacity(mentions.len());
     mentions.into_iter().filter(|mention| seen.insert(mention.clone())).collect()
 }

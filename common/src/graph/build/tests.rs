@@ -49,11 +49,11 @@ fn a_graph_holds_what_the_file_says() {
 }
 
 #[test]
-fn response_nodes_are_sorted_and_know_what_blocks_them() {
+fn response_nodes_are_sorted_and_know_their_blocking_edges() {
     let graph = graph_of(BRANCHING);
     let ids: Vec<_> = graph.responses.iter().map(|r| graph.node(r.node).id.as_str()).collect();
     assert_eq!(ids, ["b", "z"]);
-    // The start's edge does not block; those of the branch, and of the node with a fail branch, do.
+    // The start's edge does not block; the edges of the branch and of the node with a fail branch do.
     assert_eq!(&*graph.responses[1].blocking, [false, true, true, true]);
     assert!(matches!(&graph.responses[1].template[0], TemplatePart::Text(text) if text == "Said "));
     let mut streamed: Vec<_> = graph.streamed.iter().map(String::as_str).collect();
@@ -115,12 +115,12 @@ fn a_graph_of_ten_thousand_nodes_is_built_quickly() {
     let before = Instant::now();
     let graph = graph_of(&text);
     assert_eq!((graph.nodes.len(), graph.responses.len()), (10_001, 10_000));
-    // About a second without optimisation; anything quadratic would take minutes.
+    // About a second without optimisation; a quadratic algorithm would take minutes.
     assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
 }
 
 #[test]
-fn se_a16_nodes_that_no_dify_file_has_are_tried_again_when_they_say_how_often() {
+fn se_a16_our_own_node_types_are_tried_again_when_retries_are_set() {
     let graph = |node: serde_json::Value| {
         let text = serde_json::json!({
             "nodes": [{"id": "s", "data": {"type": "start", "variables": []}}, {"id": "n", "data": node}],

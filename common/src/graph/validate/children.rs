@@ -1,4 +1,4 @@
-//! Rules of nodes that run inside others: who may have them, what may be one, and what may be said of them.
+//! Rules for nodes inside other nodes: allowed parents, allowed children, and allowed settings.
 
 use serde_json::Value as Json;
 
@@ -6,13 +6,14 @@ use super::{Draft, Report};
 use crate::graph::children::{FIELD, parameters};
 use crate::nodes::{ExecutionType, NodeKind, step};
 
-/// The code of what is wrong with the children of a node.
+/// The code of problems with the children of a node.
 pub(super) const INVALID: &str = "children.invalid";
 
-/// The code of what is said in vain.
+/// The code of settings without effect.
 pub(super) const NO_EFFECT: &str = "children.no_effect";
 
-/// What may run inside another node: it ends by itself, asks nobody, and has one way out.
+/// Types that may run inside another node: they end without external events, ask no person, and have one
+/// exit.
 const ALLOWED: [&str; 15] = [
     "llm",
     "code",
@@ -31,7 +32,7 @@ const ALLOWED: [&str; 15] = [
     "call",
 ];
 
-/// Whether the node has a list of children, whatever it is.
+/// Returns the value of the children field, also when it is not a list.
 fn list<'d>(draft: &Draft<'d>, at: usize) -> Option<&'d Json> {
     draft.nodes[at].source.data.get(FIELD).filter(|list| !list.is_null())
 }
@@ -47,7 +48,7 @@ pub(super) fn lists_are_usable(draft: &Draft<'_>, report: &mut Report<'_>) {
             let problem = match item.as_object() {
                 None => "must be a mapping with `id`, `type` and `data`",
                 Some(item) if item.get("data").is_some_and(|data| !data.is_object() && !data.is_null()) => {
-                    "has a `data` that is no mapping"
+                    "has a `data` that is not a mapping"
                 }
                 Some(item) if !item.get("id").and_then(Json::as_str).is_some_and(is_name) => {
                     "needs a text `id` of letters, digits, `_` and `-`"
@@ -104,7 +105,7 @@ pub(super) fn types_may_run_inside(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Missing input can be looked for where a schema says what there should be.
+/// Missing input can be found only where a schema describes the input.
 pub(super) fn filling_has_a_schema(draft: &Draft<'_>, report: &mut Report<'_>) {
     for node in draft.nodes.iter() {
         let Some(child) = node.child.filter(|child| child.is_slot) else { continue };
@@ -132,7 +133,7 @@ pub(super) fn there_is_one_level(draft: &Draft<'_>, report: &mut Report<'_>) {
         let nested = list(draft, at).or_else(|| child.entry.get(FIELD));
         if nested.is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty())) {
             let message = format!(
-                "NestedVirtualNode: {:?} runs inside node {:?} and cannot have nodes inside itself",
+                "NestedVirtualNode: {:?} runs inside node {:?} and cannot have child nodes",
                 child.local, draft.document.nodes[child.of].id
             );
             report.node(draft, at, &part(None), message, None);
@@ -140,8 +141,8 @@ pub(super) fn there_is_one_level(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Tries, strategies and whatever surrounds a node's call are those of the parent.
-pub(super) fn what_is_the_parents_matter(draft: &Draft<'_>, report: &mut Report<'_>) {
+/// Retries, error strategies, hooks and confirmations are those of the parent.
+pub(super) fn settings_belong_to_the_parent(draft: &Draft<'_>, report: &mut Report<'_>) {
     const KEYS: [&str; 5] = ["retry_config", "error_strategy", "hooks", "require_confirm", "enable_filling"];
     for (at, node) in draft.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some()) {
         let is_said = |key: &&str| {
@@ -158,7 +159,7 @@ pub(super) fn what_is_the_parents_matter(draft: &Draft<'_>, report: &mut Report<
     }
 }
 
-/// A name that looks like that of a child, where no such child is.
+/// Reports names in the form of a child's id for which there is no child.
 pub(super) fn names_are_known(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let of = match node.child {
@@ -172,7 +173,7 @@ pub(super) fn names_are_known(draft: &Draft<'_>, report: &mut Report<'_>) {
             let is_meant = id.starts_with("ext_") || id.starts_with(&own);
             if is_meant && !draft.index.contains_key(id.as_str()) {
                 let message = format!(
-                    "VariableNotFoundError: Variable {id}.{name} not found in variable pool: node {:?} has no child of that id",
+                    "VariableNotFoundError: Variable {id}.{name} not found in variable pool: node {:?} has no child with that id",
                     draft.nodes[of].source.id
                 );
                 report.node(draft, at, "data", message, None);
@@ -181,7 +182,7 @@ pub(super) fn names_are_known(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// What a form has left as it was, because something is missing.
+/// Reports extractions that were not rewritten because a field is missing.
 pub(super) fn extractions_are_whole(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let parameters = parameters(&node.source.data).into_iter().flat_map(|(_, parameters)| parameters);
@@ -198,7 +199,7 @@ pub(super) fn extractions_are_whole(draft: &Draft<'_>, report: &mut Report<'_>) 
             let keys = ["source_node_id", "source_variable", "extraction_prompt"];
             let missing: Vec<&str> = keys.into_iter().filter(|key| !given(key)).collect();
             if missing.is_empty() {
-                continue; // It is given twice, or its node cannot have any: that is told as such.
+                continue; // The input is a duplicate, or its node cannot have extractions: other rules report that.
             }
             let message = format!(
                 "ConfigurationValidationError: the extraction of input {name:?} of node {:?} needs {}",

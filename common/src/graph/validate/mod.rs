@@ -1,5 +1,5 @@
-//! The list of rules a graph must keep, one function each. All of them are always run, so that an author sees every
-//! problem at once; a rule says nothing of what another rule has refused already.
+//! The rules that a graph must satisfy, one function each. All rules always run, so that an author sees every
+//! problem at once. A rule ignores parts that another rule has already refused.
 
 mod children;
 mod triggers;
@@ -17,7 +17,7 @@ use crate::limits::CONTAINER_DEPTH_MAX;
 use crate::nodes::if_else::ELSE_HANDLE;
 use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind, SOURCE_HANDLE};
 
-/// A rule: the code of what it reports, and the check.
+/// A rule: the code of its problems, and its check.
 pub(super) struct Rule {
     /// Dify's importer code where it has one.
     pub(super) code: &'static str,
@@ -45,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: children::INVALID, check: children::types_may_run_inside },
     Rule { code: BUILD_FAILED, check: children::filling_has_a_schema },
     Rule { code: children::INVALID, check: children::there_is_one_level },
-    Rule { code: children::NO_EFFECT, check: children::what_is_the_parents_matter },
+    Rule { code: children::NO_EFFECT, check: children::settings_belong_to_the_parent },
     Rule { code: children::INVALID, check: children::names_are_known },
     Rule { code: children::INVALID, check: children::extractions_are_whole },
     Rule { code: children::INVALID, check: children::sources_exist },
@@ -62,7 +62,7 @@ pub(super) fn check(draft: &Draft<'_>, problems: &mut Problems) {
     }
 }
 
-/// Where a rule reports to, under its code.
+/// Reports problems under the code of a rule.
 struct Report<'p> {
     code: &'static str,
     problems: &'p mut Problems,
@@ -72,12 +72,12 @@ impl Report<'_> {
     fn graph(&mut self, message: String, hint: &str) {
         self.problems.error_with_hint(self.code, message, hint);
     }
-    /// At `part` of a node, such as `data.type`.
+    /// Reports at `part` of a node, such as `data.type`.
     fn node(&mut self, draft: &Draft<'_>, at: usize, part: &str, message: String, hint: Option<String>) {
         let code = self.code;
         draft.at_node(at, self.problems, |problems| add(problems, code, part, message, hint));
     }
-    /// At `part` of an edge.
+    /// Reports at `part` of an edge.
     fn edge(&mut self, draft: &Draft<'_>, at: usize, part: &str, message: String, hint: Option<String>) {
         let code = self.code;
         draft.at_edge(at, self.problems, |problems| add(problems, code, part, message, hint));
@@ -141,7 +141,7 @@ fn one_node_begins(draft: &Draft<'_>, report: &mut Report<'_>) {
         [_] => {}
         [] if draft.nodes.is_empty() => {}
         [] => {
-            let hint = "add a node of type start that lies in no iteration or loop";
+            let hint = "add a node of type start outside of every iteration and loop";
             report.graph("the workflow has no start node".into(), hint);
         }
         several if several.iter().all(|&at| triggers::is_trigger(draft, at)) => {}
@@ -151,7 +151,7 @@ fn one_node_begins(draft: &Draft<'_>, report: &mut Report<'_>) {
             }
             for &at in others {
                 let (id, first) = (&draft.nodes[at].source.id, &draft.nodes[*first].source.id);
-                let message = format!("{id:?} is one start node too many; the run begins at {first:?}");
+                let message = format!("the workflow has more than one start node: {id:?} besides {first:?}");
                 report.node(draft, at, "data.type", message, None);
             }
         }
@@ -165,7 +165,7 @@ fn edges_join_known_nodes(draft: &Draft<'_>, report: &mut Report<'_>) {
         {
             if found.is_none() {
                 let message = format!("edge_{} has the unknown node {id:?} as its {end}", edge.source.number);
-                // Comparing with every id is for the first few only; a file with many such edges has another problem.
+                // The comparison with every id is slow, so only the first few problems get a hint.
                 let few = report.problems.error_count() < 10;
                 let hint = few.then(|| suggest::hint(id, draft.index.keys().copied())).flatten();
                 report.edge(draft, at, end, message, hint);
@@ -191,11 +191,11 @@ fn parents_are_containers(draft: &Draft<'_>, report: &mut Report<'_>) {
             // A parent of an unknown type might be a container; its type is reported already.
             Parent::NotAContainer(parent) if draft.nodes[*parent].kind.is_none() => continue,
             Parent::NotAContainer(parent) => {
-                format!("node {id:?} lies in {:?}, which is not a container", draft.nodes[*parent].source.id)
+                format!("node {id:?} is in {:?}, which is not a container", draft.nodes[*parent].source.id)
             }
             Parent::Unknown(parent) => {
                 format!(
-                    "nodes with unknown or cyclic containers: {id:?} lies in {parent:?}, which does not exist"
+                    "nodes with unknown or cyclic containers: {id:?} is in {parent:?}, which does not exist"
                 )
             }
         };
@@ -210,14 +210,15 @@ fn containers_do_not_hold_themselves(draft: &Draft<'_>, report: &mut Report<'_>)
         Parent::In(parent) => Some(parent),
         Parent::None | Parent::NotAContainer(_) | Parent::Unknown(_) => None,
     };
-    // Round by which each node was first met: a walk upwards that meets its own round has found a ring.
+    // The round in which each node was first visited. A walk upwards that meets its own round has found a
+    // cycle.
     let mut met = vec![usize::MAX; draft.nodes.len()];
     for start in 0..draft.nodes.len() {
         let mut at = Some(start);
         while let Some(here) = at {
             if met[here] == start {
                 let id = &draft.nodes[here].source.id;
-                let message = format!("nodes with unknown or cyclic containers: {id:?} lies within itself");
+                let message = format!("nodes with unknown or cyclic containers: {id:?} is inside itself");
                 report.node(draft, here, "", message, None);
                 break;
             }
@@ -239,15 +240,16 @@ fn containers_are_not_nested_too_deep(draft: &Draft<'_>, report: &mut Report<'_>
         if node.kind.is_none_or(|kind| kind.spec().execution != ExecutionType::Container) {
             continue;
         }
-        // Only the first one too deep is reported: what lies in it is too deep as well, and a ring has no first.
+        // Only the outermost container that is too deep is reported. A cycle has none.
         let depth = std::iter::successors(Some(at), parent_of).take(CONTAINER_DEPTH_MAX + 2).count();
         if depth == CONTAINER_DEPTH_MAX + 1 {
             let message = format!(
-                "container {:?} is the {depth}th of containers one within the other; the limit container_depth_max \
+                "container {:?} is nested {depth} levels deep; the limit container_depth_max \
                  allows {CONTAINER_DEPTH_MAX}",
                 node.source.id
             );
-            let hint = "move the inner part into a workflow of its own, or flatten the lists before they are iterated";
+            let hint =
+                "move the inner part into a separate workflow, or flatten the lists before the iteration";
             report.node(draft, at, "", message, Some(hint.into()));
         }
     }
@@ -260,7 +262,7 @@ fn containers_have_their_start_node(draft: &Draft<'_>, report: &mut Report<'_>) 
             Some(NodeKind::Loop) => NodeKind::LoopStart,
             Some(_) | None => continue,
         };
-        // That the field is missing is reported with the configuration.
+        // A missing field is reported with the configuration.
         let Some(start) = owner(&node.source.data, "start_node_id") else { continue };
         let id = &node.source.id;
         let message = match draft.index.get(start) {
@@ -269,7 +271,7 @@ fn containers_have_their_start_node(draft: &Draft<'_>, report: &mut Report<'_>) 
                 format!("the start node {start:?} of container {id:?} must be of type {}", wanted.wire())
             }
             Some(&child) if draft.parents[child] != Parent::In(at) => {
-                format!("the start node {start:?} of container {id:?} lies outside of it")
+                format!("the start node {start:?} of container {id:?} is outside of it")
             }
             Some(_) => continue,
         };
@@ -324,7 +326,8 @@ fn there_is_no_cycle(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// An edge whose handle its node never gives is legal, and never taken; or always, where a handle means nothing.
+/// Warns about edges whose handle the node never chooses. They are legal, but never taken, or always taken
+/// where the handle has no meaning.
 fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, edge) in draft.edges.iter().enumerate() {
         let Some(node) = edge.from.map(|from| &draft.nodes[from]) else { continue };
@@ -335,9 +338,7 @@ fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
             if handles_failure {
                 continue;
             }
-            format!(
-                "node {id:?} has no `error_strategy: fail-branch`, so this edge does not mean its failure"
-            )
+            format!("node {id:?} has no `error_strategy: fail-branch`, so this edge is not its fail branch")
         } else if let Some(NodeData::IfElse(data)) = &node.data {
             if handle == ELSE_HANDLE || data.cases.iter().any(|case| case.id == handle) {
                 continue;
@@ -363,10 +364,10 @@ fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// A node that no run reaches is legal, and blocks every join that waits for it; that is worth a word.
+/// Warns about nodes that no run reaches. They are legal, but block every node that waits for them.
 fn every_node_can_be_reached(draft: &Draft<'_>, report: &mut Report<'_>) {
     if report.problems.has_errors() {
-        return; // What is unreachable may follow from what is wrong already.
+        return; // A node may be unreachable because of an error that is already reported.
     }
     let mut open: Vec<usize> = draft.roots();
     let mut reached: HashSet<usize> = open.iter().copied().collect();

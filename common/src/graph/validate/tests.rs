@@ -1,8 +1,8 @@
-//! A file in, codes and lines out: one row a rule and a way to break it.
+//! Tests of the rules: for each rule, a file that breaks it, with the expected codes and lines.
 
 use crate::graph::import;
 
-/// Codes, lines and messages of what is found in a bare graph.
+/// The codes, lines and messages of all problems of a bare graph.
 fn problems_of(text: &str) -> Vec<(&'static str, Option<u32>, String)> {
     let found = import(text.as_bytes()).diagnostics;
     found.into_iter().map(|p| (p.code, p.line, p.message)).collect()
@@ -204,7 +204,7 @@ fn configurations_are_checked_with_the_graph() {
     assert_eq!(found.iter().map(|p| p.0).collect::<Vec<_>>(), ["graph.build_failed"], "{found:?}");
 }
 
-/// So many loops one within the other, each with its start node.
+/// `depth` nested loops, each with its start node.
 fn nested(depth: usize) -> String {
     let loops: String = (0..depth)
         .map(|at| {
@@ -225,7 +225,7 @@ fn containers_may_be_nested_to_the_limit_and_the_first_beyond_it_is_named() {
     assert_eq!(problems_of(&nested(MAX)), []);
     let found = problems_of(&nested(MAX + 3));
     let [(code, line, message)] = found.as_slice() else { panic!("{found:?}") };
-    // Two lines a loop, after the line of the start node.
+    // Two lines per loop, after the line of the start node.
     assert_eq!((*code, *line), ("graph.build_failed", u32::try_from(3 + 2 * MAX).ok()));
     assert!(message.contains("\"l16\"") && message.contains("container_depth_max"), "{message}");
 }
@@ -267,8 +267,8 @@ fn the_secret_of_a_webhook_is_a_secret_of_the_workflow() {
         |ty: &str, value: &str| format!(r#"{{"name": "KEY", "value_type": "{ty}", "value": "{value}"}}"#);
     assert_eq!(found(&variable("secret", "hunter2")), [""; 0]);
     for (variables, said) in [
-        (String::new(), "is no environment variable"),
-        (variable("string", "hunter2"), "is no secret"),
+        (String::new(), "is not an environment variable"),
+        (variable("string", "hunter2"), "is not a secret"),
         (variable("secret", ""), "is empty"),
     ] {
         let messages = found(&variables);

@@ -1,4 +1,4 @@
-//! Rules of workflows that triggers begin: which may stand beside which, and what they need to know.
+//! Rules for workflows that begin with triggers: allowed combinations, and required settings.
 
 use super::{Draft, Report};
 use crate::nodes::{NodeData, NodeKind};
@@ -7,13 +7,13 @@ use crate::value::SegmentType;
 /// Most webhooks of a workflow. Dify's limit.
 const WEBHOOKS_MAX: usize = 5;
 
-/// Whether a node is a trigger; of an unknown type it is none.
+/// True when a node is a trigger; false for an unknown type.
 pub(super) fn is_trigger(draft: &Draft<'_>, at: usize) -> bool {
     let kind = draft.nodes[at].kind;
     matches!(kind, Some(NodeKind::TriggerWebhook | NodeKind::TriggerSchedule | NodeKind::TriggerPlugin))
 }
 
-/// Reports triggers that stand beside a start node, in the words of Dify, which refuses to publish such a workflow.
+/// Reports triggers next to a start node, with Dify's message: Dify refuses to publish such a workflow.
 pub(super) fn beside_a_start_node(draft: &Draft<'_>, roots: &[usize], report: &mut Report<'_>) -> bool {
     let starts = roots.iter().any(|&at| draft.nodes[at].kind == Some(NodeKind::Start));
     let Some(&trigger) = roots.iter().find(|&&at| is_trigger(draft, at)).filter(|_| starts) else {
@@ -24,7 +24,7 @@ pub(super) fn beside_a_start_node(draft: &Draft<'_>, roots: &[usize], report: &m
     true
 }
 
-/// At most five webhooks. Of several schedules the first is used, which is worth a word.
+/// Allows at most five webhooks, and warns about all schedules but the first, since only the first is used.
 pub(super) fn few_enough(draft: &Draft<'_>, report: &mut Report<'_>) {
     let of = |kind: NodeKind| {
         let roots = draft.roots().into_iter();
@@ -36,7 +36,7 @@ pub(super) fn few_enough(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
     for at in of(NodeKind::TriggerSchedule).skip(1) {
         let message = format!(
-            "{:?} fires no run: of several nodes of type trigger-schedule only the first is used",
+            "{:?} starts no run: of several nodes of type trigger-schedule only the first is used",
             draft.nodes[at].source.id
         );
         draft.at_node(at, report.problems, |problems| {
@@ -45,18 +45,19 @@ pub(super) fn few_enough(draft: &Draft<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// A webhook's secret is a secret environment variable of the workflow: what lies in Redis of it is sealed.
+/// A webhook's secret must be a secret environment variable of the workflow, so that Redis holds it only
+/// sealed.
 pub(super) fn secrets_are_secret(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let Some(NodeData::TriggerWebhook(data)) = &node.data else { continue };
         let Some(name) = &data.secret else { continue };
         let variable = draft.document.environment.iter().find(|variable| *variable.name == **name);
         let wrong = match variable {
-            None => "is no environment variable of the workflow",
+            None => "is not an environment variable of the workflow",
             Some(variable) if variable.value.ty != SegmentType::Secret => {
-                "is no secret: its type must be secret"
+                "is not a secret: its type must be secret"
             }
-            Some(variable) if variable.value.is_falsy() => "is empty: exports leave secrets out",
+            Some(variable) if variable.value.is_falsy() => "is empty: exported files contain no secrets",
             Some(_) => continue,
         };
         let message = format!("the webhook's secret {name:?} {wrong}");

@@ -1,4 +1,4 @@
-//! Arguments that may be given in order or by name, as Python's.
+//! Arguments that may be given in order or by name, as in Python.
 
 use minijinja::value::{Kwargs, Rest, Value};
 use minijinja::{Error, State, UndefinedBehavior};
@@ -6,7 +6,7 @@ use minijinja::{Error, State, UndefinedBehavior};
 use super::ops::{failure, undefined};
 use super::show;
 
-/// The arguments of a filter behind its value.
+/// The arguments of a filter, after its value.
 pub(super) struct Arguments {
     in_order: std::vec::IntoIter<Value>,
     named: Kwargs,
@@ -16,7 +16,7 @@ impl Arguments {
     pub(super) fn of(in_order: Rest<Value>, named: Kwargs) -> Self {
         Self { in_order: in_order.0.into_iter(), named }
     }
-    /// The next argument, or the one of this name. Null counts as not given.
+    /// Returns the next argument, or the one with this name. Null counts as absent.
     pub(super) fn next(&mut self, name: &str) -> Result<Option<Value>, Error> {
         let value = match self.in_order.next() {
             Some(value) => Some(value),
@@ -33,7 +33,7 @@ impl Arguments {
     pub(super) fn text(&mut self, name: &str, default: &str) -> Result<String, Error> {
         Ok(self.next(name)?.map_or_else(|| default.into(), |value| show::text(&value)))
     }
-    /// Refuses what was given and not asked for.
+    /// Refuses arguments that were given but not read.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         match self.in_order.next() {
             Some(_) => Err(failure("too many arguments")),
@@ -42,7 +42,7 @@ impl Arguments {
     }
 }
 
-/// Refuses an undefined value where templates are strict; elsewhere it counts as empty.
+/// Refuses an undefined value in strict templates; elsewhere it counts as empty.
 pub(super) fn given(state: &State, value: &Value) -> Result<(), Error> {
     if value.is_undefined() && state.undefined_behavior() == UndefinedBehavior::Strict {
         return Err(undefined(value));
@@ -50,13 +50,13 @@ pub(super) fn given(state: &State, value: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// The text of a value, which must be defined where templates are strict.
+/// Returns the text of a value, which must be defined in strict templates.
 pub(super) fn text_of(state: &State, value: &Value) -> Result<String, Error> {
     given(state, value)?;
     Ok(show::text(value))
 }
 
-/// Refuses an undefined value, strict or not: what cannot be calculated with.
+/// Refuses an undefined value, strict or not, for operations that need a value.
 pub(super) fn defined(value: &Value) -> Result<(), Error> {
     if value.is_undefined() { Err(undefined(value)) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! `'{:>5} {name!r}'.format(…)`: Python's formatting with braces.
+//! Python's `str.format`: `'{:>5} {name!r}'.format(…)`.
 
 use minijinja::value::{Kwargs, Value, ValueKind, from_args};
 use minijinja::{Error, State};
@@ -11,10 +11,10 @@ use super::show;
 /// Most digits of a width or precision.
 const DIGITS_MAX: usize = 6;
 
-/// The method `format`.
+/// Runs the method `format`.
 ///
 /// # Errors
-/// What Python says when text and values do not fit; when the result is too large.
+/// Python's message when text and values do not match; an error when the result is too large.
 pub(super) fn method(state: &mut State, text: &str, args: &[Value]) -> Result<String, Error> {
     let (in_order, named): (minijinja::value::Rest<Value>, Kwargs) = from_args(args)?;
     let mut fields = Fields { in_order: in_order.0, named, next: 0 };
@@ -35,9 +35,9 @@ impl Fields {
             out.push_str(&rest[..at]);
             let brace = &rest[at..=at];
             rest = &rest[at + 1..];
-            if let Some(behind) = rest.strip_prefix(brace) {
+            if let Some(after) = rest.strip_prefix(brace) {
                 out.push_str(brace);
-                rest = behind;
+                rest = after;
             } else if brace == "}" {
                 return Err(failure("Single '}' encountered in format string"));
             } else {
@@ -58,7 +58,7 @@ impl Fields {
         Ok(out)
     }
 
-    /// One field: `name.attribute[item]!r:spec`; the spec may have fields itself.
+    /// Formats one field: `name.attribute[item]!r:spec`. The spec may contain fields itself.
     fn field(&mut self, state: &mut State, field: &str, depth: usize) -> Result<String, Error> {
         let name_end = field.find(['!', ':']).unwrap_or(field.len());
         let (name, rest) = field.split_at(name_end);
@@ -103,7 +103,7 @@ impl Fields {
                 }
                 None => {
                     let name = path.trim_start_matches('.');
-                    // Attributes are Python's, of which values here have none.
+                    // Attributes here are those of Python objects, which our values do not have.
                     return Err(plain_attribute(
                         &value,
                         &name[..name.find(['.', '[']).unwrap_or(name.len())],
@@ -125,12 +125,12 @@ impl Fields {
 }
 
 fn plain_attribute(value: &Value, key: &str) -> Error {
-    let told =
+    let message =
         no_attribute(value, &Value::from(key)).detail().unwrap_or_default().replace(" object'", "' object");
-    failure(told)
+    failure(message)
 }
 
-/// Where a field ends: at the brace that closes it.
+/// Returns the position of the brace that closes the field.
 fn field_end(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
@@ -272,7 +272,7 @@ fn fraction(number: f64, kind: char, precision: Option<usize>) -> Result<String,
     minijinja::formatting::format(printf, &format, &[Value::from(number)])
 }
 
-/// With a sign between every three digits in front of the point.
+/// Inserts a separator between every three digits before the point.
 fn grouped(digits: &str, sign: char) -> String {
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     let mut out = String::new();

@@ -1,4 +1,5 @@
-//! Comparisons and tests as Python makes them: what has no order is refused, and nothing but a container contains.
+//! Comparisons and tests as in Python: values without an order cannot be compared, and only containers
+//! contain.
 
 use std::cmp::Ordering;
 
@@ -8,7 +9,7 @@ use minijinja::{Environment, Error, State, UndefinedBehavior};
 use super::ops::{failure, operate, undefined};
 use super::show;
 
-/// Adds the calls that [`super::rewrite`] makes of comparisons, and the tests that compare.
+/// Adds the functions into which [`super::rewrite`] turns comparisons, and the tests that compare.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_function("__cmp", chain);
     env.add_test("odd", |state: &mut State, value: Value| {
@@ -37,7 +38,7 @@ fn remainder(state: &mut State, value: &Value, by: i64) -> Result<Value, Error> 
     operate(state, "%", value, &Value::from(by))
 }
 
-/// `a < b in c`: every neighbour compared with the next.
+/// Evaluates `a < b in c`: compares each operand with the next.
 fn chain(state: &State, signs: &str, values: Rest<Value>) -> Result<bool, Error> {
     for (sign, pair) in signs.split(' ').zip(values.windows(2)) {
         let (left, right) = (&pair[0], &pair[1]);
@@ -59,7 +60,7 @@ fn chain(state: &State, signs: &str, values: Rest<Value>) -> Result<bool, Error>
     Ok(true)
 }
 
-/// `left < right` and the like.
+/// Evaluates `left < right` and the like.
 ///
 /// # Errors
 /// When the two have no order.
@@ -76,7 +77,7 @@ pub(super) fn ordered(sign: &str, left: &Value, right: &Value) -> Result<bool, E
 /// Refuses two values that have no order.
 ///
 /// # Errors
-/// Python's message, told for this sign.
+/// Python's message for this sign.
 pub(super) fn comparable(sign: &str, left: &Value, right: &Value) -> Result<(), Error> {
     if let Some(value) = [left, right].into_iter().find(|value| value.is_undefined()) {
         return Err(undefined(value));

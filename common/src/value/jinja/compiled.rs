@@ -1,5 +1,6 @@
-//! A template's environments, made once. minijinja keeps fuel and the treatment of unknown names in the environment, with
-//! all filters and functions; to copy it for each render was most of what a small template cost.
+//! Caches the environments of a template. minijinja keeps fuel and the treatment of unknown names in the
+//! environment, together with all filters and functions. Copying it for each render was most of the cost of a
+//! small template.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,34 +8,34 @@ use minijinja::{Environment, UndefinedBehavior};
 
 use crate::nodes::evaluate::UndefinedNames;
 
-/// Ways of rendering that are kept; in one process there are two or three.
+/// Most environments that are cached; a process uses two or three.
 const KEPT_MAX: usize = 4;
 
-/// How a template is rendered.
+/// The settings of a render.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) fuel: u64,
     pub(super) undefined: UndefinedNames,
 }
 
-/// A compiled template, with an environment for each way it was rendered in.
+/// A compiled template, with one environment for each of the settings used so far.
 pub(super) struct Compiled {
     plain: Mutex<Plain>,
 }
 
 struct Plain {
-    /// As it was compiled, until the first way takes it.
+    /// The environment from the compilation, until the first render takes it.
     fresh: Option<Environment<'static>>,
     ways: Vec<(Way, Arc<Environment<'static>>)>,
 }
 
 impl Compiled {
-    /// Keeps an environment that has the template in it.
+    /// Wraps an environment that contains the template.
     pub(super) fn new(env: Environment<'static>) -> Self {
         Self { plain: Mutex::new(Plain { fresh: Some(env), ways: Vec::new() }) }
     }
 
-    /// The environment for a way of rendering.
+    /// Returns the environment for the given settings.
     pub(super) fn environment(&self, way: Way) -> Arc<Environment<'static>> {
         let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, env)) = plain.ways.iter().find(|(known, _)| *known == way) {

@@ -1,4 +1,4 @@
-//! JSON into minijinja's values and back.
+//! Converts JSON to minijinja's values and back.
 
 use minijinja::value::{Value, ValueKind};
 use serde_json::{Map, Number, Value as Json};
@@ -6,10 +6,10 @@ use serde_json::{Map, Number, Value as Json};
 use super::mutable;
 use super::show;
 
-/// How deep a value may nest on its way to JSON; a value that is deeper was built by a runaway loop.
+/// Deepest nesting that is converted to JSON; a deeper value was built by a runaway loop.
 const DEPTH_MAX: usize = 200;
 
-/// The value of an input; its lists and objects can be changed by methods when `mutable` is set.
+/// Converts an input. With `mutable`, methods can change its lists and objects.
 pub(super) fn value(json: &Json, mutable: bool) -> Value {
     match json {
         Json::Null => Value::from(()),
@@ -31,10 +31,10 @@ pub(super) fn value(json: &Json, mutable: bool) -> Value {
     }
 }
 
-/// The JSON of a value, keys sorted as Dify's `tojson` does; the name of the Python type that has none.
+/// Converts a value to JSON, with keys sorted as Dify's `tojson` does.
 ///
 /// # Errors
-/// Python's message for a value that is no JSON.
+/// Python's message for a value that is not JSON; it names the Python type.
 pub(super) fn json(value: &Value, depth: usize) -> Result<Json, String> {
     if depth > DEPTH_MAX {
         return Err("Circular reference detected".into());
@@ -67,7 +67,7 @@ fn number(value: &Value) -> Option<Json> {
         let whole = i64::try_from(value.clone()).map(Number::from);
         return whole.or_else(|_| u64::try_from(value.clone()).map(Number::from)).ok().map(Json::Number);
     }
-    // Python writes NaN and Infinity, which are no JSON; what comes next in line could not read them.
+    // Python writes NaN and Infinity, which are not JSON; later readers could not parse them.
     Some(f64::try_from(value.clone()).ok().and_then(Number::from_f64).map_or(Json::Null, Json::Number))
 }
 

@@ -1,4 +1,4 @@
-//! The wording of failures: what Jinja2 and Python would say, as far as it can be known.
+//! Error messages in the words of Jinja2 and Python, as far as minijinja's errors allow it.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::show;
 
-/// The last part of an expression that minijinja calls undefined: `.name`, `["key"]`, `[0]`.
+/// The last part of an expression that minijinja reports as undefined: `.name`, `["key"]`, `[0]`.
 #[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
 static LAST_STEP: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
@@ -17,7 +17,8 @@ static LAST_STEP: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is well formed")
 });
 
-/// The message of the innermost cause. With the context, a failed look-up on an input is told by the input's type.
+/// Returns the message of the innermost cause. With the context, the message of a failed look-up names the
+/// input's type.
 pub(super) fn message(error: &Error, context: Option<&Value>) -> String {
     let mut innermost = error;
     while let Some(cause) = std::error::Error::source(innermost).and_then(|s| s.downcast_ref::<Error>()) {
@@ -60,14 +61,14 @@ pub(super) fn message(error: &Error, context: Option<&Value>) -> String {
     }
 }
 
-/// The expression in `… (`a.b` is undefined, from line 3)`.
+/// Returns the expression in `… (`a.b` is undefined, from line 3)`.
 fn undefined_expression(detail: &str) -> Option<&str> {
     let from = detail.find('`')? + 1;
     let to = detail.rfind("` is undefined")?;
     detail.get(from..to)
 }
 
-/// What Jinja2 says of an undefined value: which name, or which attribute of what.
+/// Returns Jinja2's message for an undefined name, or for an undefined attribute of a value.
 fn undefined(expression: &str, context: Option<&Value>) -> String {
     let Some(found) = LAST_STEP.captures(expression) else { return format!("'{expression}' is undefined") };
     let base = found.get(1).map_or("", |m| m.as_str());
@@ -79,7 +80,8 @@ fn undefined(expression: &str, context: Option<&Value>) -> String {
     let key = found.get(2).or(found.get(3)).or(found.get(4));
     match (key, found.get(5)) {
         (Some(key), _) => format!("'{owner}' has no attribute '{}'", key.as_str()),
-        // Only an integer is told without quotes; the owner of an index is a list unless known better.
+        // Only an integer is written without quotes. The owner of an index counts as a list unless it is
+        // known.
         (None, Some(index)) if owner == "dict object" => {
             format!("list object has no element {}", index.as_str())
         }
@@ -88,7 +90,8 @@ fn undefined(expression: &str, context: Option<&Value>) -> String {
     }
 }
 
-/// The value of a plain path from an input; nothing when the path begins at a local name or is no plain path.
+/// Returns the value of a plain path from an input; `None` when the path begins at a local name or is not
+/// plain.
 fn look_up(context: &Value, path: &str) -> Option<Value> {
     if let Some(found) = LAST_STEP.captures(path) {
         let base = look_up(context, found.get(1)?.as_str())?;
@@ -102,7 +105,7 @@ fn look_up(context: &Value, path: &str) -> Option<Value> {
     context.get_attr(path).ok().filter(|value| !value.is_undefined())
 }
 
-/// `sequence of wrong length (expected 2, got 3)` in Python's words.
+/// Rewrites `sequence of wrong length (expected 2, got 3)` to Python's message.
 fn unpacking(detail: &str) -> String {
     let numbers: Vec<&str> =
         detail.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
@@ -115,7 +118,7 @@ fn unpacking(detail: &str) -> String {
     }
 }
 
-/// `value of type number is not callable` in Python's words.
+/// Rewrites `value of type number is not callable` to Python's message.
 fn not_callable(detail: &str) -> &'static str {
     match detail.split(' ').nth(3) {
         Some("string") => "'str' object is not callable",
@@ -127,12 +130,12 @@ fn not_callable(detail: &str) -> &'static str {
     }
 }
 
-/// The name in minijinja's `filter x is unknown`.
+/// Returns the name in minijinja's `filter x is unknown`.
 fn named(detail: &str) -> &str {
     detail.split(' ').nth(1).unwrap_or(detail)
 }
 
-/// minijinja's complaint in the words of Jinja2, where the two have the same one.
+/// Rewrites minijinja's syntax error to Jinja2's message, where Jinja2 has the same error.
 fn syntax(detail: &str, error: &Error) -> String {
     if let Some(name) = detail.strip_prefix("unknown statement ") {
         return format!("Encountered unknown tag '{}'.", name.trim_matches('`').trim_matches('\''));

@@ -1,4 +1,4 @@
-//! Filters on text, where minijinja lacks them or does them differently.
+//! Filters on text that minijinja lacks or implements differently.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::{convert, percent, sequences, show, urlize};
 use crate::value::coerce::is_python_space;
 use crate::value::pyrepr::{JsonLayout, json_into};
 
-/// Adds them.
+/// Adds the filters.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("string", |state: &State, value: Value| text_of(state, &value));
     env.add_filter("e", escape);
@@ -67,7 +67,7 @@ fn escape(state: &State, value: Value) -> Result<Value, Error> {
     text_of(state, &value).map(|text| Value::from_safe_string(html(&text)))
 }
 
-/// The text with the characters that mean something in HTML escaped, as Jinja2 escapes them.
+/// Escapes the special characters of HTML as Jinja2 does.
 pub(super) fn html(text: &str) -> String {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return text.into();
@@ -177,7 +177,7 @@ fn xmlattr(value: Value, autospace: Option<bool>) -> Result<String, Error> {
     Ok(format!("{space}{}", out.join(" ")))
 }
 
-/// Percent-encoding: of a text with its slashes kept, or of pairs as a query.
+/// Percent-encodes a text (slashes are kept), or pairs as a query.
 fn urlencode(state: &State, value: Value) -> Result<String, Error> {
     let encode = |text: &str, keep: &str, space: &str| {
         let mut out = String::new();
@@ -206,7 +206,7 @@ fn urlencode(state: &State, value: Value) -> Result<String, Error> {
     Ok(query.collect::<Vec<_>>().join("&"))
 }
 
-/// Every word with a large first letter; words begin behind spaces, hyphens and brackets.
+/// Capitalizes every word; words begin after spaces, hyphens and brackets.
 fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut begins = true;
@@ -221,7 +221,7 @@ fn title(text: &str) -> String {
     out
 }
 
-/// The first letter large, all others small.
+/// Makes the first letter upper case and all others lower case.
 pub(super) fn capitalize(text: &str) -> String {
     let mut chars = text.chars();
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();

@@ -1,4 +1,4 @@
-//! Names that every template knows: `range` and `namespace` come from minijinja, the others from here.
+//! Global names of every template. `range` and `namespace` come from minijinja, the others from here.
 
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, State};
@@ -7,11 +7,11 @@ use super::budget::{charge, width};
 use super::ops::failure;
 use super::{mutable, sequences};
 
-/// Words of `lipsum`. Jinja2 takes them at random; a run that is repeated must find the same text again.
+/// The words of `lipsum`. Jinja2 takes them at random; here a repeated run must produce the same text again.
 const WORDS: &str = "lorem ipsum dolor sit amet consectetuer adipiscing elit sed diam nonummy nibh euismod tincidunt ut \
                      laoreet dolore magna aliquam erat volutpat";
 
-/// Adds them.
+/// Adds the globals.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.remove_global("debug");
     env.add_function("dict", dict);
@@ -46,7 +46,7 @@ fn cycler(items: Vec<Value>) -> Result<Value, Error> {
     Ok(Value::from_object(objects::Cycler::new(items)))
 }
 
-/// What a cycler holds, when the value is one.
+/// Returns the items of a cycler; `None` for other values.
 pub(super) fn cycler_items(value: &Value) -> Option<&[Value]> {
     value.downcast_object_ref::<objects::Cycler>().map(objects::Cycler::items)
 }
@@ -75,7 +75,7 @@ mod objects {
     use minijinja::value::{Enumerator, Object, ObjectRepr, Value};
     use minijinja::{Error, ErrorKind, State};
 
-    /// Gives its items in turn. Templates run on one thread, so that the order of the counter is of no interest.
+    /// Returns its items in turn. A template runs on one thread, so relaxed ordering suffices.
     #[derive(Debug)]
     pub(super) struct Cycler {
         items: Vec<Value>,
@@ -121,7 +121,7 @@ mod objects {
         }
     }
 
-    /// Nothing when first called, its text afterwards.
+    /// Returns an empty text on the first call, and its text on later calls.
     #[derive(Debug)]
     pub(super) struct Joiner {
         between: String,

@@ -9,7 +9,7 @@ use super::ops::failure;
 use super::show;
 use crate::value::lines::split_lines;
 
-/// Adds them.
+/// Adds the filters.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("center", |state: &State, text: Value, args: Rest<Value>, named: Kwargs| {
         let mut args = Arguments::of(args, named);
@@ -22,7 +22,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("indent", indent);
 }
 
-/// `str.center`: an odd space more goes to the left when the width is odd.
+/// `str.center`: with an odd width, the odd space goes to the left.
 pub(super) fn center(text: &str, to: i64, fill: char) -> Result<String, Error> {
     let (to, length) = (width(to)?, text.chars().count());
     let spaces = to.saturating_sub(length);
@@ -31,7 +31,7 @@ pub(super) fn center(text: &str, to: i64, fill: char) -> Result<String, Error> {
     Ok(format!("{}{text}{}", fill.repeat(left), fill.repeat(spaces - left)))
 }
 
-/// A text that is to be taken apart by its lines.
+/// Returns a text that will be split into lines.
 fn lines_of(text: &Value) -> Result<String, Error> {
     defined(text)?;
     let no_text = || failure(format!("'{}' object has no attribute 'splitlines'", show::type_name(text)));
@@ -121,18 +121,18 @@ fn wrap(line: &str, to: usize, break_long: bool, hyphens: bool) -> Vec<String> {
     lines
 }
 
-/// Words and the white space between them; words are also cut behind hyphens.
+/// Splits a line into words and the white space between them; words are also split after hyphens.
 fn chunks(line: &str, hyphens: bool) -> Vec<&str> {
     let mut chunks = Vec::new();
     let mut begin = 0;
     let mut before: Option<char> = None;
     for (at, c) in line.char_indices() {
         let turns = before.is_some_and(|b| b.is_whitespace() != c.is_whitespace());
-        let behind_hyphen = hyphens
+        let after_hyphen = hyphens
             && c.is_alphabetic()
             && line[begin..at].ends_with('-')
             && line[begin..at].trim_end_matches('-').ends_with(char::is_alphabetic);
-        if turns || behind_hyphen {
+        if turns || after_hyphen {
             chunks.push(&line[begin..at]);
             begin = at;
         }
@@ -158,7 +158,7 @@ fn indent(state: &mut State, text: Value, args: Rest<Value>, named: Kwargs) -> R
         let found = show::type_name(&text);
         return Err(failure(format!("unsupported operand type(s) for +=: '{found}' and 'str'")));
     }
-    // Jinja2 adds an end, so that a text which ends with one has an empty line behind it.
+    // Jinja2 adds a line end, so that a text that ends with one has an empty line after it.
     let text = lines_of(&text)? + "\n";
     let lines = split_lines(&text).count();
     charge(state, text.len().saturating_add(lines.saturating_mul(by.len())))?;

@@ -1,4 +1,4 @@
-//! Methods of texts, numbers, lists and objects that minijinja's own table of Python methods lacks.
+//! Methods of texts, numbers, lists and objects that minijinja's table of Python methods lacks.
 
 use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
@@ -30,7 +30,7 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
     match ours {
         Some(result) => Ok(result),
         None => unknown_method_callback(state, value, method, args).map_err(|error| match error.kind() {
-            // A value stored under the name may still be called; only then is the failure final.
+            // A value stored under this name may still be callable; only if it is not, the error is final.
             ErrorKind::UnknownMethod => {
                 let owner = show::type_name(value);
                 let owner = if value.is_none() { "None".into() } else { format!("{owner} object") };
@@ -91,7 +91,7 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
             let (at,): (String,) = from_args(args)?;
             let found = if method == "partition" { text.split_once(&at) } else { text.rsplit_once(&at) };
             let parts = match found {
-                Some((before, behind)) => [before, at.as_str(), behind],
+                Some((before, after)) => [before, at.as_str(), after],
                 None if method == "partition" => [text, "", ""],
                 None => ["", "", text],
             };
@@ -146,7 +146,7 @@ fn text_method(state: &mut State, text: &str, method: &str, args: &[Value]) -> R
     }))
 }
 
-/// Digits, raised and lowered ones and those in circles included, but no fractions.
+/// True for digits, including superscript, subscript and circled ones, but not fractions.
 fn is_digit(c: char) -> bool {
     crate::value::coerce::decimal_digit(c).is_some()
         || matches!(c, '²' | '³' | '¹' | '⁰' | '⁴'..='⁹' | '₀'..='₉' | '①'..='⑨' | '⓪')

@@ -1,16 +1,18 @@
 //! Jinja templates as Dify renders them: Jinja2 3.1, on top of minijinja.
 //!
-//! minijinja parses the statements and runs them. What Python does differently is ours: what is a template at all
-//! (`check`), arithmetic, comparisons and `~` (`rewrite` turns them into calls of `ops` and `compare`), printing (`show`),
-//! lists that methods change (`mutable`), filters (`filters`, `layout`, `numbers`, `percent`, `pick`, `sequences`,
-//! `sorting`, `urlize`), methods (`methods`, `search`, `braces`) and the wording of errors (`errors`).
+//! minijinja parses and runs the statements. This module replaces everything that Python does differently:
+//! the syntax check (`check`); arithmetic, comparisons and `~` (`rewrite` turns them into calls of `ops` and
+//! `compare`); printing (`show`); lists that methods change (`mutable`); filters (`filters`, `layout`,
+//! `numbers`, `percent`, `pick`, `sequences`, `sorting`, `urlize`); methods (`methods`, `search`, `braces`);
+//! error messages (`errors`).
 //!
-//! A template is bounded in work (fuel), in the bytes it makes (`budget`) and in depth, so that it cannot take the
-//! process down.
+//! Work (fuel), produced bytes (`budget`) and depth of a template are limited, so that it cannot bring down
+//! the process.
 //!
-//! `corpus` holds it to what Jinja2 makes of a thousand templates. Differences that are known: `corpus/accepted.json`
-//! lists templates; besides, integers have 128 bits, and `random` and `lipsum` always choose the same, since a node that
-//! runs again must find what it found before. `docs/templates.md` tells users.
+//! The tests in `corpus` compare the results with Jinja2's for a thousand templates. Known differences: the
+//! templates listed in `corpus/accepted.json`; integers have 128 bits; `random` and `lipsum` always choose
+//! the same, since a node that runs again must produce the same result. `docs/templates.md` describes
+//! templates for users.
 
 mod arguments;
 mod braces;
@@ -51,9 +53,9 @@ use super::Segment;
 use crate::limits;
 use crate::nodes::evaluate::UndefinedNames;
 
-/// Fuel of a render that has no limit of its own: some minutes of work, then it counts as stuck.
+/// Fuel of a render without an explicit limit: some minutes of work, after which it counts as stuck.
 const FUEL_MAX: u64 = 2_000_000_000;
-/// How deep calls of macros and loops may nest; each level takes stack, of which a thread has two megabytes.
+/// Deepest nesting of macro calls and loops. Each level uses stack, and a thread has two megabytes.
 const RECURSION_MAX: usize = 120;
 /// The template's name within its environment.
 const NAME: &str = "template";
@@ -61,7 +63,8 @@ const NAME: &str = "template";
 /// The environment that every template starts from.
 static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut env = Environment::new();
-    // Origins of undefined values are tracked in debug mode only, and errors name the value by its origin.
+    // minijinja tracks the origin of undefined values only in debug mode, and our errors name a value by its
+    // origin.
     env.set_debug(true);
     env.set_auto_escape_callback(|_| AutoEscape::None);
     env.set_recursion_limit(RECURSION_MAX);
@@ -82,13 +85,13 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env
 });
 
-/// Why a template brought no text.
+/// The reason why a render produced no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JinjaError {
-    /// It needs more work than the fuel allows; elsewhere, with more, it may succeed.
+    /// The template needs more work than the fuel allows. With more fuel, elsewhere, it may succeed.
     #[error("the template needs more fuel than it was given")]
     OutOfFuel,
-    /// It failed, with the last line of Jinja2's message.
+    /// The template failed, with the last line of Jinja2's message.
     #[error("{0}")]
     Failed(String),
 }
@@ -97,7 +100,7 @@ pub enum JinjaError {
 #[derive(Clone)]
 pub struct JinjaTemplate {
     compiled: Arc<Result<Compiled, String>>,
-    /// Whether lists and objects of the inputs must be such that methods can change them.
+    /// True when methods of the template change lists or objects, so that inputs must be mutable.
     mutable: bool,
 }
 
@@ -108,21 +111,21 @@ impl fmt::Debug for JinjaTemplate {
 }
 
 impl JinjaTemplate {
-    /// Parses the template. A syntax error is kept and comes out of every render.
+    /// Parses a template. A syntax error is stored, and every render returns it.
     pub fn new(source: &str) -> Self {
-        // Jinja2 reads every kind of line end as one, and drops the last.
+        // Jinja2 treats every kind of line end as `\n`, and drops the last.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let mutable = rewrite::changes_values(&source);
         Self { compiled: Arc::new(compile(&source, mutable).map(Compiled::new)), mutable }
     }
 
-    /// What is wrong with the template's syntax.
+    /// Returns the syntax error of the template, if any.
     pub fn syntax_error(&self) -> Option<&str> {
         self.compiled.as_ref().as_ref().err().map(String::as_str)
     }
 
-    /// Renders with the inputs as names. Without fuel the work is bounded all the same, far above what any honest
-    /// template needs.
+    /// Renders with the inputs as names. Without fuel the work is still limited, far above the needs of any
+    /// sensible template.
     ///
     /// # Errors
     /// [`JinjaError`]; a text of more than [`limits::VALUE_BYTES_MAX`] bytes is a failure.
@@ -138,7 +141,8 @@ impl JinjaTemplate {
         })
     }
 
-    /// As [`JinjaTemplate::render`]; nothing when the text has more bytes than `bytes_max`, at which rendering stops.
+    /// As [`JinjaTemplate::render`]; returns `None` when the text has more than `bytes_max` bytes, and stops
+    /// rendering there.
     ///
     /// # Errors
     /// [`JinjaError`].
@@ -161,7 +165,7 @@ impl JinjaTemplate {
                 .map(|(name, segment)| (name.as_str(), convert::value(&segment.value, self.mutable))),
         );
         let mut writer = Writer { text: Vec::new(), bytes_max, full: false };
-        // minijinja panics on a few templates, such as one that takes turns among nothing; nothing of it is kept.
+        // minijinja panics on a few templates, such as a `cycle` without items. No state survives the panic.
         let render = AssertUnwindSafe(|| template.render_captured_to(context.clone(), &mut writer).map(drop));
         let Ok(rendered) = catch_unwind(render) else {
             return Err(failed("the template cannot be rendered"));
@@ -171,7 +175,7 @@ impl JinjaTemplate {
             Err(_) if writer.full => Ok(None),
             Err(error) if is_out_of_fuel(&error) => match fuel {
                 Some(_) => Err(JinjaError::OutOfFuel),
-                None => Err(failed("the template works without end")),
+                None => Err(failed("the template takes too much work; it may loop without end")),
             },
             Err(error) => Err(JinjaError::Failed(errors::message(&error, Some(&context)))),
         }
@@ -182,15 +186,14 @@ fn compile(source: &str, mutable: bool) -> Result<Environment<'static>, String> 
     if let Some(complaint) = check::complaint(source) {
         return Err(complaint);
     }
-    let rewritten = rewrite::rewrite(source, mutable).map_err(
-        |rewrite::TooLong| "an expression of the template is too long; use `set` to take it apart",
-    )?;
+    let rewritten = rewrite::rewrite(source, mutable)
+        .map_err(|rewrite::TooLong| "an expression of the template is too long; split it with `set`")?;
     let mut env = BASE.clone();
     env.add_template_owned(NAME, rewritten).map_err(|error| errors::message(&error, None))?;
     Ok(env)
 }
 
-/// Collects the text and stops rendering when there is too much of it.
+/// Collects the text and stops rendering when it is too long.
 struct Writer {
     text: Vec<u8>,
     bytes_max: usize,

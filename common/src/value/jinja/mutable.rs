@@ -1,7 +1,7 @@
 //! Lists and objects that methods can change: `l.append(x)`, `d.update(y=1)`.
 //!
-//! A value cannot be put into itself, not even by way of others: a ring would never be freed, and printing it would
-//! never end.
+//! A value cannot be put into itself, not even indirectly: a cycle would never be freed, and printing it
+//! would never end.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,15 +14,15 @@ use super::compare::comparable;
 use super::ops::failure;
 use super::{globals, sequences, show};
 
-/// How deep values may nest to be kept. JSON of 128 levels comes in, and a template may put some around it.
+/// Deepest nesting of a stored value. JSON of 128 levels may come in, and a template may wrap it a few times.
 const DEPTH_MAX: usize = 160;
 
-/// A list that can be changed.
+/// Creates a list that can be changed.
 pub(super) fn list(items: Vec<Value>) -> Value {
     Value::from_object(List(Mutex::new(items)))
 }
 
-/// An object that can be changed.
+/// Creates an object that can be changed.
 pub(super) fn dict(pairs: impl IntoIterator<Item = (Value, Value)>) -> Value {
     Value::from_object(Dict(Mutex::new(pairs.into_iter().collect())))
 }
@@ -34,7 +34,7 @@ struct List(Mutex<Vec<Value>>);
 struct Dict(Mutex<IndexMap<Value, Value>>);
 
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A change is one call on the container, so that a poisoned one is still whole.
+    // Each change is a single call on the container, so a poisoned lock still guards consistent data.
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -118,7 +118,7 @@ impl Object for List {
 impl Object for Dict {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         if key.as_object().is_some() {
-            // Looking such a key up may come back here; only tuples can be keys at all.
+            // Comparing such a key may need this lock again. Only tuples can be object keys at all.
             return lock(&self.0).clone().get(key).cloned();
         }
         lock(&self.0).get(key).cloned()
@@ -174,7 +174,7 @@ impl Object for Dict {
     }
 }
 
-/// The place that an index names, counted from the end when it is negative.
+/// Resolves an index, which counts from the end when it is negative; `None` when it is out of range.
 fn place(at: i64, length: usize) -> Option<usize> {
     let at = if at < 0 {
         length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)?
@@ -184,7 +184,8 @@ fn place(at: i64, length: usize) -> Option<usize> {
     (at < length).then_some(at)
 }
 
-/// Refuses keys that Python cannot hash, and with them those whose look-up would come back to their own object.
+/// Refuses keys that Python cannot hash. These include all keys whose look-up would need the lock of this
+/// object again.
 fn check_key(key: &Value) -> Result<(), Error> {
     if key.as_object().is_some() {
         return Err(failure(format!("unhashable type: '{}'", show::type_name(key))));
@@ -192,49 +193,50 @@ fn check_key(key: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// A value that is kept under a name: a lazy one is worked out, and one that nests too deep is refused. A loop that
-/// wraps a value once a round would otherwise build one so deep that freeing it takes all stack.
+/// Prepares a value for storing under a name: evaluates a lazy one, and refuses one that is nested too
+/// deeply. A loop that wraps a value in each round could otherwise build one whose release overflows the
+/// stack.
 ///
 /// # Errors
-/// When it nests too deep.
+/// When the value is nested too deeply.
 pub(super) fn keep(value: Value) -> Result<Value, Error> {
     let value = match value.as_object().map(DynObject::repr) {
         Some(ObjectRepr::Iterable) => Value::from(sequences::items(&value)?),
         Some(_) | None => value,
     };
     if show::is_loop(&value) {
-        // Only a name of the loop's own body can hold it, and goes with the round.
+        // Only a name inside the loop's body can hold it, and that name ends with the round.
         return Ok(value);
     }
     refuse(!is_sound(&Rule { container: std::ptr::null(), namespaces: true }, &value, 0))?;
     Ok(value)
 }
 
-/// As [`keep`], for the attribute of a namespace, which must not come to hold itself.
+/// As [`keep`], for the attribute of a namespace, which must not contain itself.
 ///
 /// # Errors
-/// When it nests too deep, or holds a namespace.
+/// When the value is nested too deeply, or contains a namespace.
 pub(super) fn put(value: Value) -> Result<Value, Error> {
     let value = keep(value)?;
     check(std::ptr::null(), &value)?;
     Ok(value)
 }
 
-/// Refuses to put a value into a container that it contains, or that would nest too deep.
+/// Refuses to put a value into a container that it contains, or that would be nested too deeply.
 fn check(container: *const (), value: &Value) -> Result<(), Error> {
     refuse(!is_sound(&Rule { container, namespaces: false }, value, 0))
 }
 
 fn refuse(refused: bool) -> Result<(), Error> {
-    if refused { Err(failure("a value cannot be put into itself, nor nest without end")) } else { Ok(()) }
+    if refused { Err(failure("a value cannot contain itself or be nested too deeply")) } else { Ok(()) }
 }
 
-/// What a value must not hold.
+/// The things that a value must not contain.
 struct Rule {
-    /// The list or object that it is to be put into.
+    /// The list or object into which it will be put.
     container: *const (),
-    /// Whether it may hold namespaces. They can be changed behind everyone's back, so that none goes into a value that
-    /// can be changed as well.
+    /// True when it may contain namespaces. A namespace can change later without a check, so a mutable value
+    /// must not contain one.
     namespaces: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Filters on numbers, as Python computes them.
+//! Filters on numbers, computed as in Python.
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error};
@@ -8,7 +8,7 @@ use super::ops::{failure, whole_value};
 use super::show;
 use crate::value::coerce::{parse_python_float, parse_python_int};
 
-/// Adds them.
+/// Adds the filters.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("round", round);
     env.add_filter("int", int);
@@ -17,7 +17,8 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("filesizeformat", filesizeformat);
 }
 
-/// `round(n, 'common' | 'ceil' | 'floor')`: a fraction stays one, half goes to the even neighbour.
+/// `round(n, 'common' | 'ceil' | 'floor')`: a float stays a float, and a half is rounded to the even
+/// neighbour.
 fn round(value: Value, digits: Option<i32>, method: Option<String>, options: Kwargs) -> Result<Value, Error> {
     defined(&value)?;
     let digits = digits.or(options.get("precision")?).unwrap_or(0);
@@ -44,7 +45,7 @@ fn round(value: Value, digits: Option<i32>, method: Option<String>, options: Kwa
     }
 }
 
-/// Python's `round`: by the exact decimal value of the binary fraction, half to even.
+/// Python's `round`: rounds the exact decimal value of the binary fraction, half to even.
 fn round_half_even(number: f64, digits: i32) -> f64 {
     if !number.is_finite() || digits > 300 {
         return number;

@@ -1,4 +1,4 @@
-//! Python's arithmetic, and the texts of its failures.
+//! Python's arithmetic and its error messages.
 
 use minijinja::value::{Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
@@ -6,7 +6,7 @@ use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
 use super::budget::charge;
 use super::{mutable, percent, show};
 
-/// Adds the calls that [`super::rewrite`] makes.
+/// Adds the functions into which [`super::rewrite`] turns operators.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_function("__cat", concatenate);
     env.add_function("__sum", |state: &mut State, signs: &str, values: Rest<Value>| {
@@ -40,12 +40,12 @@ pub(super) fn add(env: &mut Environment<'static>) {
     });
 }
 
-/// A failure with a message of its own.
+/// Builds an error with this message.
 pub(super) fn failure(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-/// The failure of using an undefined value; it carries where the value came from, and so its name.
+/// Builds the error for the use of an undefined value. It contains the value's origin, and so its name.
 pub(super) fn undefined(value: &Value) -> Error {
     match value.get_attr("") {
         Err(error) => error,
@@ -104,7 +104,7 @@ impl Number {
 
 pub(super) fn operate(state: &mut State, sign: &str, left: &Value, right: &Value) -> Result<Value, Error> {
     for value in [left, right] {
-        // `'%s' % missing` is a matter of the conversion.
+        // `'%s' % missing` is checked by the conversion.
         let formatted = sign == "%" && left.as_str().is_some();
         if value.is_undefined() && !formatted {
             return Err(undefined(value));
@@ -126,7 +126,7 @@ pub(super) fn operate(state: &mut State, sign: &str, left: &Value, right: &Value
     }
 }
 
-/// A sign in front of a value.
+/// Evaluates a sign in front of a value.
 fn signed(sign: &str, value: &Value) -> Result<Value, Error> {
     if value.is_undefined() {
         return Err(undefined(value));
@@ -163,7 +163,7 @@ fn whole(sign: &str, left: i128, right: i128) -> Result<Value, Error> {
     value.map(whole_value).ok_or_else(|| failure("the number is too large"))
 }
 
-/// The value of a whole number in the smallest form, which everything else expects.
+/// Returns a whole number in the smallest form, which all other code expects.
 pub(super) fn whole_value(value: i128) -> Value {
     i64::try_from(value).map_or_else(|_| Value::from(value), Value::from)
 }
@@ -199,7 +199,7 @@ fn fraction(sign: &str, left: f64, right: f64) -> Result<Value, Error> {
     Ok(Value::from(value))
 }
 
-/// Quotient and rest of a division that rounds down, as Python computes them.
+/// Returns quotient and remainder of a division that rounds down, as Python computes them.
 fn floor_divide(left: f64, right: f64) -> (f64, f64) {
     let mut rest = left % right;
     let mut quotient = (left - rest) / right;

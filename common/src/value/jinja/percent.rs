@@ -1,4 +1,4 @@
-//! `'%s and %.2f' % values`: printf as Python does it, one conversion at a time.
+//! Python's printf formatting, `'%s and %.2f' % values`, one conversion at a time.
 
 use minijinja::formatting::{FormatStyle, format as printf};
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
@@ -8,10 +8,11 @@ use super::budget::charge;
 use super::ops::{failure, undefined, whole_value};
 use super::{sequences, show};
 
-/// The operator: a tuple gives one value for each conversion, a mapping gives values by name, anything else is one.
+/// The operator `%`: a tuple gives one value per conversion, a mapping gives values by name, any other value
+/// is a single one.
 ///
 /// # Errors
-/// What Python says when text and values do not fit; when the result is too large.
+/// Python's message when text and values do not match; an error when the result is too large.
 pub(super) fn operator(state: &mut State, text: &str, values: &Value) -> Result<Value, Error> {
     let single = [values.clone()];
     let tuple = if values.is_tuple() { sequences::items(values)? } else { Vec::new() };
@@ -20,7 +21,7 @@ pub(super) fn operator(state: &mut State, text: &str, values: &Value) -> Result<
     format(state, text, in_order, mapping).map(Value::from)
 }
 
-/// The filter: values in order or by name.
+/// The filter `format`: values in order or by name.
 ///
 /// # Errors
 /// As [`operator`].
@@ -48,10 +49,10 @@ fn format(
     let mut out = String::new();
     let mut rest = text;
     let mut values = in_order.iter();
-    while let Some((before, behind)) = rest.split_once('%') {
+    while let Some((before, after)) = rest.split_once('%') {
         out.push_str(before);
-        let spec = Spec::read(behind)?;
-        rest = &behind[spec.length..];
+        let spec = Spec::read(after)?;
+        rest = &after[spec.length..];
         if spec.conversion == '%' {
             out.push('%');
             continue;
@@ -88,7 +89,7 @@ struct Spec<'s> {
     /// Flags, width and precision.
     options: &'s str,
     conversion: char,
-    /// Bytes behind the `%`.
+    /// Length in bytes, without the `%`.
     length: usize,
 }
 
@@ -151,7 +152,7 @@ impl<'s> Spec<'s> {
     }
 }
 
-/// The text with escapes for what is not ASCII.
+/// Escapes all characters that are not ASCII.
 fn ascii(text: &str) -> String {
     let escape = |c: char| match u32::from(c) {
         code @ 0..0x80 => char::from_u32(code).into_iter().collect(),
@@ -162,7 +163,7 @@ fn ascii(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// The whole number, the fraction cut off.
+/// Cuts off the fraction.
 fn whole(value: &Value) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "as Python, which cuts the fraction off")]
     match value.kind() {

@@ -1,4 +1,5 @@
-//! Filters that apply a filter or a test to every item: `map`, `select`, `reject` and those by attribute.
+//! Filters that apply a filter or a test to every item: `map`, `select`, `reject`, `selectattr`,
+//! `rejectattr`.
 
 use minijinja::value::{Kwargs, Rest, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
@@ -8,7 +9,7 @@ use super::budget::charge;
 use super::ops::failure;
 use super::sequences::{attribute, items, no_attribute};
 
-/// Adds them.
+/// Adds the filters.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("map", map);
     for (name, by_attribute, wanted) in [

@@ -1,4 +1,4 @@
-//! Methods of texts that look for something in them or take them apart: `find`, `startswith`, `split`.
+//! Methods of texts that search or split: `find`, `startswith`, `split`.
 
 use minijinja::value::{Kwargs, Rest, Value, ValueKind, from_args};
 use minijinja::{Error, State};
@@ -8,7 +8,7 @@ use super::budget::charge;
 use super::ops::failure;
 use super::{sequences, show};
 
-/// Calls such a method; nothing when it is none of them.
+/// Calls such a method; returns `None` when the method is not one of them.
 ///
 /// # Errors
 /// Python's message when the arguments do not fit.
@@ -93,8 +93,8 @@ pub(super) fn call(
     }))
 }
 
-/// The characters from one place up to another, counted from the end when negative, and how many were skipped; nothing
-/// when the part would begin behind its end.
+/// Returns the part from one position to another (negative ones count from the end), and the number of
+/// skipped characters. `None` when the part would begin after its end.
 fn part(text: &str, begin: Option<i64>, end: Option<i64>) -> Option<(usize, &str)> {
     let length = text.chars().count();
     let place = |at: i64| {
@@ -116,7 +116,7 @@ fn pieces<'t>(text: &'t str, at: &str, most: usize, backwards: bool) -> Vec<&'t 
     parts
 }
 
-/// The words; when there are more than so many splits, the rest as it stands.
+/// Returns the words. After `most` splits the rest stays one word.
 fn words(text: &str, most: usize, backwards: bool) -> Vec<&str> {
     let mut rest = text.trim();
     let mut words = Vec::new();
@@ -136,7 +136,7 @@ fn words(text: &str, most: usize, backwards: bool) -> Vec<&str> {
     words
 }
 
-/// Every run of letters with a large first letter, as Python's method has it; the filter minds spaces alone.
+/// Capitalizes every run of letters, as Python's method does; the filter `title` only looks at spaces.
 fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut begins = true;

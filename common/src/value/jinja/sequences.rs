@@ -1,4 +1,4 @@
-//! Filters on lists and objects, where minijinja lacks them or does them differently.
+//! Filters on lists and objects that minijinja lacks or implements differently.
 
 use minijinja::value::{Kwargs, Tuple, Value, ValueKind};
 use minijinja::{Environment, Error, State};
@@ -8,7 +8,7 @@ use super::budget::{charge, width};
 use super::ops::{failure, undefined};
 use super::show;
 
-/// Adds them.
+/// Adds the filters.
 pub(super) fn add(env: &mut Environment<'static>) {
     let length = |state: &State, value: Value| {
         given(state, &value)?;
@@ -24,7 +24,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
         charge(state, items.len() * size_of::<Value>())?;
         Ok::<_, Error>(Value::from(items))
     });
-    // A run that is repeated must find the same text again, so that the choice cannot be left to chance.
+    // A repeated run must produce the same text again, so the choice must not be random.
     env.add_filter("random", |state: &State, value: Value| {
         given(state, &value)?;
         if matches!(value.kind(), ValueKind::None | ValueKind::Bool | ValueKind::Number) {
@@ -60,7 +60,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     });
 }
 
-/// A text backwards as text, anything else as the list of its items.
+/// Reverses a text, or returns the reversed list of items of any other value.
 fn reverse(state: &mut State, value: Value) -> Result<Value, Error> {
     given(state, &value)?;
     if let Some(text) = value.as_str() {
@@ -72,10 +72,10 @@ fn reverse(state: &mut State, value: Value) -> Result<Value, Error> {
     Ok(Value::from(items))
 }
 
-/// The pairs of an object.
+/// Returns the pairs of an object.
 ///
 /// # Errors
-/// Python's message for everything else.
+/// Python's message for any other value.
 pub(super) fn pairs_of(value: &Value) -> Result<Vec<(Value, Value)>, Error> {
     if value.is_undefined() {
         return Err(undefined(value));
@@ -85,17 +85,17 @@ pub(super) fn pairs_of(value: &Value) -> Result<Vec<(Value, Value)>, Error> {
     pairs.map(Iterator::collect).ok_or_else(none)
 }
 
-/// The failure of an item that lacks an attribute.
+/// Builds the error for an item that lacks an attribute.
 pub(super) fn no_attribute(item: &Value, name: &Value) -> Error {
     let owner = show::type_name(item);
     let owner = if item.is_none() { "None".into() } else { format!("{owner} object") };
     failure(format!("'{owner}' has no attribute '{}'", show::text(name)))
 }
 
-/// The items that a `for` would see.
+/// Returns the items over which a `for` would iterate.
 ///
 /// # Errors
-/// When the value has none.
+/// When the value is not iterable.
 pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
     match value.kind() {
         ValueKind::None | ValueKind::Bool | ValueKind::Number => {
@@ -108,25 +108,25 @@ pub(super) fn items(value: &Value) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// The items as what the value was: a tuple or a list.
+/// Returns the items in the type of `value`: a tuple or a list.
 pub(super) fn like(value: &Value, items: Vec<Value>) -> Value {
     if value.is_tuple() { Value::from(Tuple::from(items)) } else { Value::from(items) }
 }
 
-/// An attribute as filters name it: a number, or a path with dots.
+/// Returns an attribute as filters name it: a number, or a path with dots.
 ///
 /// # Errors
-/// When the path goes through something undefined.
+/// When a value on the path is undefined.
 pub(super) fn attribute(item: &Value, path: &Value) -> Result<Value, Error> {
     let Some(path) = path.as_str() else { return item.get_item(path) };
     let mut at = item.clone();
-    let mut behind: Option<(Value, &str)> = None;
+    let mut before: Option<(Value, &str)> = None;
     for part in path.split('.') {
         if at.is_undefined() {
-            return Err(behind
+            return Err(before
                 .map_or_else(|| undefined(&at), |(owner, name)| no_attribute(&owner, &Value::from(name))));
         }
-        behind = Some((at.clone(), part));
+        before = Some((at.clone(), part));
         at = match part.parse::<i64>() {
             Ok(index) => at.get_item(&Value::from(index))?,
             Err(_) => at.get_attr(part)?,

@@ -1,4 +1,4 @@
-//! Values as Python prints them: `None`, `True`, `1e+16`, `['a', 1]`, `{'k': None}`.
+//! Prints values as Python does: `None`, `True`, `1e+16`, `['a', 1]`, `{'k': None}`.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::budget;
 use super::filters::html;
 use crate::value::pyrepr::{float_repr, repr_text_into};
 
-/// How deep a printed value may nest; below that it is cut, as Python cuts a list that holds itself.
+/// Deepest nesting that is printed; deeper values are cut, as Python cuts a list that contains itself.
 const DEPTH_MAX: usize = 100;
 
-/// Writes the value of `{{ … }}`. Undefined values arrive only where they are allowed, and are nothing.
+/// Writes the value of `{{ … }}`. Undefined values only get here where they are allowed, and print nothing.
 pub(super) fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     if *state.auto_escape() != AutoEscape::None && !value.is_safe() {
         let text = html(&text(value));
@@ -28,7 +28,7 @@ pub(super) fn format(out: &mut Output, state: &mut State, value: &Value) -> Resu
     Ok(out.write_str(&text)?)
 }
 
-/// `str(value)`; undefined is nothing.
+/// `str(value)`; empty for undefined.
 pub(super) fn text(value: &Value) -> String {
     match value.as_str() {
         Some(text) => text.into(),
@@ -86,7 +86,7 @@ fn repr_into(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// The name of the value's type in Python.
+/// Returns the name of the value's type in Python.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value.kind() {
         ValueKind::Undefined => "Undefined",
@@ -107,7 +107,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The test `sequence`: what has a length and items, texts and mappings included.
+/// The test `sequence`: true for values with a length and items, including texts and mappings.
 pub(super) fn is_sequence(state: &State, value: &Value) -> Result<bool, Error> {
     super::arguments::given(state, value)?;
     Ok(value.is_undefined() || has_items(value))
@@ -123,13 +123,13 @@ fn has_items(value: &Value) -> bool {
         && !matches!(type_name(value), "Macro" | "Namespace")
 }
 
-/// Whether the value is the `loop` of a loop.
+/// True for the `loop` variable of a loop.
 pub(super) fn is_loop(value: &Value) -> bool {
     value.as_object().is_some_and(|object| object.type_name().contains("loop_object"))
 }
 
 /// The test `callable`: macros and functions.
 pub(super) fn is_callable(value: &Value) -> bool {
-    // Undefined values take calls, and fail in them; Jinja2 therefore counts them in.
+    // Jinja2 counts undefined values as callable; the call itself fails.
     value.is_undefined() || value.kind() == ValueKind::Plain || type_name(value) == "Macro"
 }

@@ -1,5 +1,5 @@
-//! Filters that put things in order: `sort`, `unique`, `dictsort`, `groupby`. Texts without regard to case, unless
-//! asked otherwise.
+//! Filters that sort and group: `sort`, `unique`, `dictsort`, `groupby`, `min`, `max`. They ignore case
+//! unless told otherwise.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::compare::{comparable, ordered};
 use super::ops::failure;
 use super::sequences::{attribute, items, no_attribute, pairs_of};
 
-/// Adds them.
+/// Adds the filters.
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("sort", sort);
     env.add_filter("unique", unique);
@@ -44,7 +44,7 @@ fn sort(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> Re
     Ok(keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>().into())
 }
 
-/// What an item is sorted by: itself, an attribute, or several with commas between.
+/// Returns the sort key of an item: itself, an attribute, or several separated by commas.
 fn sort_key(item: &Value, path: Option<&Value>, case_sensitive: bool) -> Result<Vec<Value>, Error> {
     let Some(path) = path else { return Ok(vec![fold(item.clone(), case_sensitive)]) };
     let Some(paths) = path.as_str() else { return Ok(vec![fold(attribute(item, path)?, case_sensitive)]) };
@@ -52,7 +52,7 @@ fn sort_key(item: &Value, path: Option<&Value>, case_sensitive: bool) -> Result<
     paths.split(',').map(one).collect()
 }
 
-/// A text in small letters, unless case counts.
+/// Returns a text in lower case, unless case counts.
 fn fold(value: Value, case_sensitive: bool) -> Value {
     match value.as_str() {
         Some(text) if !case_sensitive => Value::from(text.to_lowercase()),
@@ -60,7 +60,7 @@ fn fold(value: Value, case_sensitive: bool) -> Value {
     }
 }
 
-/// Sorts by the keys, equal ones as they stand. Keys of different kinds have no order, as in Python.
+/// Sorts by the keys; equal ones keep their order. Keys of different types have no order, as in Python.
 fn in_order<T>(keyed: &mut [(Vec<Value>, T)], backwards: bool) -> Result<(), Error> {
     for pair in keyed.windows(2) {
         let differing = pair[0].0.iter().zip(&pair[1].0).find(|(left, right)| left != right);
@@ -72,7 +72,7 @@ fn in_order<T>(keyed: &mut [(Vec<Value>, T)], backwards: bool) -> Result<(), Err
     Ok(())
 }
 
-/// The first item that stands so to all others; undefined when there is none.
+/// Returns the first item that compares so (`sign`) to all others; undefined for an empty list.
 fn extreme(
     state: &mut State,
     sign: &str,
@@ -116,7 +116,7 @@ fn unique(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) -> 
             Some(path) => attribute(&item, path)?,
             None => item.clone(),
         };
-        // A bool is a number to Python.
+        // In Python a bool is a number.
         let key = if key.kind() == ValueKind::Bool { Value::from(i64::from(key.is_true())) } else { key };
         if seen.insert(fold(key, case_sensitive)) {
             kept.push(item);
@@ -173,7 +173,7 @@ fn groupby(state: &mut State, value: Value, args: Rest<Value>, named: Kwargs) ->
     Ok(groups.collect::<Vec<_>>().into())
 }
 
-/// A pair of key and members that also has the names `grouper` and `list`.
+/// A pair of key and members, also available as `grouper` and `list`.
 #[derive(Debug)]
 struct Group {
     grouper: Value,
@@ -196,7 +196,7 @@ impl Object for Group {
     }
 }
 
-/// Whether the value is a group, which prints as the tuple that it is in Jinja2.
+/// True for a group, which prints as a tuple as in Jinja2.
 pub(super) fn is_group(value: &Value) -> bool {
     value.downcast_object_ref::<Group>().is_some()
 }

@@ -1,4 +1,5 @@
-//! Templates at work, and templates that must not do harm. That they render as with Jinja2 is in `corpus`.
+//! Tests of typical templates, and of templates that must not do harm. The comparison with Jinja2 is in
+//! `corpus`.
 
 use serde_json::{Value as Json, json};
 
@@ -132,7 +133,7 @@ fn nothing_a_template_does_takes_the_process_down() {
 }
 
 #[test]
-fn fuel_that_is_given_is_told_apart_from_failing() {
+fn running_out_of_fuel_differs_from_a_failure() {
     let template = JinjaTemplate::new("{% for i in range(1000) %}{{ i }}{% endfor %}");
     assert_eq!(template.render(&[], UndefinedNames::Empty, Some(100)), Err(JinjaError::OutOfFuel));
     assert!(template.render(&[], UndefinedNames::Empty, None).is_ok());

@@ -1,16 +1,16 @@
-//! Where a template's tags are, and the tokens within them, as Jinja2 reads them.
+//! Finds a template's tags, and splits them into tokens as Jinja2 does.
 
 /// Most tokens of one expression without a comma.
 pub(super) const CHAIN_MAX: usize = 600;
 
-/// Where the next `{{`, `{%` or `{#` begins.
+/// Returns the position of the next `{{`, `{%` or `{#`.
 pub(super) fn next_tag(text: &str) -> Option<usize> {
     text.match_indices('{')
         .map(|(at, _)| at)
         .find(|at| matches!(text.as_bytes().get(at + 1), Some(b'{' | b'%' | b'#')))
 }
 
-/// The length of a whole raw block, when one begins here.
+/// Returns the length of the whole raw block, when one begins here.
 pub(super) fn raw_block(text: &str) -> Option<usize> {
     let inner = text.strip_prefix("{%")?;
     let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner).trim_start().strip_prefix("raw")?;
@@ -28,7 +28,7 @@ pub(super) fn raw_block(text: &str) -> Option<usize> {
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Text,
@@ -43,19 +43,19 @@ pub(super) enum Kind {
 #[derive(Clone, Copy)]
 pub(super) struct Token<'s> {
     pub(super) kind: Kind,
-    /// White space in front.
+    /// White space before the token.
     pub(super) space: &'s str,
     pub(super) text: &'s str,
-    /// Where it ends, from the beginning of the tag's inside.
+    /// Its end, as an offset inside the tag.
     pub(super) end: usize,
 }
 
-/// The tokens up to the end of the tag, and the length up to behind that end; nothing when the tag has no end. Sets
+/// Returns the tokens of a tag and its length including the end mark; `None` when the tag has no end. Sets
 /// `too_long` when an expression is longer than [`CHAIN_MAX`].
 pub(super) fn tokens<'s>(text: &'s str, end: &str, too_long: &mut bool) -> Option<(Vec<Token<'s>>, usize)> {
     let mut tokens = Vec::new();
     let mut open = 0_usize;
-    // How many tokens there were since the last comma, for every bracket that is open.
+    // The number of tokens since the last comma, for every open bracket.
     let mut chains = vec![0];
     let mut at = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The filter `urlize`: addresses in a text become links.
+//! The filter `urlize`: turns addresses in a text into links.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,8 @@ fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is well formed")
 }
 
-/// An address of the web: with a scheme or `www.` and a name, under a domain that everybody knows, or by number.
+/// A web address: with a scheme or `www.` and a name, under a well-known top-level domain, or with an IP
+/// address.
 static WEB: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?ix)^(?:
@@ -64,7 +65,7 @@ pub(super) fn urlize(
 }
 
 struct Links {
-    /// Most characters of an address that is shown.
+    /// Most characters of an address that are shown.
     limit: Option<usize>,
     attributes: String,
 }
@@ -104,7 +105,8 @@ impl Links {
     }
 }
 
-/// Where an address ends that takes closing brackets from its tail for those that it opens.
+/// Returns the end of an address: closing brackets after it belong to it as long as it opens more than it
+/// closes.
 fn balanced(word: &str, mut end: usize) -> usize {
     for (open, close) in [("(", ")"), ("<", ">"), ("&lt;", "&gt;")] {
         let opened = word[..end].matches(open).count();

@@ -1,8 +1,8 @@
-//! Looking ahead: what stands behind a place in the text, without going there.
+//! Look-ahead: inspects the text after a position without moving there.
 
 use super::Repair;
 
-/// The quote that ends what this one begins.
+/// Returns the quote that closes the quote `quote`.
 pub(super) const fn closer(quote: char) -> Option<char> {
     match quote {
         '"' | '\'' | '”' => Some(quote),
@@ -16,9 +16,11 @@ impl Repair {
         self.chars.get(at).copied()
     }
 
-    /// The first `wanted` at or behind `from` that no backslash escapes; else the end of the text.
+    /// Finds the first `wanted` at or after `from` that is not escaped by a backslash; else the end of the
+    /// text.
     ///
-    /// What was found last is remembered: a long text without the sign is searched through once, not once per comma.
+    /// The last result per character is cached, so that a long text without the character is searched once,
+    /// not once per comma.
     pub(super) fn find(&self, from: usize, wanted: char) -> usize {
         let mut found = self.found.borrow_mut();
         if let Some(&(searched, at)) = found.get(&wanted)
@@ -41,25 +43,25 @@ impl Repair {
         at
     }
 
-    /// The first of several signs, as [`Self::find`] finds one.
+    /// Finds the first of several characters, as [`Self::find`] does.
     pub(super) fn find_any(&self, from: usize, wanted: &[char]) -> usize {
         wanted.iter().map(|c| self.find(from, *c)).min().unwrap_or(self.chars.len())
     }
 
-    /// The first place at or behind `at` that is no blank.
-    pub(super) fn behind_blanks(&self, at: usize) -> usize {
+    /// Returns the first position at or after `at` that is not white space.
+    pub(super) fn after_blanks(&self, at: usize) -> usize {
         (at..self.chars.len()).find(|&at| !self.chars[at].is_whitespace()).unwrap_or(self.chars.len())
     }
 
-    /// The first character at or behind `at` that is no blank.
+    /// Returns the first character at or after `at` that is not white space.
     pub(super) fn next_solid(&self, at: usize) -> Option<char> {
-        self.char_at(self.behind_blanks(at))
+        self.char_at(self.after_blanks(at))
     }
 
-    /// Behind blanks and comments.
-    pub(super) fn behind_filler(&self, mut at: usize) -> usize {
+    /// Returns the position after white space and comments.
+    pub(super) fn after_filler(&self, mut at: usize) -> usize {
         loop {
-            at = self.behind_blanks(at);
+            at = self.after_blanks(at);
             match (self.char_at(at), self.char_at(at + 1)) {
                 (Some('#'), _) | (Some('/'), Some('/')) => {
                     while self.char_at(at).is_some_and(|c| c != '\n' && c != '\r') {
@@ -80,37 +82,37 @@ impl Repair {
         }
     }
 
-    /// A text in quotes begins at `at` and a colon follows it.
+    /// True when a quoted text begins at `at` and a colon follows it.
     pub(super) fn is_quoted_key(&self, at: usize) -> bool {
         let Some(close) = self.char_at(at).and_then(closer) else { return false };
         let end = self.find(at + 1, close);
         end < self.chars.len() && self.next_solid(end + 1) == Some(':')
     }
 
-    /// The colon of the bare key that begins at `at`.
+    /// Returns the position of the colon of the bare key that begins at `at`.
     pub(super) fn bare_key_colon(&self, at: usize) -> Option<usize> {
         if !self.char_at(at).is_some_and(|c| c.is_alphanumeric() || c == '_') {
             return None;
         }
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let end = (at..self.chars.len()).find(|&at| !is_part(self.chars[at])).unwrap_or(self.chars.len());
-        let colon = self.behind_blanks(end);
+        let colon = self.after_blanks(end);
         (self.char_at(colon) == Some(':')).then_some(colon)
     }
 
-    /// Behind the quote at `quote` come a comma and a key with its colon.
+    /// True when a comma and a key with its colon follow the quote at `quote`.
     pub(super) fn member_follows(&self, quote: usize) -> bool {
-        let comma = self.behind_blanks(quote + 1);
+        let comma = self.after_blanks(quote + 1);
         if self.char_at(comma) != Some(',') {
             return false;
         }
-        let key = self.behind_filler(comma + 1);
+        let key = self.after_filler(comma + 1);
         self.is_quoted_key(key) || self.bare_key_colon(key).is_some()
     }
 
-    /// What stands at `at` looks like the value of a member whose key was bare.
+    /// True when the text at `at` looks like the value of a member whose key was bare.
     pub(super) fn is_likely_value(&self, at: usize) -> bool {
-        let at = self.behind_blanks(at);
+        let at = self.after_blanks(at);
         let Some(first) = self.char_at(at) else { return false };
         if closer(first).is_some() || matches!(first, '{' | '[' | '-') || first.is_ascii_digit() {
             return true;
@@ -119,11 +121,12 @@ impl Repair {
         if matches!(word.as_str(), "true" | "false" | "null") {
             return true;
         }
-        // Prose with a colon in it goes on to the next quote, a value to the end of its object.
+        // Prose that contains a colon continues to the next quote; a value continues to the end of its object.
         self.char_at(self.find_any(at, &['"', '\'', '“', '”', '}'])) == Some('}')
     }
 
-    /// The parenthesis that closes the one at `open`, and whether what is between is a list: nothing or several things.
+    /// Returns the parenthesis that closes the one at `open`, and true when the content is a list: empty, or
+    /// with a comma.
     pub(super) fn parenthesis(&self, open: usize) -> (Option<usize>, bool) {
         let (mut depth, mut comma, mut empty) = (0_usize, false, true);
         let mut at = open + 1;

@@ -1,8 +1,8 @@
-//! What kind of thing a value is.
+//! Checks on the kind of a value.
 
 use serde_json::{Number, Value as Json};
 
-/// Whole numbers and numbers with a fraction as Python tells them apart.
+/// Reads a number as Python does, which distinguishes integers from floats.
 pub(super) fn python_number(text: &str) -> Option<Number> {
     if text.contains(['.', 'e', 'E']) {
         return text.parse().ok().and_then(Number::from_f64);
@@ -24,7 +24,7 @@ pub(super) const fn is_scalar(value: &Json) -> bool {
     !matches!(value, Json::Array(_) | Json::Object(_))
 }
 
-/// The same keys and lengths throughout.
+/// True when both values have the same keys, lengths and types at every level.
 pub(super) fn same_shape(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Object(a), Json::Object(b)) => {

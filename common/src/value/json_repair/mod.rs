@@ -1,8 +1,8 @@
-//! JSON as people and models write it: quotes, commas and closers missing, comments, words around it.
+//! Reads JSON as people and models write it: with missing quotes, commas and brackets, with comments, with
+//! words around it.
 //!
-//! Dify repairs the JSON body of a request before it sends it. A text that is JSON is read as such; any other is read
-//! with as much good will as can be had, and what good will there is follows what Dify's repair makes of the same text:
-//! a guess that differs would send something else.
+//! Dify repairs the JSON body of a request before it sends it. Valid JSON is read as usual. For any other
+//! text the guesses follow Dify's repair exactly, since a different guess would send a different request.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ mod kinds;
 mod nested;
 mod text;
 
-/// Deepest nesting that is followed; what lies deeper is left out.
+/// Deepest nesting that is read; deeper values are dropped.
 const DEPTH_MAX: usize = 100;
 
-/// Why no JSON came of a text.
+/// The reason why a text has no JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RepairError {
-    /// Nothing in the text looks like JSON, or it is the empty text.
+    /// Nothing in the text looks like JSON, or the result is the empty text.
     #[error("there is no JSON in the text")]
     Nothing,
     /// `NaN` or `Infinity`, which Python reads and JSON cannot hold.
@@ -31,7 +31,7 @@ pub enum RepairError {
     NotFinite,
 }
 
-/// The value that a text means.
+/// Returns the JSON value of a text, repaired where needed.
 ///
 /// # Errors
 /// See [`RepairError`].
@@ -43,18 +43,18 @@ pub fn repair(text: &str) -> Result<Json, RepairError> {
             None => Repair::new(text).document()?,
         },
     };
-    // Dify makes an empty text of an empty text, and that is not JSON.
+    // Dify turns an empty text into an empty text, which is not JSON.
     if value == Json::String(String::new()) { Err(RepairError::Nothing) } else { Ok(value) }
 }
 
-/// The value of a text that lacks nothing but the brace in front.
+/// Reads a text that lacks only its first brace.
 fn without_first_brace(text: &str) -> Option<Json> {
     let text = text.trim();
     let fits = text.starts_with('"') && text.ends_with('}');
     fits.then(|| serde_json::from_str(&format!("{{{text}")).ok()).flatten()
 }
 
-/// Where a text stands, which decides what may follow it.
+/// The position of a text, which decides what may follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Key,
@@ -65,10 +65,10 @@ enum Place {
 struct Repair {
     chars: Vec<char>,
     at: usize,
-    /// What is around the place at hand, outermost first.
+    /// The positions around the current one, outermost first.
     places: Vec<Place>,
     not_finite: bool,
-    /// By sign: from where it was looked for last, and where it is.
+    /// Cache of [`Self::find`]: per character, the start of the last search and its result.
     found: RefCell<BTreeMap<char, (usize, usize)>>,
 }
 
@@ -83,7 +83,7 @@ impl Repair {
         }
     }
 
-    /// All lists and objects of the text; one stands for itself, several are a list.
+    /// Reads all lists and objects of the text; a single one is returned as it is, several as a list.
     fn document(mut self) -> Result<Json, RepairError> {
         let mut found: Vec<Json> = Vec::new();
         loop {
@@ -101,8 +101,8 @@ impl Repair {
             };
             match found.last_mut() {
                 Some(_) if is_empty(&value) => {}
-                // The same thing again is a later version of it, unless a comma makes it another one; something empty
-                // was no value.
+                // A value of the same shape is a newer version of the last one, unless a comma separates
+                // them. An empty value is dropped.
                 Some(last) if is_empty(last) || !listed && same_shape(last, &value) => *last = value,
                 Some(_) | None => found.push(value),
             }
@@ -117,7 +117,7 @@ impl Repair {
         }
     }
 
-    /// The whole text is one of Python's words for what is no number.
+    /// True when the whole text is `NaN` or an infinity, which Python accepts as JSON.
     fn is_not_finite(&self) -> bool {
         let text: String = self.chars.iter().collect();
         matches!(text.trim(), "NaN" | "Infinity" | "-Infinity")
@@ -137,7 +137,7 @@ impl Repair {
         self.places.contains(&place)
     }
 
-    /// Runs `read` at a place that it is then behind.
+    /// Runs `read` with `place` as the innermost position.
     fn at_place<T>(&mut self, place: Place, read: impl FnOnce(&mut Self) -> T) -> T {
         self.places.push(place);
         let out = read(self);
@@ -145,12 +145,12 @@ impl Repair {
         out
     }
 
-    /// Blanks and comments.
+    /// Skips white space and comments.
     fn skip_filler(&mut self) {
-        self.at = self.behind_filler(self.at);
+        self.at = self.after_filler(self.at);
     }
 
-    // Recursion is bounded by the number of places.
+    // The recursion is bounded by the number of places.
     fn value(&mut self) -> Json {
         self.skip_filler();
         if self.places.len() > DEPTH_MAX {
@@ -190,7 +190,7 @@ impl Repair {
         value
     }
 
-    /// A number, or the text that begins like one.
+    /// Reads a number, or a text that begins like one.
     fn number(&mut self, place: Place) -> Json {
         let from = self.at;
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What holds values: objects, lists, and the parentheses of Python.
+//! Reads values that contain others: objects, lists, and Python's parentheses.
 
 use serde_json::Value as Json;
 
@@ -6,12 +6,12 @@ use super::kinds::{is_empty, is_scalar};
 use super::{JsonMap, Place, Repair, ahead};
 
 impl Repair {
-    /// An object that stands alone, and the members that were put behind its brace.
+    /// Reads a top-level object, and the members that follow its closing brace by mistake.
     pub(super) fn whole_object(&mut self) -> Json {
         let mut value = self.object();
         while let Json::Object(members) = &mut value {
-            let comma = self.behind_blanks(self.at);
-            let next = self.behind_blanks(comma + 1);
+            let comma = self.after_blanks(self.at);
+            let next = self.after_blanks(comma + 1);
             if self.char_at(comma) != Some(',') || self.char_at(next).and_then(ahead::closer).is_none() {
                 break;
             }
@@ -29,7 +29,7 @@ impl Repair {
         self.members()
     }
 
-    /// What stands in an object, up to and over its brace.
+    /// Reads the members of an object, including its closing brace.
     fn members(&mut self) -> Json {
         let from = self.at;
         let mut object = JsonMap::new();
@@ -44,7 +44,7 @@ impl Repair {
                 Some(',' | ':') => self.at += 1,
                 Some(_) => {
                     self.member(&mut object);
-                    // The closer of the list around: this object's is missing.
+                    // The bracket closes the list around the object; the object's own brace is missing.
                     if self.peek() == Some(']') && self.within(Place::Item) {
                         break;
                     }
@@ -64,9 +64,10 @@ impl Repair {
         Json::Object(object)
     }
 
-    /// Goes back to `from` with quotes for the escaped quotes between there and here, if there are escaped keys.
+    /// When the text from `from` to here has escaped keys: replaces escaped quotes by quotes there, and goes
+    /// back to `from`.
     fn unescape_keys(&mut self, from: usize) -> bool {
-        let start = self.behind_blanks(from);
+        let start = self.after_blanks(from);
         let end = self.at.min(self.chars.len());
         let Some(quote @ ('"' | '\'')) = self.char_at(start + 1) else { return false };
         let is_key_end = |part: &[char]| part == ['\\', quote, ':'];
@@ -81,9 +82,9 @@ impl Repair {
         true
     }
 
-    /// Without a single colon, what stands between `from` and here are the items of a list.
+    /// True when the text from `from` to here has no colon, so that it is a list and not an object.
     fn is_set(&self, from: usize) -> bool {
-        let mut at = self.behind_filler(from);
+        let mut at = self.after_filler(from);
         let end = self.at.min(self.chars.len()) - usize::from(self.char_at(self.at - 1) == Some('}'));
         let any = at < end;
         while at < end {
@@ -95,7 +96,7 @@ impl Repair {
                     }
                 }
             }
-            at = self.behind_filler(at + 1);
+            at = self.after_filler(at + 1);
         }
         any
     }
@@ -114,13 +115,13 @@ impl Repair {
         });
         self.skip_filler();
         match self.peek() {
-            // A key alone at the end says nothing.
+            // A key without a value at the end is dropped.
             Some('}') | None => return,
             Some(c) if key.is_empty() && c != ':' => {
                 self.at = self.at.max(began + 1);
                 return;
             }
-            // Whatever stands in the place of the colon is meant as one.
+            // Any other character here is taken for the colon.
             Some(_) => self.at += 1,
         }
         self.skip_filler();
@@ -139,7 +140,7 @@ impl Repair {
         self.items(close)
     }
 
-    /// What stands in a list, up to and over its closer.
+    /// Reads the items of a list, including its closing bracket.
     fn items(&mut self, close: char) -> Json {
         let is_member = self.places.last() == Some(&Place::Member);
         self.at_place(Place::Item, |this| {
@@ -156,7 +157,7 @@ impl Repair {
                     Some(',') => this.at += 1,
                     Some(_) => {
                         let is_key = this.is_quoted_key(this.at);
-                        // The list was never closed: the next member of what is around it comes.
+                        // The list was never closed: this is the next member of the object around it.
                         if is_key && is_member && !items.is_empty() && items.iter().all(is_scalar) {
                             break;
                         }
@@ -176,7 +177,7 @@ impl Repair {
         })
     }
 
-    /// A list in parentheses, or a value in superfluous ones.
+    /// Reads a list in parentheses, or a single value in needless ones.
     pub(super) fn parenthesised(&mut self) -> Json {
         let (_, is_list) = self.parenthesis(self.at);
         match self.list(')') {
@@ -185,12 +186,12 @@ impl Repair {
         }
     }
 
-    /// Nothing but what is in the parentheses stands on their lines.
+    /// True when nothing else is on the lines of the parentheses.
     pub(super) fn is_list_on_its_own(&self) -> bool {
         let line_end = |c: &&char| !c.is_whitespace() || matches!(c, '\n' | '\r');
         let before = self.chars[..self.at].iter().rev().find(line_end);
         let (end, _) = self.parenthesis(self.at);
-        let behind = end.map(|end| self.chars[end + 1..].iter().find(line_end));
+        let after = end.map(|end| self.chars[end + 1..].iter().find(line_end));
         let first = self.next_solid(self.at + 1);
         let starts = first.is_some_and(|c| {
             ahead::closer(c).is_some()
@@ -198,11 +199,11 @@ impl Repair {
                 || matches!(c, ')' | '{' | '[' | '(' | '-' | '.' | 't' | 'f' | 'n')
         });
         let ends = |c: Option<&char>| c.is_none_or(|c| matches!(c, '\n' | '\r'));
-        starts && ends(before) && behind.is_some_and(ends)
+        starts && ends(before) && after.is_some_and(ends)
     }
 }
 
-/// Puts the items of a list that stands where a key should into the list in front of it.
+/// Appends to a list the items of another list found in the place of the next key.
 fn continue_list(items: &mut Vec<Json>, more: Json) {
     let Json::Array(mut more) = more else { return };
     match more.as_mut_slice() {

@@ -1,4 +1,4 @@
-//! Texts that are nearly JSON, and what becomes of them.
+//! Texts that are almost JSON, with the values that they are repaired to.
 
 use super::*;
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn texts_are_repaired_as_dify_repairs_them() {
     }
 }
 
-/// Recorded from json_repair 0.64.5, the library that Dify repairs bodies with.
+/// Recorded from json_repair 0.64.5, the library with which Dify repairs bodies.
 #[test]
 fn quotes_in_texts_are_taken_as_dify_takes_them() {
     for (text, value) in [
@@ -109,7 +109,7 @@ fn quotes_in_texts_are_taken_as_dify_takes_them() {
     }
 }
 
-/// What is behind a sign is looked up for each of them: that must not take the square of the length.
+/// Each character may cause a look-ahead; the total must not grow with the square of the length.
 #[test]
 fn long_broken_texts_are_read_to_their_end() {
     for text in ["word, \"quoted\" {x} [y]\n", "a, b] } \n", "\"b\"", "a] , }", "\"", "("] {
@@ -120,7 +120,7 @@ fn long_broken_texts_are_read_to_their_end() {
 }
 
 #[test]
-fn what_holds_no_json_is_no_json() {
+fn a_text_without_json_is_an_error() {
     for text in ["", "  ", "hello", "True", "\"\"", "5 apples"] {
         assert_eq!(repair(text), Err(RepairError::Nothing), "{text:?}");
     }
@@ -131,12 +131,12 @@ fn what_holds_no_json_is_no_json() {
 
 proptest! {
     #[test]
-    fn every_text_comes_to_an_end(text in r#"[\[\]{}:,"'/*# \\a1.\n-]{0,60}"#) {
+    fn every_repair_terminates(text in r#"[\[\]{}:,"'/*# \\a1.\n-]{0,60}"#) {
         let _ = repair(&text);
     }
 
     #[test]
-    fn deep_nesting_comes_to_an_end(open in "[\\[{]{200,300}") {
+    fn deep_nesting_terminates(open in "[\\[{]{200,300}") {
         let _ = repair(&open);
     }
 }

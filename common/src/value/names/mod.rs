@@ -1,9 +1,9 @@
-//! Text in which variables stand by their bare names: `Dear {{name}}, {{items[0].title}}`, beside references
-//! (`{{#start.name#}}`) as [`super::template`] has them.
+//! Text with variables by bare name: `Dear {{name}}, {{items[0].title}}`. It may also contain references
+//! (`{{#start.name#}}`) as in [`super::template`].
 //!
-//! Parsed once, rendered in one pass: what a value renders to is never looked at again, so text of users that looks like
-//! a name stays what it is. A name may be put together of others, `{{greeting_{{language}}}}`, from the inside out.
-//! [`Names`] says which variables a name may mean.
+//! A text is parsed once and rendered in one pass. Rendered values are never parsed again, so user text that
+//! looks like a name is not replaced. Names may be nested, `{{greeting_{{language}}}}`; the inner one is
+//! filled in first. [`Names`] lists the variables that a name may mean.
 
 mod parse;
 mod path;
@@ -19,51 +19,53 @@ use path::Path;
 
 pub use scopes::Names;
 
-/// Text with names and references, parsed.
+/// A parsed text with names and references.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamedText {
     pieces: Vec<Piece>,
 }
 
-/// A piece of it.
+/// A piece of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(String),
     /// `{{#node.name#}}`
     Reference(Selector),
-    /// What stands between the braces of a name.
+    /// The content between the braces of a name.
     Name(Vec<Piece>),
 }
 
-/// Why a text cannot be used, or not be filled in.
+/// The reason why a text is invalid or cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is no such variable, or it is null.
+    /// The variable does not exist or is null.
     #[error("Variable not found: {0}")]
     NotFound(String),
-    /// Names stand within names within names.
-    #[error("placeholders stand more than {0} levels deep in each other, and may stand {0} deep")]
+    /// Names are nested too deeply.
+    #[error("placeholders are nested more than {0} levels deep; at most {0} levels are allowed")]
     TooDeep(usize),
 }
 
 impl NamedText {
-    /// Finds names and references; what does not look like one is text, so are braces with nothing between them.
+    /// Parses a text. Everything that is not a name or a reference is plain text, also braces with nothing
+    /// between them.
     ///
     /// # Errors
-    /// Names that stand in each other more than `levels_max` deep.
+    /// [`NameError::TooDeep`] when names are nested more than `levels_max` deep.
     pub fn parse(source: &str, levels_max: usize) -> Result<Self, NameError> {
         parse::pieces(source, levels_max).map(|pieces| Self { pieces })
     }
 
-    /// Adds `(node, name)` of everything that rendering may read: of a name, all variables that it may mean.
+    /// Adds the `(node, name)` of every variable that rendering may read; for a name, of all variables that
+    /// it may mean.
     pub fn mentions(&self, names: &Names, into: &mut Vec<(String, String)>) {
         mentions(&self.pieces, names, into);
     }
 
-    /// The text with every name and reference replaced by its value.
+    /// Renders the text with every name and reference replaced by its value.
     ///
     /// # Errors
-    /// A variable that is not there.
+    /// [`NameError::NotFound`] for a variable that does not exist or is null.
     pub fn render(&self, names: &Names, variables: &dyn Variables) -> Result<String, NameError> {
         render(&self.pieces, names, variables)
     }
@@ -111,7 +113,7 @@ fn render(pieces: &[Piece], names: &Names, variables: &dyn Variables) -> Result<
     Ok(out)
 }
 
-/// A value as it stands in the text: texts as they are, all else as JSON.
+/// Formats a value for the text: texts unchanged, all other values as JSON.
 fn shown(value: &Segment) -> Cow<'_, str> {
     match &value.value {
         Json::String(text) if value.ty != SegmentType::None => text.as_str().into(),

@@ -1,14 +1,14 @@
-//! From text to pieces, in one pass whatever the braces look like: each `}}` closes the last `{{` that is open.
+//! Parses a text into pieces, in one pass for any braces: each `}}` closes the last open `{{`.
 
 use super::super::template::reference_at;
 use super::{NameError, Piece};
 
-/// A `{{` that is open, and what has come since.
+/// An open `{{` and the pieces since.
 struct Open {
     pieces: Vec<Piece>,
-    /// Nothing that can be a name: `{{#` and `{{@` that are no references.
+    /// True for `{{#` and `{{@` that do not begin a reference: these cannot be names.
     is_text: bool,
-    /// Levels of names within it.
+    /// The depth of the names inside it.
     levels: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn pieces(source: &str, levels_max: usize) -> Result<Vec<Piece>, Name
             rest = &rest[until..];
         }
     }
-    // What was never closed was no name.
+    // Braces that were never closed are plain text.
     while stack.len() > 1 {
         let open = stack.pop().map(|open| open.pieces).unwrap_or_default();
         push_all(&mut top(&mut stack).pieces, open, "{{", "");
@@ -41,7 +41,7 @@ pub(super) fn pieces(source: &str, levels_max: usize) -> Result<Vec<Piece>, Name
     Ok(stack.pop().map(|open| open.pieces).unwrap_or_default())
 }
 
-/// The innermost one; the text itself is never closed.
+/// Returns the innermost open brace. The first entry is the text itself, which is never closed.
 #[expect(clippy::indexing_slicing, reason = "the stack is never empty")]
 fn top(stack: &mut [Open]) -> &mut Open {
     let last = stack.len() - 1;
@@ -80,7 +80,7 @@ fn push_all(into: &mut Vec<Piece>, pieces: Vec<Piece>, before: &str, after: &str
     push_text(into, after);
 }
 
-/// Adds to the text before it, so that no two texts stand beside each other.
+/// Appends to the text piece before it, so that no two text pieces are neighbours.
 fn push_text(into: &mut Vec<Piece>, text: &str) {
     match into.last_mut() {
         Some(Piece::Text(before)) => before.push_str(text),

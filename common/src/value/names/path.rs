@@ -1,11 +1,11 @@
-//! `user.name`, `items[0].title`: a name and the way into its value.
+//! Paths such as `user.name` and `items[0].title`: a name and the path inside its value.
 
 use serde_json::Value as Json;
 
 use super::super::selector::file_attribute;
 use super::super::{Segment, SegmentType, infer_type};
 
-/// A name and the way into its value.
+/// A name and the path inside its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path<'a> {
     pub(super) head: &'a str,
@@ -19,12 +19,13 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The name in front of a text that goes on behind it; none while the name itself may go on.
+    /// Returns the name at the beginning of a text that has a path after it; `None` while the name itself may
+    /// continue.
     pub(super) fn head_of(text: &'a str) -> Option<&'a str> {
         text.find(['.', '[']).map(|at| text[..at].trim())
     }
 
-    /// Reads a path; none for what is none.
+    /// Parses a path; `None` when it is invalid.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let at = text.find(['.', '[']).unwrap_or(text.len());
         let (head, mut rest) = (text[..at].trim(), &text[at..]);
@@ -43,12 +44,12 @@ impl<'a> Path<'a> {
         (!head.is_empty()).then_some(Self { head, steps })
     }
 
-    /// Whether the name is all there is.
+    /// True when the path is only a name.
     pub(super) fn is_whole(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// What the path leads to in a value; null is nothing.
+    /// Returns the value at the path inside `value`; `None` when it is null or missing.
     pub(super) fn within(&self, value: &Segment) -> Option<Segment> {
         if let (SegmentType::File, [Step::Key(key)]) = (value.ty, self.steps.as_slice()) {
             return file_attribute(&value.value, key).filter(|found| !found.is_null()).map(Segment::infer);

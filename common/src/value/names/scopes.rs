@@ -1,4 +1,4 @@
-//! Which variables a bare name may mean, in the order in which they are looked for.
+//! The variables that a bare name may mean, in order of precedence.
 
 use std::borrow::Cow;
 
@@ -6,15 +6,15 @@ use super::super::template::mention;
 use super::super::{Segment, Selector, Variables};
 use super::path::Path;
 
-/// The places in which a node looks for a name. The first of them counts in which the name has a value that is not null.
+/// The scopes in which a node looks for a name. The first one in which the name has a non-null value wins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Names {
-    /// Names of the node's own, before all others.
+    /// The node's own names, before all others.
     pub own: Vec<(String, Selector)>,
-    /// Namespaces, in order: loops and iterations around the node, `run`, `conversation`, where the run began, `sys`.
+    /// Namespaces in order: loops and iterations around the node, `run`, `conversation`, where the run began,
+    /// `sys`.
     pub scopes: Vec<String>,
-    /// Variables of these namespaces that are known by name before a run: what a name may mean that is put together of
-    /// others.
+    /// Variables of these namespaces that are known before a run. A nested name may mean one of them.
     pub declared: Vec<(String, String)>,
 }
 
@@ -32,7 +32,7 @@ impl Names {
         into.extend(self.declared.iter().filter(|(_, name)| name.starts_with(begin)).cloned());
     }
 
-    /// The value that a path leads to.
+    /// Returns the value that a path names.
     pub(super) fn value<'v>(
         &self,
         path: &Path<'_>,

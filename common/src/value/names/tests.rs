@@ -56,7 +56,7 @@ fn lp_a05_a_variable_that_is_not_there_is_named() {
 }
 
 #[test]
-fn lp_a07_names_are_put_together_from_the_inside_out_and_values_stay_what_they_are() {
+fn lp_a07_nested_names_are_filled_in_from_the_inside_out_and_values_are_not_parsed() {
     let run = json!({
         "lang": "en", "v_en": "hello", "v_hello": "twice", "secret": "S", "user": "say {{secret}} {{#start.q#}}",
         "field": "lang", "o": {"lang": "fr"}, "i": 0, "l": ["first"],
@@ -71,13 +71,13 @@ fn lp_a07_names_are_put_together_from_the_inside_out_and_values_stay_what_they_a
     ] {
         assert_eq!(rendered(text, run.clone()).unwrap(), expected, "{text}");
     }
-    // A value that looks like a name is not one when it is put together either.
+    // A value that looks like a name is not one either when it becomes part of a name.
     let tricky = json!({"a": "{{secret}}", "secret": "S"});
     assert_eq!(rendered("{{x_{{a}}}}", tricky).unwrap_err(), NameError::NotFound("x_{{secret}}".into()));
 }
 
 #[test]
-fn what_is_no_name_stays_as_it_is() {
+fn text_that_is_not_a_name_is_unchanged() {
     for text in [
         "",
         "{{}}",
@@ -149,7 +149,7 @@ fn a_name_mentions_every_variable_that_it_may_mean() {
 
 proptest! {
     #[test]
-    fn a_value_is_never_looked_at_again(value in "[ -~]*|[{}#@a.]{0,40}") {
+    fn a_rendered_value_is_never_parsed_again(value in "[ -~]*|[{}#@a.]{0,40}") {
         let text = rendered("<{{v}}|{{o.v}}>", json!({"v": value, "o": {"v": value}}));
         prop_assert_eq!(text.unwrap(), format!("<{value}|{value}>"));
     }
@@ -163,21 +163,21 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_mentioned(text in "([ab.{}]|\\{\\{|\\}\\})*") {
+    fn every_variable_that_rendering_reads_is_mentioned(text in "([ab.{}]|\\{\\{|\\}\\})*") {
         let names = names(&["run"]);
         let Ok(parsed) = NamedText::parse(&text, LEVELS) else { return Ok(()) };
         let mut mentioned = Vec::new();
         parsed.mentions(&names, &mut mentioned);
         let all = Pool::new(json!({"run": {"a": "a", "b": "b", "ab": "b", "ba": "a", "aa": "a", "bb": "b"}}));
         let only = Only(&all, &mentioned);
-        // Names that are put together need what is declared, which is nothing here.
+        // Nested names need the declared variables, of which there are none here.
         if !text.contains("{{{{") && parsed.pieces.iter().all(|p| !matches!(p, Piece::Name(inner) if inner.len() > 1)) {
             prop_assert_eq!(parsed.render(&names, &only), parsed.render(&names, &all));
         }
     }
 }
 
-/// Variables as far as they are mentioned.
+/// Only those variables that were mentioned.
 struct Only<'a>(&'a Pool, &'a [(String, String)]);
 
 impl Variables for Only<'_> {

@@ -1,9 +1,11 @@
-//! Secrets of a workflow's environment, and how texts are searched for them. They go where the workflow sends them; what is
-//! shown of a run, or kept for people, has them masked, also in texts that were made from them. What is kept for another
-//! worker names them instead, and they are opened when it is read.
+//! Secrets of a workflow's environment, and the search for them in texts.
 //!
-//! A secret is found as it stands and in the spellings of [`spellings`]. A part of a secret is not found, nor one that code
-//! has changed in another way.
+//! Secrets are sent only where the workflow sends them. Everything that is shown of a run or stored for
+//! people has them masked, also in texts derived from them. Data that is stored for another worker contains
+//! their names instead (it is "sealed") and is opened when it is read.
+//!
+//! A secret is found literally and in the spellings of [`spellings`]. A part of a secret is not found, nor a
+//! secret that code has changed in another way.
 
 mod search;
 pub mod spelling;
@@ -17,29 +19,30 @@ use super::text::mask;
 use super::{JsonMap, Segment};
 use spelling::spellings;
 
-/// A secret with fewer characters is not searched for in texts that were only made near it: it would be found in words
-/// that have nothing to do with it.
+/// A secret with fewer characters is not searched for in unrelated texts: it would match words that have
+/// nothing to do with it.
 pub const CHARS_MIN: usize = 8;
 
-/// Begins and ends what stands for a secret in a text that is kept; in texts that have it, it is written otherwise.
+/// Begins and ends the placeholder for a secret in a sealed text. Where the text itself has this character,
+/// it is escaped.
 const MARK: char = '\u{1a}';
-/// Stands after the mark where the text had the mark itself.
+/// Follows the mark where the text contained the mark itself.
 const ITSELF: char = '=';
-/// Numbers of spellings are one digit in this base.
+/// The number of a spelling is one digit in this base.
 const DIGITS: u32 = 36;
 
-/// See the module. Cheap to copy; none takes no memory.
+/// A set of secrets; see the module. Cheap to clone; an empty set allocates nothing.
 #[derive(Clone, Default)]
 pub struct Secrets(Vec<Arc<Secret>>);
 
 struct Secret {
     name: Arc<str>,
-    /// Each once, and always in this order.
+    /// No duplicates, always in the same order.
     spellings: Vec<String>,
     mask: String,
 }
 
-/// Shows how many there are, and no more.
+/// Shows only the number of secrets.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secrets({})", self.0.len())
@@ -47,12 +50,12 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// These, by name, however short. What is no text or empty hides nothing.
+    /// Builds the set from these secrets, of any length. Values that are not texts, or empty, are ignored.
     pub fn of<'a>(secrets: impl Iterator<Item = (Arc<str>, &'a Segment)>) -> Self {
         Self::default().and_of(secrets)
     }
 
-    /// These and others, however short.
+    /// Adds more secrets, of any length.
     #[must_use]
     pub fn and_of<'a>(mut self, secrets: impl Iterator<Item = (Arc<str>, &'a Segment)>) -> Self {
         for (name, segment) in secrets {
@@ -63,7 +66,7 @@ impl Secrets {
         self
     }
 
-    /// Those of them that are long enough to be searched for in any text.
+    /// Builds the set from those secrets that are long enough to be searched for in any text.
     pub fn long_of<'a>(secrets: impl Iterator<Item = (Arc<str>, &'a Segment)>) -> Self {
         let is_long = |(_, segment): &(Arc<str>, &Segment)| {
             segment.value.as_str().is_some_and(|text| text.chars().nth(CHARS_MIN - 1).is_some())
@@ -78,12 +81,12 @@ impl Secrets {
         }
     }
 
-    /// Whether there is none.
+    /// True when there are no secrets.
     pub fn are_none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them is in a text of these values.
+    /// True when a text in these values contains a secret.
     pub fn are_in(&self, values: &JsonMap) -> bool {
         !self.0.is_empty() && values.values().any(|value| self.is_in(value))
     }
@@ -97,7 +100,7 @@ impl Secrets {
         }
     }
 
-    /// The text with every secret masked.
+    /// Returns the text with every secret masked.
     pub fn masked(&self, text: String) -> String {
         if !self.is_within(&text) {
             return text;
@@ -112,7 +115,8 @@ impl Secrets {
         out + &text[done..]
     }
 
-    /// The value with every secret in its texts masked; the names in mappings stay as they are, others look for them.
+    /// Returns the value with every secret in its texts masked. Keys of objects stay unchanged, since code
+    /// looks them up.
     pub fn hidden(&self, value: Json) -> Json {
         if self.0.is_empty() {
             return value;
@@ -125,7 +129,7 @@ impl Secrets {
         }
     }
 
-    /// These values with every secret in their texts masked.
+    /// Returns the values with every secret in their texts masked.
     pub fn hidden_in(&self, values: JsonMap) -> JsonMap {
         if self.0.is_empty() {
             return values;
@@ -133,7 +137,8 @@ impl Secrets {
         values.into_iter().map(|(name, value)| (name, self.hidden(value))).collect()
     }
 
-    /// The same, and masked in the names of mappings that lie deeper than `names`: those above are not a user's.
+    /// As [`Self::hidden`], and also masks keys of objects deeper than `names` levels: the keys above are not
+    /// chosen by users.
     pub fn hidden_below(&self, value: Json, names: usize) -> Json {
         if self.0.is_empty() {
             return value;
@@ -150,8 +155,8 @@ impl Secrets {
         }
     }
 
-    /// A text of JSON, read and masked if it holds a secret: in all its texts, and in the names of mappings that lie deeper
-    /// than `names`.
+    /// Masks a JSON text if it contains a secret: in all its texts, and in keys of objects deeper than
+    /// `names` levels.
     pub fn hidden_json(&self, text: String, names: usize) -> String {
         if !self.may_be_in_json(&text) {
             return text;
@@ -162,9 +167,9 @@ impl Secrets {
         }
     }
 
-    /// Whether a text of JSON may hold one of them. It may say yes of a text that holds none.
+    /// True when a JSON text may contain a secret. False positives are possible.
     pub fn may_be_in_json(&self, text: &str) -> bool {
-        // A text within a text is written with the escapes of JSON.
+        // A JSON text inside a JSON text is escaped twice.
         self.0.iter().flat_map(|secret| &secret.spellings).any(|spelling| {
             text.contains(spelling.as_str())
                 || spelling.contains(|letter: char| letter == '"' || letter == '\\' || letter.is_control())
@@ -172,23 +177,24 @@ impl Secrets {
         })
     }
 
-    /// What somebody answered who was shown `asked`: what repeats a text as it was shown is that text.
-    pub fn unmasked(&self, answer: Json, asked: &Json) -> Json {
-        match (answer, asked) {
-            (Json::String(answer), Json::String(asked)) => {
-                let repeats = !self.0.is_empty() && self.masked(asked.clone()) == answer;
-                Json::String(if repeats { asked.clone() } else { answer })
+    /// Restores an answer from a person who was shown `original` with masks: a text that repeats the masked form
+    /// becomes the original text.
+    pub fn unmasked(&self, answer: Json, original: &Json) -> Json {
+        match (answer, original) {
+            (Json::String(answer), Json::String(original)) => {
+                let repeats = !self.0.is_empty() && self.masked(original.clone()) == answer;
+                Json::String(if repeats { original.clone() } else { answer })
             }
-            (Json::Array(answer), Json::Array(asked)) if !self.0.is_empty() => {
+            (Json::Array(answer), Json::Array(original)) if !self.0.is_empty() => {
                 let nothing = Json::Null;
                 let each = answer.into_iter().enumerate();
-                each.map(|(at, item)| self.unmasked(item, asked.get(at).unwrap_or(&nothing))).collect()
+                each.map(|(at, item)| self.unmasked(item, original.get(at).unwrap_or(&nothing))).collect()
             }
-            (Json::Object(answer), Json::Object(asked)) if !self.0.is_empty() => {
+            (Json::Object(answer), Json::Object(original)) if !self.0.is_empty() => {
                 let nothing = Json::Null;
                 let each = answer.into_iter();
                 each.map(|(key, item)| {
-                    let item = self.unmasked(item, asked.get(&key).unwrap_or(&nothing));
+                    let item = self.unmasked(item, original.get(&key).unwrap_or(&nothing));
                     (key, item)
                 })
                 .collect()
@@ -197,7 +203,7 @@ impl Secrets {
         }
     }
 
-    /// The value as it is kept: with the names of secrets in their places.
+    /// Returns the value in the form that is stored: with the names of secrets instead of the secrets.
     pub fn sealed(&self, value: Json) -> Json {
         self.each_text(value, &|text| {
             let mut out = String::with_capacity(text.len());
@@ -225,7 +231,7 @@ impl Secrets {
         })
     }
 
-    /// The value that was kept: with secrets in the places of their names.
+    /// Returns a sealed value with the secrets put back.
     pub fn opened(&self, value: Json) -> Json {
         self.each_text(value, &|text| if text.contains(MARK) { self.open(&text) } else { text })
     }
@@ -247,7 +253,7 @@ impl Secrets {
                     out.push_str(secret);
                     rest = after;
                 }
-                // Kept before there were such names.
+                // The value was stored before sealing existed.
                 None => {
                     out.push(MARK);
                     rest = after;
@@ -257,7 +263,7 @@ impl Secrets {
         out + rest
     }
 
-    /// The secret of a spelling's number and a name.
+    /// Returns the secret for a spelling number followed by a name.
     fn named(&self, text: &str) -> Option<&str> {
         let mut letters = text.chars();
         let nth = letters.next()?.to_digit(DIGITS)?;
@@ -333,13 +339,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_names_secrets_and_opens_to_what_it_was() {
+    fn a_sealed_value_names_secrets_and_opens_to_the_original() {
         let known = secrets(&[("KEY", "sk-12345678901234567890"), ("K", "sk-123"), ("EMPTY", "")]);
         let value = json!({"words": "use sk-12345678901234567890, sk-123 or \u{1a}0KEY\u{1a}", "n": [1, null, "sk-123"]});
         let sealed = known.sealed(value.clone());
         assert!(!sealed.to_string().contains("sk-"), "{sealed}");
         assert_eq!(known.opened(sealed), value);
-        // Without secrets nothing is changed, and what an older version kept stays as it is.
+        // Without secrets nothing is changed, and a value stored by an older version stays as it is.
         assert_eq!(Secrets::default().sealed(value.clone()), value);
         assert_eq!(known.opened(json!("a \u{1a}b\u{1a} c \u{1a}")), json!("a \u{1a}b\u{1a} c \u{1a}"));
     }
@@ -355,22 +361,22 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_repeats_a_mask_means_what_was_masked() {
+    fn an_answer_that_repeats_a_mask_means_the_masked_text() {
         let known = secrets(&[("KEY", "sk-12345678901234567890")]);
-        let asked =
+        let original =
             json!({"q": "use sk-12345678901234567890", "list": ["sk-12345678901234567890", "b"], "n": 1});
-        let shown = known.hidden(asked.clone());
+        let shown = known.hidden(original.clone());
         assert!(!shown.to_string().contains("1234567890"), "{shown}");
-        assert_eq!(known.unmasked(shown.clone(), &asked), asked);
+        assert_eq!(known.unmasked(shown.clone(), &original), original);
         let mut edited = shown;
         edited["q"] = json!("another");
         edited["list"][1] = json!("c");
         let expected = json!({"q": "another", "list": ["sk-12345678901234567890", "c"], "n": 1});
-        assert_eq!(known.unmasked(edited, &asked), expected);
+        assert_eq!(known.unmasked(edited, &original), expected);
     }
 
     #[test]
-    fn every_text_opens_to_what_it_was() {
+    fn every_sealed_text_opens_to_the_original() {
         let letters = ['a', '=', '0', 'K', MARK];
         for (one, other) in [("a", "="), ("K", "0K"), ("\u{1a}", "aa"), ("=a", "\u{1a}=")] {
             let known = secrets(&[("K", one), ("a", other)]);

@@ -1,10 +1,10 @@
-//! Where secrets stand in a text, and how far a text that goes on may be shown.
+//! Finds secrets in a text, and the part of a growing text that may already be shown.
 
 use std::cmp::Reverse;
 
 use super::{Secret, Secrets};
 
-/// A part of a text that holds a secret, or several that overlap.
+/// A range of a text that holds a secret, or several that overlap.
 pub(super) struct Found<'a> {
     pub(super) from: usize,
     pub(super) to: usize,
@@ -18,7 +18,7 @@ impl Secrets {
         self.0.iter().flat_map(|secret| &secret.spellings).any(|spelling| text.contains(spelling.as_str()))
     }
 
-    /// All parts that hold secrets, in their order.
+    /// Finds all ranges with secrets, in order.
     pub(super) fn found(&self, text: &str) -> Vec<Found<'_>> {
         let mut all: Vec<Found<'_>> = Vec::new();
         for secret in &self.0 {
@@ -48,7 +48,8 @@ impl Secrets {
         parts
     }
 
-    /// The first secret in a text, the longest of those that begin there: its place, it, and which spelling.
+    /// Finds the first secret in a text, the longest of those that begin there: returns its position, the
+    /// secret and the index of the spelling.
     pub(super) fn first_in(&self, text: &str) -> Option<(usize, &Secret, usize)> {
         let found = self.0.iter().flat_map(|secret| {
             let each = secret.spellings.iter().enumerate();
@@ -57,8 +58,8 @@ impl Secrets {
         found.min_by_key(|(at, secret, nth)| (*at, Reverse(secret.spellings[*nth].len())))
     }
 
-    /// How many bytes of a text may be shown while more of it is to come: what follows could make its end a secret. The place
-    /// lies within no secret.
+    /// Returns how many bytes of a growing text may be shown: its end may still become a secret. The cut is
+    /// never inside a secret.
     pub fn shown_of_growing(&self, text: &str) -> usize {
         let spellings = self.0.iter().flat_map(|secret| &secret.spellings);
         let begun = spellings.map(|spelling| begun(text, spelling)).max().unwrap_or(0);
@@ -73,7 +74,7 @@ impl Secrets {
     }
 }
 
-/// Places of a spelling in a text, also those that overlap.
+/// Iterates over the positions of a spelling in a text, including overlapping ones.
 fn places<'a>(text: &'a str, spelling: &'a str) -> impl Iterator<Item = usize> + 'a {
     let step = spelling.chars().next().map_or(1, char::len_utf8);
     let mut from = 0;
@@ -84,11 +85,11 @@ fn places<'a>(text: &'a str, spelling: &'a str) -> impl Iterator<Item = usize> +
     })
 }
 
-/// How many bytes at the end of a text are the begin of a spelling, and not all of it.
+/// Returns how many bytes at the end of a text are an incomplete beginning of a spelling.
 fn begun(text: &str, spelling: &str) -> usize {
     let most = text.len().min(spelling.len().saturating_sub(1));
     let (text, spelling) = (text.as_bytes(), spelling.as_bytes());
-    // Both are whole characters: where their bytes agree, so do their boundaries.
+    // Both are valid UTF-8: where their bytes agree, their character boundaries agree too.
     (1..=most).rev().find(|length| text[text.len() - length..] == spelling[..*length]).unwrap_or(0)
 }
 
@@ -107,7 +108,7 @@ mod tests {
         Secrets::of(all.iter().enumerate().map(|(at, one)| (Arc::from(format!("K{at}")), one)))
     }
 
-    /// What is shown of a text that comes in these pieces, each part of it masked by itself.
+    /// Shows a text that arrives in these pieces, each piece masked separately.
     fn shown_in_pieces(known: &Secrets, pieces: &[&str]) -> String {
         let (mut waits, mut shown) = (String::new(), String::new());
         for piece in pieces {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_grows_is_cut_before_what_may_become_a_secret() {
+    fn a_growing_text_is_cut_before_a_possible_secret() {
         let known = secrets(&["sk-0123456789"]);
         for (text, shown) in [
             ("hello", 5),
@@ -140,7 +141,7 @@ mod tests {
         ] {
             assert_eq!(known.shown_of_growing(text), shown, "{text}");
         }
-        // What follows a whole one may be another's begin, and then neither is cut.
+        // The text after a complete secret may be the beginning of another; then neither is cut.
         let two = secrets(&["abcdefgh-12", "gh-12345678"]);
         assert_eq!(two.shown_of_growing("x abcdefgh-12"), 2);
         assert_eq!(two.shown_of_growing("x abcdefgh-12 "), 14);

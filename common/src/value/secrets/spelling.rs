@@ -1,4 +1,4 @@
-//! How a secret may be written in a text: in quotes of Python and JSON, in an address, in a header.
+//! The spellings of a secret in a text: in Python and JSON quotes, in a URL, in a header.
 
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value as Json;
@@ -6,9 +6,9 @@ use serde_json::Value as Json;
 use super::CHARS_MIN;
 use crate::value::pyrepr::repr_text;
 
-/// The spellings of a secret, each once and always in this order: as it is, as Python shows it, as JSON writes it; and of one
-/// that is long enough as JSON writes it in ASCII and with escaped slashes, as addresses and forms have it, and in base64,
-/// wherever in what was encoded it stands.
+/// Returns the spellings of a secret, without duplicates and always in the same order: literal, as Python's
+/// `repr` and as JSON. For a secret that is long enough also: as ASCII-only JSON, as JSON with escaped
+/// slashes, percent-encoded as in URLs and forms, and in base64 at any offset of the encoded text.
 pub fn spellings(plain: &str) -> Vec<String> {
     let mut all = vec![plain.to_owned()];
     add(&mut all, without_quotes(&repr_text(plain)));
@@ -33,7 +33,7 @@ fn add(all: &mut Vec<String>, spelling: String) {
     }
 }
 
-/// A text as JSON writes it, without the quotes.
+/// Returns a text as JSON writes it, without the quotes.
 pub(super) fn as_json(text: &str) -> String {
     without_quotes(&Json::from(text).to_string())
 }
@@ -56,7 +56,7 @@ fn in_ascii(json: &str) -> String {
     out
 }
 
-/// As Python's `quote_plus` and most clients write it; they differ in the space.
+/// Encodes as Python's `quote_plus` and most clients do; they differ in the space.
 fn percent_encoded(plain: &str, space: &str) -> String {
     let mut out = String::with_capacity(plain.len());
     for byte in plain.bytes() {
@@ -69,9 +69,10 @@ fn percent_encoded(plain: &str, space: &str) -> String {
     out
 }
 
-/// Those letters of the base64 of a longer text that the secret alone decides, when so many bytes (modulo 3) stand before it.
+/// Returns those base64 letters of a longer text that depend only on the secret, when `before` bytes (modulo
+/// 3) precede it.
 fn in_base64(alphabet: &impl base64::Engine, before: usize, plain: &[u8]) -> String {
-    /// Letters that hold bits of what stands before.
+    /// The number of letters that also hold bits of the preceding bytes.
     const SHARED: [usize; 3] = [0, 2, 3];
     let encoded = alphabet.encode([&[0; 2][..before], plain].concat());
     let whole = (before + plain.len()) * 8 / 6;
@@ -113,7 +114,8 @@ mod tests {
         ] {
             assert!(known.iter().any(|known| known == one), "{one}: {known:?}");
         }
-        // Of the first letters of each some are shared with what stands before; what is left is not found everywhere.
+        // Some of the first letters are shared with the preceding bytes; the rest must stay long enough to be
+        // rare.
         assert!(known.iter().all(|one| one.len() >= CHARS_MIN), "{known:?}");
         let mut once = known.clone();
         once.dedup();

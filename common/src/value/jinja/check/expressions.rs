@@ -1,16 +1,16 @@
-//! Expressions, from the loosest binding to the closest.
+//! Parses expressions, from the loosest binding to the tightest.
 
 use super::lexer::{Kind, Token};
 use super::{Parser, Stop, wrong};
 
-/// What an expression was, as far as anyone asks.
+/// The kind of an expression, as far as the check needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
-    /// A name, or the attribute of a namespace that is assigned to.
+    /// A name, or the attribute of a namespace in an assignment.
     Target,
     Tuple(Vec<Node>),
     Call,
-    /// Anything that cannot be assigned to, by Jinja2's name for it.
+    /// An expression that cannot be assigned to, with Jinja2's name for it.
     Other(&'static str),
 }
 
@@ -22,7 +22,7 @@ impl Node {
             Self::Call | Self::Other(_) => false,
         }
     }
-    /// Refuses what cannot be assigned to.
+    /// Refuses an expression that cannot be assigned to.
     pub(super) fn assigned(&self) -> Result<(), Stop> {
         let name = match self {
             _ if self.can_be_assigned() => return Ok(()),
@@ -35,23 +35,23 @@ impl Node {
     }
 }
 
-/// How expressions with commas between are read.
+/// Options for expressions separated by commas.
 #[derive(Default)]
 pub(super) struct Tuple {
     /// Only names and literals.
     pub(super) simple: bool,
-    /// Attributes of namespaces as well.
+    /// Also attributes of namespaces.
     pub(super) namespaces: bool,
     /// Without `a if b else c`.
     pub(super) no_condition: bool,
-    /// A word that ends it.
+    /// The word that ends it.
     pub(super) end: Option<&'static str>,
-    /// Within brackets, where it may be empty.
+    /// Inside brackets, where it may be empty.
     pub(super) brackets: bool,
 }
 
 impl<'s> Parser<'s> {
-    /// One expression, or several with commas between.
+    /// Parses one expression, or several separated by commas.
     pub(super) fn tuple(&mut self, how: &Tuple) -> Result<Node, Stop> {
         let mut items = Vec::new();
         let mut is_tuple = false;
@@ -134,7 +134,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Operands with signs between. Which of them binds closer makes no difference to what is an expression.
+    /// Parses operands with operators between them. Precedence does not matter for the check.
     fn arithmetic(&mut self) -> Result<Node, Stop> {
         let mut node = self.operand(true)?;
         loop {
@@ -194,7 +194,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The items of a list or the pairs of an object, with their brackets.
+    /// Parses the items of a list or the pairs of an object, including the brackets.
     fn items(&mut self, end: &str, pairs: bool) -> Result<(), Stop> {
         self.next()?;
         let mut first = true;
@@ -214,7 +214,7 @@ impl<'s> Parser<'s> {
         self.expect_sign(end).map(drop)
     }
 
-    /// An attribute, an item or a call behind a value; whether there was one.
+    /// Parses an attribute, an item or a call after a value; returns false when there is none.
     fn step(&mut self, node: &mut Node) -> Result<bool, Stop> {
         if self.skip_sign(".")? {
             let token = self.next()?;
@@ -294,7 +294,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// A filter's or test's name, which may have dots, and a filter's arguments.
+    /// Parses the name of a filter, which may have dots, and its arguments.
     pub(super) fn filter_name(&mut self) -> Result<(), Stop> {
         self.dotted_name()?;
         if self.sees_sign("(")? {
@@ -346,7 +346,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Whether a test takes this as its argument without brackets.
+/// True when a test takes this token as its argument without brackets.
 fn takes_bare(next: &Token<'_>) -> bool {
     match next.kind {
         Kind::Name => !matches!(next.text, "else" | "or" | "and"),

@@ -1,4 +1,4 @@
-//! A template as Jinja2's tokens, up to the first mistake.
+//! Splits a template into Jinja2's tokens, up to the first error.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::value::pyrepr::repr_text;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Text between tags.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Sign,
     /// The end of the template.
     End,
-    /// What Jinja2 says of the characters here, of which it makes no token.
+    /// Jinja2's error for characters that are not a token.
     Mistake(String),
 }
 
@@ -39,7 +39,7 @@ impl Token<'_> {
     pub(super) fn is_name(&self, name: &str) -> bool {
         self.kind == Kind::Name && self.text == name
     }
-    /// As Jinja2 calls it.
+    /// Returns Jinja2's name for the token.
     pub(super) fn shown(&self) -> &str {
         match &self.kind {
             Kind::Name | Kind::Sign => self.text,
@@ -78,7 +78,7 @@ static TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?s)^(?:'(?:[^'\\]|\\
 static SIGN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:\*\*|//|==|!=|<=|>=|[-+*/%~\[\](){}><=.:|,;])"));
 
-/// The tokens; the last is the template's end or a mistake.
+/// Returns the tokens; the last one is the template's end or an error.
 pub(super) fn tokens(source: &str) -> Vec<Token<'_>> {
     let mut lexer = Lexer { source, at: 0, tokens: Vec::new() };
     let end = match lexer.read() {
@@ -127,7 +127,7 @@ impl<'s> Lexer<'s> {
         Ok(())
     }
 
-    /// Goes on behind something that is not read. Jinja2 minds a missing end only when anything is left to read.
+    /// Skips a part that is not parsed. Jinja2 reports a missing end only when text is left.
     fn skip(&mut self, length: Option<usize>, what: &str) -> Result<(), String> {
         let rest = self.source.len() - self.at;
         self.at += match length {
@@ -138,7 +138,7 @@ impl<'s> Lexer<'s> {
         Ok(())
     }
 
-    /// The inside of a tag, up to its end or the template's.
+    /// Reads the inside of a tag, up to its end or the template's end.
     fn inside(&mut self, block: bool) -> Result<(), String> {
         let (end, end_kind) = if block { ("%}", Kind::BlockEnd) } else { ("}}", Kind::PrintEnd) };
         let mut open = Vec::new();
@@ -173,8 +173,8 @@ impl<'s> Lexer<'s> {
     }
 
     fn token(&self, rest: &'s str) -> Result<(Kind, &'s str), String> {
-        let behind_dot = self.source[..self.at].ends_with('.');
-        let fraction = if behind_dot { None } else { FRACTION.find(rest) };
+        let after_dot = self.source[..self.at].ends_with('.');
+        let fraction = if after_dot { None } else { FRACTION.find(rest) };
         let found = fraction
             .map(|m| (Kind::Fraction, m))
             .or_else(|| INTEGER.find(rest).map(|m| (Kind::Integer, m)))

@@ -1,7 +1,7 @@
-//! Whether a template is one to Jinja2, and if not, Jinja2's words for what is wrong with it.
+//! Checks whether Jinja2 accepts a template, and returns Jinja2's error if not.
 //!
-//! minijinja takes a few things that Jinja2 refuses, and words its complaints differently. This reads a template as
-//! Jinja2 does and keeps nothing of it.
+//! minijinja accepts some templates that Jinja2 refuses, and words its errors differently. This check parses
+//! a template as Jinja2 does and builds nothing.
 
 mod expressions;
 mod lexer;
@@ -9,10 +9,10 @@ mod statements;
 
 use self::lexer::{Kind, Token};
 
-/// How deep expressions and blocks may nest to be read; what is deeper is left to minijinja, which has limits of its own.
+/// Deepest nesting of expressions and blocks that is checked; minijinja has its own limits for deeper ones.
 const DEPTH_MAX: usize = 70;
 
-/// Jinja2's complaint about the template, if it has one.
+/// Returns Jinja2's error for the template, if it has one.
 pub(super) fn complaint(source: &str) -> Option<String> {
     let source = source.strip_suffix('\n').unwrap_or(source);
     let mut parser =
@@ -23,7 +23,7 @@ pub(super) fn complaint(source: &str) -> Option<String> {
     }
 }
 
-/// Why reading stopped.
+/// The reason why parsing stopped.
 enum Stop {
     Wrong(String),
     TooDeep,
@@ -33,19 +33,19 @@ fn wrong<T>(message: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Wrong(message.into()))
 }
 
-/// Where the reading is: at a token, within blocks.
+/// The state of the parser: the current token and the enclosing blocks.
 struct Parser<'s> {
     tokens: Vec<Token<'s>>,
     at: usize,
     depth: usize,
-    /// Names of the tags around, innermost last.
+    /// Names of the enclosing tags, innermost last.
     tags: Vec<&'s str>,
-    /// The tags that may end the blocks around, innermost last.
+    /// The tags that may end the enclosing blocks, innermost last.
     ends: Vec<&'static [&'static str]>,
 }
 
 impl<'s> Parser<'s> {
-    /// The token at hand. The last one, which is the template's end or a mistake in it, stays at hand for good.
+    /// Returns the current token. The last token (the template's end or an error) stays current.
     fn current(&self) -> Result<Token<'s>, Stop> {
         let token = self.tokens.get(self.at).or(self.tokens.last());
         match token {
@@ -60,7 +60,7 @@ impl<'s> Parser<'s> {
     fn next(&mut self) -> Result<Token<'s>, Stop> {
         let token = self.current()?;
         self.at += 1;
-        // Jinja2 has always read one token ahead, and so meets a mistake there first.
+        // Jinja2 always reads one token ahead, and so reports an error there first.
         self.current()?;
         Ok(token)
     }
@@ -105,7 +105,7 @@ impl<'s> Parser<'s> {
         self.expect(|token| token.is_name(word), word)
     }
 
-    /// Reads something that may hold things like itself.
+    /// Parses a construct that may contain itself; the depth is limited.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {

@@ -1,11 +1,11 @@
-//! Text, prints and blocks.
+//! Parses text, prints and blocks.
 
 use super::expressions::{Node, Tuple};
 use super::lexer::Kind;
 use super::{Parser, Stop, wrong};
 
 impl Parser<'_> {
-    /// Everything up to one of the tags that may end it, or up to the template's end when there are none.
+    /// Parses up to one of the tags in `ends`, or up to the template's end when `ends` is `None`.
     pub(super) fn body(&mut self, ends: Option<&'static [&'static str]>) -> Result<(), Stop> {
         self.ends.extend(ends);
         loop {
@@ -85,7 +85,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The body of a block up to behind the name of the tag that ends it, which it gives.
+    /// Parses the body of a block, including the name of the tag that ends it, and returns that name.
     fn block(&mut self, ends: &'static [&'static str]) -> Result<&str, Stop> {
         self.skip_sign(":")?;
         self.block_end()?;
@@ -97,7 +97,7 @@ impl Parser<'_> {
         self.next().map(|token| token.text)
     }
 
-    /// The failure of a tag that does not belong here, or of the template's end.
+    /// Returns the error for a tag that does not belong here, or for the template's end.
     fn lost<T>(&self, tag: Option<&str>) -> Result<T, Stop> {
         let mut message = match tag {
             Some(tag) => format!("Encountered unknown tag '{tag}'."),
@@ -225,7 +225,8 @@ impl Parser<'_> {
         self.skip_name(name).map(drop)
     }
 
-    /// Tags that name another template. There is none; only what may be mistaken in them is read here.
+    /// Parses tags that name another template. There are no other templates, so only parts that can be wrong
+    /// are parsed.
     fn other_template(&mut self, tag: &str) -> Result<(), Stop> {
         self.next()?;
         self.expression()?;
@@ -241,7 +242,7 @@ impl Parser<'_> {
             "from" => {
                 self.expect_word("import")?;
                 self.name_target()?;
-                // What else may stand here matters to nobody: without another template nothing comes of it.
+                // The rest is ignored: without another template the tag has no effect.
                 while !self.sees(&Kind::BlockEnd)? && !self.sees(&Kind::End)? {
                     self.next()?;
                 }

@@ -1,5 +1,5 @@
-//! What Jinja2 makes of some thousand templates, and that we make the same of them. The files beside this one say what
-//! was recorded and how (`record.py`); `accepted.json` lists the templates that may differ, with the reason.
+//! Compares our results with Jinja2's for about a thousand templates. The JSON files here have the recorded
+//! results (`record.py` records them); `accepted.json` lists the templates that may differ, with the reason.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn templates_render_as_with_jinja2() {
     assert!(accepted.is_empty(), "these do not differ any more, or are no cases: {accepted:#?}");
 }
 
-/// Both ways of rendering beside what was recorded; nothing when they agree.
+/// Returns the differences from the recorded result, in both modes; empty when there are none.
 fn differences_of(source: &str, case: &Json, inputs: &[(String, Segment)]) -> String {
     let strict = case.get("strict").unwrap_or(case);
     let template = JinjaTemplate::new(source);
@@ -66,7 +66,7 @@ fn inputs() -> Vec<(String, Segment)> {
     inputs.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), Segment::infer(v.clone()))).collect()
 }
 
-/// Every case with the name of its file.
+/// Returns every case with the name of its file.
 fn cases() -> Vec<(String, Json)> {
     let files = std::fs::read_dir(directory()).expect("the corpus");
     let mut names: Vec<String> =
@@ -80,7 +80,7 @@ fn cases() -> Vec<(String, Json)> {
     names.into_iter().flat_map(of_file).collect()
 }
 
-/// The templates that may differ: lists of them, each with the reason.
+/// Returns the templates that may differ, from lists with a reason each.
 fn accepted() -> BTreeSet<String> {
     let list = read("accepted.json");
     let mut accepted = BTreeSet::new();

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes into the corpus what Jinja2 makes of its templates.
+"""Records Jinja2's results for the templates of the corpus.
 
     pip install jinja2==3.1.6 && python3 record.py [--check]
 
-Each file beside this one is a list of cases, one a line. A case has a template and what becomes of it with the inputs
-of inputs.json: its text, or the last line of its error. "strict" has the same for strict undefined names, where that
-differs. To add a case, write {"template": "..."} and run this; --check only says whether something would change.
+Each JSON file in this folder is a list of cases, one per line. A case has a template and its result with the inputs of
+inputs.json: its text, or the last line of its error. "strict" is the result with strict undefined names, where it
+differs. To add a case, write {"template": "..."} and run this script. --check only reports whether a file would change.
 """
 
 import json
@@ -16,7 +16,7 @@ import sys
 import jinja2
 
 JINJA2 = "3.1.6"
-PYTHON = "3.11"  # Its texts of errors differ a little from version to version.
+PYTHON = "3.11"  # The error messages differ slightly between versions.
 HERE = pathlib.Path(__file__).parent
 
 
@@ -24,7 +24,7 @@ def outcome(template: str, inputs: str, undefined: type) -> dict:
     try:
         return {"text": jinja2.Template(template, undefined=undefined).render(**json.loads(inputs))}
     except Exception as error:
-        # A syntax error that comes out of a render is told without the place, which stands above in the traceback.
+        # Makes a syntax error during a render print its message only, without the position.
         error.translated = True
         lines = str(error).splitlines() or [type(error).__name__]
         return {"error": lines[-1]}

@@ -1,21 +1,21 @@
-//! Turns arithmetic into calls, before minijinja reads a template: `a ~ b` becomes `__cat(a,b)`.
+//! Turns arithmetic into function calls before minijinja parses a template: `a ~ b` becomes `__cat(a,b)`.
 //!
-//! minijinja's own operators know no `'%s' % x`, print fractions differently and can double a text without anyone
-//! counting. With calls, `ops` decides. Where a template's methods change values, list and object literals
-//! become calls too, of `mutable`.
+//! minijinja's own operators do not support `'%s' % x`, print floats differently, and can double a text
+//! without any limit. With calls, `ops` implements them. In templates whose methods change values, list and
+//! object literals also become calls, into `mutable`.
 //!
-//! The pass reads only as much as it must. What it does not understand stays as it is, and minijinja says what is
-//! wrong with it.
+//! The pass parses only what it needs. It leaves what it does not understand unchanged, and minijinja reports
+//! the error.
 
 use std::borrow::Cow;
 
 use super::tokens::{CHAIN_MAX, Kind, Token, next_tag, raw_block, tokens};
 
-/// How deep brackets may nest for the pass to follow them; minijinja refuses deeper ones anyway.
+/// Deepest nesting of brackets that the pass follows; minijinja refuses deeper ones anyway.
 const DEPTH_MAX: usize = 60;
-/// Words that stand between operands and are none.
+/// Words between operands that are not operands.
 const WORDS: [&str; 8] = ["if", "else", "elif", "and", "or", "not", "in", "is"];
-/// Methods that change what they are called on.
+/// Methods that change their object.
 const CHANGES: [&str; 11] = [
     ".append(",
     ".extend(",
@@ -30,15 +30,17 @@ const CHANGES: [&str; 11] = [
     ".reverse(",
 ];
 
-/// Whether the template calls methods that change lists or objects.
+/// True when the template calls methods that change lists or objects.
 pub(super) fn changes_values(source: &str) -> bool {
     CHANGES.iter().any(|method| source.contains(method))
 }
 
-/// An expression is longer than minijinja's compiler, which goes as deep as a chain is long, has stack for.
+/// The error for an expression that is too long: minijinja's compiler recurses once per operand and would
+/// overflow its stack.
 pub(super) struct TooLong;
 
-/// The template with its arithmetic as calls and, when asked, its literals as values that can be changed.
+/// Returns the template with its arithmetic as calls and, with `wrap_literals`, its literals as mutable
+/// values.
 ///
 /// # Errors
 /// [`TooLong`]; such a template must not be compiled.
@@ -76,7 +78,7 @@ fn rewritten(source: &str, wrap_literals: bool, too_long: &mut bool) -> Option<S
     Some(out)
 }
 
-/// Rewrites one tag into `out` and gives its length.
+/// Rewrites one tag into `out` and returns its length.
 fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String, too_long: &mut bool) -> Option<usize> {
     let begin = if text[2..].starts_with(['-', '+']) { 3 } else { 2 };
     let (tokens, length) = tokens(&text[begin..], end, too_long)?;
@@ -84,7 +86,7 @@ fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String, too_long: &
     let mut pass = Pass { tokens: &tokens, at: 0, depth: 0, top_level_comma: false, wrap_literals };
     let mut inner = String::new();
     if end == "%}" {
-        // The word that says which statement this is. A raw block that comes here has no end.
+        // The word that names the statement. A raw block that gets here has no end.
         let word = pass.take().filter(|word| word.trim() != "raw")?;
         inner.push_str(&word);
         if word.trim() == "set" {
@@ -99,18 +101,19 @@ fn tag(text: &str, end: &str, wrap_literals: bool, out: &mut String, too_long: &
         return None;
     }
     out.push_str(&inner);
-    // What is left behind the last token: white space, the mark that trims, the end of the tag.
+    // The rest after the last token: white space, the trim mark, the end of the tag.
     let tail = tokens.last().map_or(begin, |last| begin + last.end);
     out.push_str(&text[tail..begin + length]);
     Some(begin + length)
 }
 
-/// Walks over tokens as Jinja2's parser does; nothing means that it lost its way.
+/// Walks over tokens as Jinja2's parser does; its methods return `None` when they do not understand the
+/// tokens.
 struct Pass<'t, 's> {
     tokens: &'t [Token<'s>],
     at: usize,
     depth: usize,
-    /// Whether a comma stood outside of brackets: what was read is a tuple.
+    /// True when a comma was outside of brackets, so that the expression is a tuple.
     top_level_comma: bool,
     wrap_literals: bool,
 }
@@ -131,7 +134,7 @@ impl<'s> Pass<'_, 's> {
         Some(format!("{}{}", token.space, token.text))
     }
 
-    /// Everything up to the end or to a closing bracket.
+    /// Rewrites everything up to the end or a closing bracket.
     fn items(&mut self) -> Option<String> {
         let mut out = String::new();
         while let Some(token) = self.peek() {
@@ -150,7 +153,8 @@ impl<'s> Pass<'_, 's> {
         Some(out)
     }
 
-    /// What follows `for`, up to its condition: the list goes through `__iter`, which refuses what has no items.
+    /// Rewrites the part after `for`, up to its condition: the list is passed to `__iter`, which refuses
+    /// values that are not iterable.
     fn loop_head(&mut self) -> Option<String> {
         let mut out = String::new();
         while !self.sees_name("in") {
@@ -178,8 +182,8 @@ impl<'s> Pass<'_, 's> {
         }
     }
 
-    /// What follows `set`: the value goes through `__keep`, or `__put` when it becomes an attribute; they see to it that
-    /// values do not grow ever deeper. The form with a block has no value, and its text no depth.
+    /// Rewrites the part after `set`: the value is passed to `__keep`, or to `__put` when it becomes an
+    /// attribute. Both limit the depth of values. The block form has no value, and a text has no depth.
     fn assignment(&mut self) -> Option<String> {
         let mut out = String::new();
         let mut call = "__keep";
@@ -192,7 +196,8 @@ impl<'s> Pass<'_, 's> {
             out.push_str(&self.take()?);
             if token.text == "=" && token.kind == Kind::Sign {
                 let value = self.items()?;
-                // A tuple may stand here without brackets; behind a comma nothing can follow but its end.
+                // A tuple may appear here without brackets. Nothing can follow the comma but the end of the
+                // tuple.
                 let tuple = if self.top_level_comma { "((" } else { "(" };
                 let end = if self.top_level_comma { "))" } else { ")" };
                 out.push_str(&format!(" {call}{tuple}{value}{end}"));
@@ -201,7 +206,8 @@ impl<'s> Pass<'_, 's> {
         Some(out)
     }
 
-    /// Comparisons in a row. Those for equality alone stay as they are: minijinja makes them as Python does.
+    /// Rewrites chained comparisons. Pure equality stays as it is, since minijinja compares for equality as
+    /// Python does.
     fn comparison(&mut self) -> Option<String> {
         let first = self.sum()?;
         let mut signs = Vec::new();
@@ -249,7 +255,7 @@ impl<'s> Pass<'_, 's> {
         self.chain("__pow", &["**"], Self::operand)
     }
 
-    /// Operands with signs between them as one call: the signs, then the operands.
+    /// Rewrites operands with operators between them to one call: the operators, then the operands.
     fn chain(
         &mut self,
         call: &str,
@@ -283,7 +289,7 @@ impl<'s> Pass<'_, 's> {
         if signs.is_empty() {
             return Some(out);
         }
-        // Signs bind closer than filters.
+        // Signs bind tighter than filters.
         for sign in signs.into_iter().rev() {
             let number = out.trim().starts_with(|c: char| c.is_ascii_digit());
             out = match sign {
@@ -301,7 +307,7 @@ impl<'s> Pass<'_, 's> {
         match token.kind {
             Kind::Text => {
                 let mut out = self.take()?;
-                // Texts side by side are one.
+                // Adjacent texts are one text.
                 while let Some(next) = self.peek().filter(|t| t.kind == Kind::Text) {
                     self.at += 1;
                     out = format!(" __cat('~',{out},{})", next.text);
@@ -334,7 +340,7 @@ impl<'s> Pass<'_, 's> {
         Some(out)
     }
 
-    /// Attributes, items and calls behind an operand, and where they may stand, filters and tests.
+    /// Rewrites attributes, items and calls after an operand and, where allowed, filters and tests.
     fn steps(&mut self, out: &mut String, filters: bool) -> Option<()> {
         loop {
             if self.sees(".") {
@@ -342,7 +348,7 @@ impl<'s> Pass<'_, 's> {
                 let cycles = self.sees_name("cycle");
                 out.push_str(&self.take()?);
                 if cycles && self.sees("(") && self.tokens.get(self.at + 1).is_some_and(|t| t.text == ")") {
-                    // minijinja would divide by the number of its arguments.
+                    // Without arguments minijinja would divide by zero.
                     self.at += 2;
                     out.push_str("(__no_items())");
                 }
@@ -368,7 +374,7 @@ impl<'s> Pass<'_, 's> {
         Some(())
     }
 
-    /// `is [not] name [argument]`; a bare argument takes attributes and calls, but no filters.
+    /// Rewrites `is [not] name [argument]`. A bare argument may have attributes and calls, but no filters.
     fn test(&mut self, out: &mut String) -> Option<()> {
         out.push_str(&self.take()?);
         if self.sees("not") {

@@ -1,4 +1,4 @@
-//! What becomes of templates before they are compiled.
+//! Tests of the rewritten form of templates.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn literals_become_calls_only_when_values_change() {
 }
 
 #[test]
-fn what_is_not_understood_stays() {
+fn expressions_that_are_not_understood_stay_unchanged() {
     for source in [
         "{{ a + }}",
         "{{ 'open }}",

@@ -1,4 +1,4 @@
-//! How texts begin: with a quote, with two where one would do, with a fence, or with none of them.
+//! The beginning of a text: with a quote, with a doubled quote, with a code fence, or with none of them.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use super::super::ahead::closer;
 use super::super::{Place, Repair};
 use super::Text;
 
-/// How a text begins.
+/// The beginning of a text: a complete value, or a text whose body follows.
 pub(super) enum Start {
     Whole(Json),
     Body(Text),
@@ -23,7 +23,7 @@ impl Repair {
             return Start::Body(Text::new(place, '"', '"', true));
         };
         self.at += 1;
-        // The right one of a pair of curled quotes is no left one.
+        // A closing curly quote does not open a text, so it counts as a plain one.
         let (open, close) = if first == '”' { ('"', '"') } else { (first, close) };
         if let Some(value) = self.fenced() {
             return Start::Whole(value);
@@ -34,7 +34,7 @@ impl Repair {
         Start::Body(Text::new(place, open, close, false))
     }
 
-    /// `true`, `False`, `None` and the like, when the word ends there.
+    /// Reads `true`, `False`, `None` and the like, when the word ends there.
     fn literal(&mut self) -> Option<Json> {
         let rest = &self.chars[self.at..];
         let word: String = rest.iter().take(6).take_while(|c| c.is_alphabetic()).collect();
@@ -52,7 +52,7 @@ impl Repair {
         Some(value)
     }
 
-    /// The value in a fenced block that makes up the text.
+    /// Reads the value in a fenced block that is the whole text.
     fn fenced(&mut self) -> Option<Json> {
         const FENCE: [char; 7] = ['`', '`', '`', 'j', 's', 'o', 'n'];
         if !self.chars[self.at..].starts_with(&FENCE) {
@@ -66,7 +66,7 @@ impl Repair {
         Some(self.value())
     }
 
-    /// Two quotes at once: an empty text, or one of them is too many.
+    /// Handles two quotes in a row: an empty text, or one quote too many.
     fn begin_twice(&mut self, mut text: Text) -> Start {
         let empty = || Start::Whole(Json::String(String::new()));
         let second = self.at;
@@ -108,11 +108,11 @@ impl Repair {
         }
     }
 
-    /// The text begins with words in quotes, and its own last quote comes later.
+    /// True when the text begins with quoted words and its own closing quote comes later.
     fn is_span(&self, text: &Text, second: usize, third: usize) -> bool {
         let last = self.find(third + 1, text.close);
         third < self.chars.len()
-            && self.behind_blanks(second + 1) < third
+            && self.after_blanks(second + 1) < third
             && last < self.chars.len()
             && matches!(self.next_solid(last + 1), Some(',' | '}') | None)
     }

@@ -1,11 +1,11 @@
-//! Escapes, and backslashes that are none.
+//! Escapes, and backslashes that are not escapes.
 
 use super::super::Repair;
 use super::super::ahead::closer;
 use super::Text;
 
 impl Repair {
-    /// The escape whose backslash was just read; false when it is none.
+    /// Reads the escape whose backslash was just read; returns false when it is not an escape.
     pub(super) fn escape(&mut self, text: &mut Text) -> bool {
         let Some(c) = self.peek() else { return false };
         if c == '\\' && self.halve_backslashes(text) {
@@ -21,20 +21,20 @@ impl Repair {
             c if c == text.close || closer(c).is_some() => c,
             _ => return false,
         };
-        text.said.pop();
+        text.content.pop();
         text.push(meant);
         self.at += 1;
         while text.ends_with('\\')
             && let Some(next) = self.peek().filter(|c| *c == '\\' || *c == text.close)
         {
-            text.said.pop();
+            text.content.pop();
             text.push(next);
             self.at += 1;
         }
         true
     }
 
-    /// Backslashes in pairs, which are half as many, unless a quote behind them was meant to be escaped.
+    /// Replaces pairs of backslashes by single ones, unless a quote after them was meant to be escaped.
     fn halve_backslashes(&mut self, text: &mut Text) -> bool {
         let from = self.at - 1;
         let run = self.chars[from..].iter().take_while(|c| **c == '\\').count();
@@ -44,16 +44,16 @@ impl Repair {
         if !run.is_multiple_of(2) || escapes {
             return false;
         }
-        text.said.pop();
-        text.said.extend(std::iter::repeat_n('\\', run / 2));
+        text.content.pop();
+        text.content.extend(std::iter::repeat_n('\\', run / 2));
         self.at = end;
         true
     }
 
-    /// `\u12ab` and `\x1b`; two halves of one character are read at once.
+    /// Reads `\u12ab` and `\x1b`. A surrogate pair is read at once.
     fn hex_escape(&mut self, text: &mut Text, digits: usize) -> bool {
         let Some(code) = self.hex(self.at + 1, digits) else { return false };
-        text.said.pop();
+        text.content.pop();
         self.at += 1 + digits;
         let low = (self.char_at(self.at) == Some('\\') && self.char_at(self.at + 1) == Some('u'))
             .then(|| self.hex(self.at + 2, 4))

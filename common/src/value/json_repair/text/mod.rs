@@ -1,4 +1,4 @@
-//! Texts, in quotes or without, and where they end.
+//! Texts, with or without quotes, and where they end.
 
 use serde_json::Value as Json;
 
@@ -11,21 +11,22 @@ mod begin;
 mod escape;
 mod quotes;
 
-/// A text while it is read.
+/// A text that is being read.
 struct Text {
     place: Place,
     open: char,
     close: char,
-    /// It began without a quote.
+    /// True when it began without a quote.
     bare: bool,
-    /// It began with two quotes and seems to end with two.
+    /// True when it began with two quotes and seems to end with two.
     doubled: bool,
-    /// A quote was kept as part of the text, so its partner will be, too.
+    /// True when a quote was taken as part of the text, so that the next quote is part of it too.
     unmatched: bool,
-    /// Braces that were opened in the text and not closed yet.
+    /// The number of braces that are open inside the text.
     braces: usize,
-    said: String,
-    /// A quote of the text, and how many there are from it to the end of the list around.
+    content: String,
+    /// Cache of `quotes_left`: a quote of the text, and the number of quotes from it to the end of the list
+    /// around the text.
     left: Option<(usize, usize)>,
 }
 
@@ -39,7 +40,7 @@ impl Text {
             doubled: false,
             unmatched: false,
             braces: 0,
-            said: String::new(),
+            content: String::new(),
             left: None,
         }
     }
@@ -50,16 +51,16 @@ impl Text {
             '}' => self.braces = self.braces.saturating_sub(1),
             _ => {}
         }
-        self.said.push(c);
+        self.content.push(c);
     }
 
     fn ends_with(&self, c: char) -> bool {
-        self.said.ends_with(c)
+        self.content.ends_with(c)
     }
 }
 
 impl Repair {
-    /// The text at hand, as a value; a bare one may be `true`, `None` and the like.
+    /// Reads the text at the current position as a value; a bare one may be `true`, `None` and the like.
     pub(super) fn text(&mut self, place: Place) -> Json {
         self.skip_while(|c| closer(c).is_none() && !c.is_alphanumeric());
         let Some(first) = self.peek() else { return Json::String(String::new()) };
@@ -75,7 +76,7 @@ impl Repair {
         }
     }
 
-    /// A text up to the very next quote, when what follows that is what should.
+    /// Reads a text up to the very next quote, when valid JSON follows that quote.
     fn plain_text(&mut self, place: Place) -> Option<String> {
         if self.peek() != Some('"') {
             return None;
@@ -98,14 +99,14 @@ impl Repair {
         Some(self.chars[from..end].iter().collect())
     }
 
-    /// Reads up to, not over, what ends the text.
+    /// Reads up to the character that ends the text, which is not consumed.
     fn body(&mut self, text: &mut Text) {
         while let Some(c) = self.peek() {
             if c == text.close || self.stops(text, c) {
                 return;
             }
             self.at += 1;
-            // What is settled here may be followed by a quote at once, and that one ends the text.
+            // After these characters a quote ends the text, so it is not examined here.
             let settled = text.place == Place::Member && (c == ',' || c == '}' && text.braces > 0);
             text.push(c);
             if settled {
@@ -115,7 +116,7 @@ impl Repair {
                 continue;
             }
             match self.peek() {
-                Some(':') if text.place == Place::Key && !text.bare && self.is_colon_behind_key(text) => {
+                Some(':') if text.place == Place::Key && !text.bare && self.is_colon_after_key(text) => {
                     return;
                 }
                 Some(next) if next == text.close && !text.ends_with('\\') => match self.judge(text) {
@@ -136,7 +137,7 @@ impl Repair {
         }
     }
 
-    /// Whether the text ends before `c`, which is at hand and is no quote of it.
+    /// True when the text ends before the current character `c`, which is not its quote.
     fn stops(&self, text: &Text, c: char) -> bool {
         if text.bare {
             match text.place {
@@ -145,26 +146,26 @@ impl Repair {
                 Place::Key | Place::Item | Place::Member => {}
             }
         }
-        let behind_quote = text.ends_with(text.close);
+        let after_quote = text.ends_with(text.close);
         match c {
             ',' => text.place == Place::Member && self.comma_ends(),
             '}' if text.place == Place::Member => {
-                if behind_quote {
+                if after_quote {
                     self.next_solid(self.at + 1).is_none()
                 } else {
                     text.braces == 0 && (self.brace_ends(text) || self.next_solid(self.at + 1).is_none())
                 }
             }
-            ']' if self.within(Place::Item) && !behind_quote => {
+            ']' if self.within(Place::Item) && !after_quote => {
                 self.find(self.at, text.close) == self.chars.len()
             }
             _ => false,
         }
     }
 
-    /// The comma at hand ends a member whose last quote is missing: a key follows it.
+    /// True when the current comma ends a member whose closing quote is missing: a key follows it.
     fn comma_ends(&self) -> bool {
-        let next = self.behind_blanks(self.at + 1);
+        let next = self.after_blanks(self.at + 1);
         match self.char_at(next) {
             None | Some('}') => return true,
             Some(c) if closer(c).is_some() => {
@@ -186,7 +187,7 @@ impl Repair {
         end < self.chars.len() && self.next_solid(end + 1) == Some(':')
     }
 
-    /// The brace at hand ends the object: no quote that could close the text comes behind it.
+    /// True when the current brace ends the object: no quote that could close the text follows it.
     fn brace_ends(&self, text: &Text) -> bool {
         if self.char_at(self.at + 1) == Some('\\') {
             return false;
@@ -197,19 +198,19 @@ impl Repair {
             if colon < self.chars.len() {
                 return true;
             }
-            let next = self.behind_blanks(self.at + 1);
+            let next = self.after_blanks(self.at + 1);
             return self.find(next, '}') <= next + 1;
         }
-        let behind = self.behind_blanks(quote + 1);
-        if matches!(self.char_at(behind), None | Some(',' | '}')) {
+        let after = self.after_blanks(quote + 1);
+        if matches!(self.char_at(after), None | Some(',' | '}')) {
             return false;
         }
-        let open = self.find(behind, text.open);
+        let open = self.find(after, text.open);
         open < self.chars.len() && matches!(self.next_solid(open + 1), None | Some(':'))
     }
 
-    /// The colon at hand stands behind a key without its last quote.
-    fn is_colon_behind_key(&self, text: &Text) -> bool {
+    /// True when the current colon follows a key whose closing quote is missing.
+    fn is_colon_after_key(&self, text: &Text) -> bool {
         let open = self.find(self.at + 1, text.open);
         if open == self.chars.len() {
             return true;
@@ -218,9 +219,9 @@ impl Repair {
         close < self.chars.len() && matches!(self.next_solid(close + 1), Some(',' | '}'))
     }
 
-    /// Steps over what ended the text.
+    /// Consumes the character that ended the text.
     fn end(&mut self, text: Text) -> String {
-        let mut said = text.said;
+        let mut content = text.content;
         let stopped = self.peek();
         if text.bare && text.place == Place::Key && stopped.is_some_and(char::is_whitespace) {
             self.skip_while(char::is_whitespace);
@@ -232,9 +233,9 @@ impl Repair {
         if closed {
             self.at += 1;
         }
-        if !closed || text.bare || said.ends_with('\n') {
-            said.truncate(said.trim_end().len());
+        if !closed || text.bare || content.ends_with('\n') {
+            content.truncate(content.trim_end().len());
         }
-        said
+        content
     }
 }
