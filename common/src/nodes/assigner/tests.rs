@@ -63,7 +63,7 @@ fn items_see_each_other_and_every_target_is_written_once() {
         &pool(),
     );
     assert_eq!(result.failure, None);
-    // The variable keeps its type, though its value has a fraction now.
+    // The variable keeps its type although its value now has a fraction.
     let expected = [
         update("count", SegmentType::Integer, json!(40.5)),
         update("ratio", SegmentType::Float, json!(1.375)),

@@ -1,4 +1,4 @@
-//! Reading the branches.
+//! Parses the branches of a `choice` node.
 
 use serde_json::Value as Json;
 
@@ -70,7 +70,7 @@ fn branch(item: &Json, read: &mut ChoiceData, problems: &mut Problems) {
     read.branches.push(Branch { id: id.to_owned(), any, conditions });
 }
 
-/// What cannot be used is passed over when the node runs; whoever imports the file is warned.
+/// A condition that cannot be used is skipped when the node runs; importing the file gives a warning.
 fn condition(given: &Json, problems: &mut Problems) -> Condition {
     let name = given.get("operate").and_then(Json::as_str);
     let operator = name.and_then(Operator::from_name);
@@ -90,7 +90,8 @@ fn condition(given: &Json, problems: &mut Problems) -> Condition {
     Condition { left, operator, right }
 }
 
-/// A variable: by its selector, or by a step's id and a path in what the step left. The question is the start's.
+/// A variable: given by its selector, or by a step's id and a path in the step's outputs. The start step's question is
+/// `sys.query`.
 fn reference(operand: &Json) -> Option<Selector> {
     let map = operand.as_object()?;
     let selector = ["variable_selector", "selector"].into_iter().find_map(|key| map.get(key)?.as_array());

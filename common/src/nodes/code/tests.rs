@@ -1,4 +1,4 @@
-//! The checks of a result, as tables: what was returned under which declaration, and what Dify says to it.
+//! Tables for the checks of a result: the returned value, the declaration, and Dify's answer.
 
 use serde_json::{Value as Json, json};
 
@@ -16,14 +16,14 @@ fn parse(outputs: Json) -> CodeData {
     data.unwrap_or_else(|| panic!("{:?}", problems.into_vec()))
 }
 
-/// What comes out, or `class: message`.
+/// The checked outputs, or `class: message`.
 fn check(declared: Json, result: Json) -> Result<Json, String> {
     let Json::Object(result) = result else { panic!("a mapping") };
     let checked = outputs(result, &parse(declared).outputs, &CodeLimits::default());
     checked.map(Json::Object).map_err(|failure| format!("{}: {}", failure.error_type, failure.message))
 }
 
-/// A table of one declared output `r`: type, returned value, and what comes of it.
+/// A table for one declared output `r`: type, returned value, expected result.
 fn table(rows: &[(&str, Json, Result<Json, &str>)]) {
     for (ty, value, wanted) in rows {
         let checked = check(json!({"r": {"type": ty, "children": null}}), json!({"r": value}));

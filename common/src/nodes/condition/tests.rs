@@ -519,7 +519,7 @@ mod of_files {
             ("docs", "or", vec![], false),
             ("empty", "and", vec![pdf.clone()], false),
             ("empty", "and", vec![not_doc], true),
-            // A plain empty list is no list of files.
+            // A plain empty list is not a list of files.
             ("plain", "and", vec![], false),
         ] {
             let found =
