@@ -31,6 +31,7 @@ pub enum FieldKind {
     },
     /// One of several options (`select`).
     Select {
+        /// The options.
         options: Source<Vec<String>>,
     },
     /// One file (`file`).

@@ -1,4 +1,4 @@
-//! The question, out of the run's variables.
+//! Reads the question from the run's variables.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,19 @@ use crate::failure::NodeFailure;
 use crate::nodes::llm::record::{Inputs, Secrets};
 use crate::value::{Segment, SegmentType, Variables};
 
-/// What is asked.
+/// The question and its record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// The question; empty: nothing is searched.
     pub query: String,
-    /// What the record shows of it.
+    /// The inputs in the record.
     pub inputs: Inputs,
 }
 
-/// Reads the question; none when the node asks nothing at all, which is no failure (Dify).
+/// Reads the question. `None` when the node has no question at all, which is no failure (as on Dify).
 ///
 /// # Errors
-/// A variable of the wrong type, or none: Dify's text, and no class.
+/// A variable is missing or has the wrong type: Dify's text, without a class.
 pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<Option<Asked>, NodeFailure> {
     if data.query.is_none() && data.attachments.is_none() {
         return Ok(None);

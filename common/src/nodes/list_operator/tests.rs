@@ -11,7 +11,7 @@ fn parse(data: &Json) -> Result<ListOperatorData, Vec<String>> {
     })
 }
 
-/// A node's data with everything switched off, and these parts in their place.
+/// A node's data with all parts off, except the given ones.
 fn data(name: &str, parts: Json) -> Json {
     let mut data = json!({
         "variable": ["start", name], "filter_by": {"enabled": false, "conditions": []},
@@ -48,12 +48,12 @@ fn run(name: &str, parts: Json) -> NodeResult {
     parse(&data(name, parts)).expect("usable").evaluate(&pool())
 }
 
-/// The result in short: the list (names of files), or the class and the text of the failure.
+/// The result in short: the list (names of files), or class and text of the failure.
 fn shown(result: NodeResult) -> Json {
     if let Some(failure) = result.failure {
         assert_eq!(result.outputs, []);
         assert_eq!(result.inputs.is_empty(), result.process_data.is_empty());
-        // What escapes leaves no inputs behind.
+        // An exception keeps no inputs.
         assert!(failure.error_type.is_empty() || result.inputs.is_empty());
         return json!(format!("{}|{}", failure.error_type, failure.message));
     }

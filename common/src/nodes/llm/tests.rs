@@ -205,7 +205,7 @@ fn the_history_stands_between_the_template_and_the_question() {
         json!({"window": {"enabled": true, "size": 1}, "query_prompt_template": "asked: {{#sys.query#}}"});
     let expected = json!([["user", "hi"], ["user", "q2"], ["assistant", "a2"], ["user", "asked: now"]]);
     assert_eq!(messages_with(json!({"memory": memory}), &conversation(), &facts(None)), expected);
-    // A window that is off takes all turns, whatever its size says.
+    // A window that is off uses all turns, whatever its size.
     let memory = json!({"window": {"enabled": false, "size": 1}});
     let all = messages_with(json!({"memory": memory}), &conversation(), &facts(None));
     assert_eq!(all.as_array().unwrap().len(), 6);
