@@ -108,7 +108,7 @@ pub fn told(said: &JsonMap) -> Usage {
     let (prompt, completion) = (count("prompt_tokens"), count("completion_tokens"));
     let total = match count("total_tokens") {
         0 => prompt.saturating_add(completion),
-        told => told,
+        total => total,
     };
     let mut usage = bill(Tokens { prompt, completion }, None, Timing::default());
     for (key, value) in

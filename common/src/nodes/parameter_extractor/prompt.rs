@@ -1,7 +1,7 @@
-//! The question to the model: instructions with what was said before, two worked examples, and the text with the schema.
+//! Builds the request to the model: instructions with the history, two worked examples, and the text with the schema.
 //!
-//! With a tool the examples show calls of it, without one bare JSON; models that go on with a text get one text. What is
-//! put in is filled in once more as a whole, the words of whoever asks included (Dify).
+//! With a tool the examples are calls of it, without one they are plain JSON. Completion models get one text. As on
+//! Dify inserted texts are rendered once more, including the user's text.
 
 use serde_json::{Value as Json, json};
 
@@ -21,14 +21,14 @@ use crate::value::{Segment, SegmentType, Variables};
 
 /// Tokens that Dify keeps free beside the prompt.
 const TOKENS_SPARE: u64 = 1000;
-/// What stands for the schema in a completion. It is put in last, so that the same words in a text are replaced as well
-/// (Dify).
+/// The placeholder of the schema in a completion. It is replaced last, so the same characters in a text are replaced
+/// too (as on Dify).
 const STRUCTURE_MARK: &str = "{ structure }";
 
-/// Makes the prompt, the tool that goes with it, and the record of what went in.
+/// Builds the prompt, its tool, and the record of the inputs.
 ///
 /// # Errors
-/// What goes wrong here escapes the node on Dify: class `WorkflowNodeError`, and nothing is recorded.
+/// On Dify a failure here is an exception that leaves the node: class `WorkflowNodeError`, and nothing is recorded.
 pub fn assemble(
     data: &ParameterExtractorData,
     variables: &dyn Variables,
@@ -135,7 +135,7 @@ fn template(
     }
 }
 
-/// Puts examples in front of the question, so that its files stay with it.
+/// Inserts examples before the question, so that the question keeps its files.
 fn before_last_question(messages: &mut Vec<Message>, examples: Vec<Message>) {
     let at = messages.iter().rposition(|message| message.role == Role::User).unwrap_or(messages.len());
     messages.splice(at..at, examples);

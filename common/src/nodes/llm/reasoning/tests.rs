@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What streaming these pieces tells: pieces said, pieces thought with their mark, the end included.
-fn told(deltas: &[&str]) -> Vec<String> {
+/// The pieces emitted for this stream: answer and marked thoughts, including the end.
+fn emitted(deltas: &[&str]) -> Vec<String> {
     let mut filter = Filter::default();
     let mut told = Vec::new();
     let mut out = |piece: Piece<'_>| {
@@ -17,10 +17,10 @@ fn told(deltas: &[&str]) -> Vec<String> {
     told
 }
 
-/// The same, joined: said, thought, how often the end of thought was told.
+/// The same, joined: answer, thoughts, number of end marks.
 fn joined(deltas: &[&str]) -> (String, String, usize) {
     let (mut said, mut thought, mut ends) = (String::new(), String::new(), 0);
-    for piece in told(deltas) {
+    for piece in emitted(deltas) {
         let (kind, text) = piece.split_once(':').unwrap();
         if kind == "s" {
             said.push_str(text)
@@ -63,7 +63,7 @@ fn pieces_keep_their_order_and_the_end_of_thought_is_told_once() {
         (&["<think", " a='b'", ">c", "</THINK>d"], &["t:c", "s:d", "T:"]),
         (&["<", "b>"], &["s:<b>"]),
     ] {
-        assert_eq!(told(deltas), expected, "{deltas:?}");
+        assert_eq!(emitted(deltas), expected, "{deltas:?}");
     }
 }
 
@@ -81,7 +81,7 @@ fn an_attribute_that_is_too_long_is_text_and_is_not_held_back() {
     assert_eq!(said, long);
 }
 
-/// Texts full of tags, whole and broken.
+/// Texts with many tags, complete and broken.
 fn reply() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         Just("<think>"),
