@@ -1,7 +1,7 @@
-//! The question to the model: instructions, two worked examples, and the text with the classes.
+//! Builds the request to the model: instructions, two worked examples, and the text with the classes.
 //!
-//! Six messages, of which the last is the question; or one text for models that go on with a text. What is put in is
-//! filled in once more as a whole, the words of whoever asks included (Dify).
+//! There are six messages, the last one is the question; completion models get one text. As on Dify inserted texts are
+//! rendered once more, including the user's text.
 
 use serde_json::{Value as Json, json};
 
@@ -19,10 +19,10 @@ use crate::value::pyrepr::{json_line, str_of};
 use crate::value::template::Template;
 use crate::value::{Segment, Variables};
 
-/// Makes the prompt and the record of what went in.
+/// Builds the prompt and the record of the inputs.
 ///
 /// # Errors
-/// What goes wrong here escapes the node on Dify: class `WorkflowNodeError`, and nothing is recorded.
+/// On Dify a failure here is an exception that leaves the node: class `WorkflowNodeError`, and nothing is recorded.
 pub fn assemble(
     data: &QuestionClassifierData,
     variables: &dyn Variables,
@@ -91,7 +91,7 @@ fn template(data: &QuestionClassifierData, query: &str, instruction: &str, histo
     }
 }
 
-/// A question. It looks like JSON and is none: the text stands in it as it was written (Dify).
+/// The text of a question. It resembles JSON but is not: as on Dify the user's text is inserted without escaping.
 fn asked(query: &str, classes: &str, instruction: Option<&str>) -> String {
     let instruction = instruction.map(|text| format!(", \"classification_instructions\": [\"{text}\"]"));
     format!("{{\"input_text\": [\"{query}\"], \"categories\": {classes}{}}}", instruction.unwrap_or_default())

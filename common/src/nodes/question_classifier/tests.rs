@@ -168,7 +168,7 @@ fn a_reply_that_cannot_be_read_fails_the_node_or_escapes_it() {
             "{x}",
             "OutputParserError: got invalid json object. error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
-        // A stray backtick wins over the brace.
+        // A stray backtick takes precedence over the brace.
         (
             "a ` b {\"category_id\": \"2\"}",
             "OutputParserError: got invalid json object. error: Expecting value: line 1 column 1 (char 0)",

@@ -118,7 +118,7 @@ fn schema_violations_read_as_python_writes_them() {
     ] {
         let compiled = schema::compile(&schema).expect("a schema").expect("not empty");
         let found = schema::violation(&compiled, &value).expect("a violation");
-        // The library sorts a set of types by its own order.
+        // The library sorts a set of types in its own order.
         let expected =
             expected.replace("'string', 'null'", found.split("of type ").nth(1).unwrap_or_default());
         assert_eq!(found, expected, "{schema}");

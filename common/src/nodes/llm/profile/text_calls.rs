@@ -53,7 +53,7 @@ pub fn read(text: &str, round: u64) -> (String, Vec<ToolCall>) {
 /// A conversation for a model without tool calls: calls are in the assistant's text, results in user messages.
 pub fn as_text(messages: Vec<Message>, mode: ToolMode) -> Vec<Message> {
     let mut names: Vec<(String, String)> = Vec::new();
-    let mut written_out: Vec<Message> = Vec::with_capacity(messages.len());
+    let mut texts: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
         let calls = message.tool_calls;
         names.extend(calls.iter().map(|call| (call.id.clone(), call.name.clone())));
@@ -63,20 +63,20 @@ pub fn as_text(messages: Vec<Message>, mode: ToolMode) -> Vec<Message> {
                 names.iter().rev().find(|(known, _)| *known == id).map_or("", |(_, name)| name.as_str());
             let text: String = message.parts.iter().filter_map(text_of).collect();
             let line = format!("Result of {name}: {text}");
-            match written_out.last_mut() {
+            match texts.last_mut() {
                 // Results of one reply become one message.
                 Some(last) if last.role == Role::User && is_results(last) => {
                     last.parts.push(Part::Text(format!("\n{line}")))
                 }
-                _ => written_out.push(Message::text(Role::User, line)),
+                _ => texts.push(Message::text(Role::User, line)),
             }
             continue;
         }
         let mut parts = message.parts;
         parts.extend(calls.iter().map(|call| Part::Text(format!("\n{}", written(call, mode)))));
-        written_out.push(Message { tool_calls: Vec::new(), parts, ..Message::text(message.role, "") });
+        texts.push(Message { tool_calls: Vec::new(), parts, ..Message::text(message.role, "") });
     }
-    written_out
+    texts
 }
 
 fn is_results(message: &Message) -> bool {
@@ -211,9 +211,9 @@ mod tests {
         let spec =
             ToolSpec { name: "f".into(), description: "does".into(), parameters: json!({"type": "object"}) };
         for mode in [ToolMode::Xml, ToolMode::Json] {
-            let written_out = instructions(std::slice::from_ref(&spec), mode);
-            assert!(written_out.contains("- f: does") && written_out.contains(r#"{"type":"object"}"#), "{written_out}");
-            let (_, calls) = read(&written_out, 1);
+            let texts = instructions(std::slice::from_ref(&spec), mode);
+            assert!(texts.contains("- f: does") && texts.contains(r#"{"type":"object"}"#), "{texts}");
+            let (_, calls) = read(&texts, 1);
             assert_eq!(
                 (calls[0].name.as_str(), calls[0].arguments.as_str()),
                 ("NAME", r#"{"argument":"value"}"#)
@@ -232,11 +232,11 @@ mod tests {
             Message::tool_result("a", "1"),
             Message::tool_result("b", "2"),
         ];
-        let written_out = as_text(messages, ToolMode::Json);
-        let roles: Vec<Role> = written_out.iter().map(|message| message.role).collect();
+        let texts = as_text(messages, ToolMode::Json);
+        let roles: Vec<Role> = texts.iter().map(|message| message.role).collect();
         assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
-        assert_eq!(read(&written_out[1].joined_text(), 1).1.len(), 2);
-        assert_eq!(written_out[2].joined_text(), "Result of tool_a: 1\nResult of tool_b: 2");
-        assert!(written_out.iter().all(|message| message.tool_calls.is_empty() && message.tool_call_id.is_none()));
+        assert_eq!(read(&texts[1].joined_text(), 1).1.len(), 2);
+        assert_eq!(texts[2].joined_text(), "Result of tool_a: 1\nResult of tool_b: 2");
+        assert!(texts.iter().all(|message| message.tool_calls.is_empty() && message.tool_call_id.is_none()));
     }
 }

@@ -5,16 +5,16 @@ use super::*;
 /// The pieces emitted for this stream: answer and marked thoughts, including the end.
 fn emitted(deltas: &[&str]) -> Vec<String> {
     let mut filter = Filter::default();
-    let mut told = Vec::new();
+    let mut emitted = Vec::new();
     let mut out = |piece: Piece<'_>| {
-        told.push(match piece {
+        emitted.push(match piece {
             Piece::Said(text) => format!("s:{text}"),
             Piece::Thought { text, last } => format!("{}:{text}", if last { "T" } else { "t" }),
         });
     };
     deltas.iter().for_each(|delta| filter.push(delta, &mut out));
     filter.finish(&mut out);
-    told
+    emitted
 }
 
 /// The same, joined: answer, thoughts, number of end marks.
