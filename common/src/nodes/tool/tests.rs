@@ -118,7 +118,7 @@ fn parameters_are_filled_in_as_dify_does() {
         |name: &str| told.shown.iter().find(|(known, _)| known == name).map(|(_, it)| it.value.clone());
     assert_eq!(shown("key"), Some(json!("k=sk-012************89")));
     assert_eq!(shown("gone"), None);
-    // Of a tool that does not tell, all that is given counts.
+    // For a tool without a declaration all given values count.
     let untold = filled(&read, Known::NOTHING, &pool()).expect("filled");
     assert_eq!(untold.values["unknown"], json!("dropped"));
 }
@@ -203,7 +203,7 @@ fn a_configured_variable_that_is_missing_is_no_way_to_the_tool() {
     }
 }
 
-/// Takes messages; what is streamed, the outputs without their files, and the files.
+/// Takes messages; returns the streamed texts, the outputs without files, and the files.
 fn collected(messages: Json) -> Result<(Vec<String>, Json, Vec<Pending>), String> {
     let mut collected = Collected::default();
     let mut streamed = Vec::new();
@@ -320,7 +320,7 @@ fn pieces_of_a_file_agree_on_its_length_and_may_stay_below_it() {
             Err("ToolFileError: tool blob chunk c changed total_length".to_owned()),
         ),
         (piece("c", "Yg==", 3, true), Ok(())),
-        // Another file beside it has a length of its own, and the first one is still open.
+        // A second file has its own length, and the first is still incomplete.
         (
             piece("d", "Yg==", 1, true),
             Err("ToolFileError: tool blob chunk stream ended before completion: c".to_owned()),

@@ -1,4 +1,4 @@
-//! Schedules by tables: what the editor chose, when that is, and what an outage leaves.
+//! Tables for schedules: the editor's choices, the resulting times, and the state after an outage.
 
 use serde_json::{Value as Json, json};
 
@@ -100,7 +100,7 @@ fn times_are_those_of_the_zone() {
         ("@midnight", "UTC", "2026-01-01T00:00:00Z", vec!["2026-01-02T00:00:00Z"]),
         ("@weekly", "UTC", "2026-01-01T00:00:00Z", vec!["2026-01-04T00:00:00Z"]),
         ("@annually", "UTC", "2026-01-01T00:00:00Z", vec!["2027-01-01T00:00:00Z"]),
-        // Days that a month lacks are left out, the last is always there.
+        // Days that a month does not have are skipped; the last day always exists.
         ("0 0 31 * *", "UTC", "2026-01-31T00:00:00Z", vec!["2026-03-31T00:00:00Z", "2026-05-31T00:00:00Z"]),
         (
             "0 0 30,L * *",
@@ -109,7 +109,7 @@ fn times_are_those_of_the_zone() {
             vec!["2026-02-28T00:00:00Z", "2026-03-30T00:00:00Z", "2026-03-31T00:00:00Z"],
         ),
         ("0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", vec!["2028-02-29T00:00:00Z"]),
-        // A day of the month and one of the week: either.
+        // A day of the month and one of the week: either matches.
         ("0 0 13 * 5", "UTC", "2026-03-01T00:00:00Z", vec!["2026-03-06T00:00:00Z", "2026-03-13T00:00:00Z"]),
         (
             "*/20 23 * * 7",
@@ -129,7 +129,7 @@ fn a_time_of_day_that_is_skipped_fires_behind_the_gap_and_one_that_comes_twice_f
         ("30 2 * * *", "2026-03-28T12:00:00Z", vec!["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
         ("0 3 * * *", "2026-03-28T12:00:00Z", vec!["2026-03-29T01:00:00Z", "2026-03-30T01:00:00Z"]),
         ("30 2 * * *", "2026-10-24T12:00:00Z", vec!["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
-        // By the clock on the wall: nothing between 02:00 and 03:00 in spring, both hours in autumn.
+        // By local time: no firing between 02:00 and 03:00 in spring, both hours in autumn.
         ("30 * * * *", "2026-03-29T00:00:00Z", vec!["2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"]),
         (
             "30 * * * *",
@@ -147,7 +147,7 @@ fn what_is_done_about_missed_times_is_what_the_file_says() {
     let hourly = Schedule::new("0 * * * *", "UTC").expect("a schedule");
     let due = at("2026-01-01T01:00:00Z");
     for (now, catch_up, max, fire, next, dropped) in [
-        // In time.
+        // On time.
         ("2026-01-01T00:59:59Z", CatchUp::Last, 9, None, "2026-01-01T01:00:00Z", false),
         (
             "2026-01-01T01:00:00Z",
@@ -217,7 +217,7 @@ fn what_is_done_about_missed_times_is_what_the_file_says() {
 
 #[test]
 fn an_entry_between_two_times_fires_nothing_from_before_it() {
-    // Somebody put the due time where the schedule has none.
+    // The due time was set to a time outside the schedule.
     let hourly = Schedule::new("0 * * * *", "UTC").expect("a schedule");
     let (due, now) = (at("2026-01-01T01:30:00Z"), at("2026-01-01T01:40:00Z"));
     assert_eq!(hourly.plan(due, now, CatchUp::Last, 9).fire, Some(due));

@@ -1,4 +1,4 @@
-//! Webhooks by tables: which requests are refused and why, and what the others become.
+//! Tables for webhooks: refused requests with their reasons, and the outputs of accepted ones.
 
 use serde_json::{Value as Json, json};
 
@@ -160,7 +160,7 @@ fn content_that_is_required_must_be_there() {
     assert!(file.accept(asked(&[], form(&[], &["photo"]))).is_ok());
 }
 
-/// The outputs of the node for an accepted request, but for the system's and the raw one.
+/// The outputs of the node for an accepted request, without system variables and the raw request.
 fn outputs(data: &TriggerWebhookData, request: Request, files: Vec<(String, Json)>) -> Json {
     let inputs = data.accept(request).expect("accepted").inputs(files);
     let pool = Pool::new(json!({"hook": inputs, "sys": {"user_id": "u"}}));

@@ -1,4 +1,4 @@
-//! The configuration as the file has it; other spellings were rewritten before.
+//! Parses the configuration of a `user-interaction` node; other spellings were rewritten before.
 
 use std::collections::HashSet;
 
@@ -96,7 +96,7 @@ fn on_timeout(fields: &Fields<'_>, problems: &mut Problems) -> OnTimeout {
     given.and_then(OnTimeout::from_name).unwrap_or_default()
 }
 
-/// What is the answer when the time is over must be one.
+/// The answer on timeout must be valid.
 fn defaults_fit(data: &UserInteractionData, problems: &mut Problems) {
     if data.on_timeout != OnTimeout::Default {
         return;

@@ -1,4 +1,4 @@
-//! What is asked, what is refused when a file comes in, and what an answer changes.
+//! Requests, configurations refused on import, and changes made by answers.
 
 use serde_json::{Value as Json, json};
 
