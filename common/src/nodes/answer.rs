@@ -16,7 +16,7 @@ pub struct AnswerData {
 }
 
 impl AnswerData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let answer = required(data, "answer", problems, text)?;
         Some(Self { answer: Template::parse(&answer) })

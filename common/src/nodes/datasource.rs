@@ -37,7 +37,7 @@ pub enum Parameter {
 }
 
 impl DatasourceData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let named: Vec<_> = ["plugin_id", "provider_name", "provider_type"]
             .into_iter()
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_one_that_is_kept_here() {
+    fn a_file_stored_here_becomes_a_file_object() {
         let info = json!({"related_id": "runs/r/f", "name": "A.PDF", "size": 3});
         let result = run(json!({"datasource_type": "local_file", "datasource_info": info}), json!({}));
         let (name, file) = &result.outputs[0];
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_lies_in_dify_fails_in_its_words() {
+    fn a_missing_file_or_one_in_dify_fails_with_difys_message() {
         let info = json!({"related_id": "6f1c"});
         for (sys, error_type, message) in [
             (json!({}), "WorkflowNodeError", "Datasource type is not set"),

@@ -32,7 +32,7 @@ pub struct EndData {
 }
 
 impl EndData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let outputs = required(data, "outputs", problems, |value, problems| {
             list(value, problems, |item, problems| {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_null_and_the_last_of_a_name_counts() {
+    fn a_missing_value_is_null_and_the_last_of_a_name_wins() {
         let pool = Pool::new(json!({"n": {"v": 0, "e": ""}}));
         let result = end(json!([
             {"variable": "a", "value_selector": ["n", "e"]},

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn ve_a12_a13_a14_a15_what_is_missing_is_named_in_one_order() {
+    fn ve_a12_a13_a14_a15_failed_checks_are_reported_in_one_order() {
         let turn = json!({"role": "user", "text": "x", "files": []});
         let pool =
             Pool::new(json!({"llm1": {"text": "x", "context": [turn], "odd": [turn, {"role": "user"}]}}));

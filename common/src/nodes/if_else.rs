@@ -32,7 +32,7 @@ pub struct Case {
 }
 
 impl IfElseData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let grouped =
             |item: &Json| item.get("conditions").is_some() && item.get("variable_selector").is_none();

@@ -80,7 +80,7 @@ pub struct KnowledgeIndexData {
 }
 
 impl KnowledgeIndexData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let structure = required(data, "chunk_structure", problems, structure);
         let chunks = required(data, "index_chunk_variable_selector", problems, selector);
@@ -197,7 +197,8 @@ fn structure(value: &Json, problems: &mut Problems) -> Option<ChunkStructure> {
     let found = ChunkStructure::ALL.into_iter().find(|it| it.name() == name);
     if found.is_none() {
         let known = ChunkStructure::ALL.map(ChunkStructure::name).join(", ");
-        problems.error(INVALID_NODE_DATA, format!("{name:?} is no structure of chunks; known are {known}"));
+        problems
+            .error(INVALID_NODE_DATA, format!("{name:?} is not a structure of chunks; use one of {known}"));
     }
     found
 }
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_fails_in_difys_order_and_words() {
+    fn missing_inputs_fail_in_difys_order_with_difys_messages() {
         let set = json!({"dataset_id": "d"});
         for (sys, chunks, error_type, message) in [
             (json!({}), json!(null), "WorkflowNodeError", "Dataset ID is required."),

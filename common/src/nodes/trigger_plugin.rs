@@ -23,7 +23,7 @@ pub struct TriggerPluginData {
 }
 
 impl TriggerPluginData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let [plugin_id, provider_id, event_name, subscription_id, identifier] =
             ["plugin_id", "provider_id", "event_name", "subscription_id", "plugin_unique_identifier"]

@@ -29,7 +29,7 @@ struct Group {
 }
 
 impl VariableAggregatorData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         // The declared type is not compared with the value, but Dify refuses a node without it.
         let declared = required(data, "output_type", problems, text);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_present_and_what_is_missing_is_passed_over() {
+    fn null_is_present_and_a_missing_variable_is_skipped() {
         let result = run(
             json!({"output_type": "string", "variables": [["start", "never"], ["start", "nul"], ["start", "empty"]]}),
         );

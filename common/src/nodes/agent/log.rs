@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_is_shown_as_it_is() {
+    fn short_values_are_shown_unchanged() {
         let mut logs = Logs::default();
         logs.note(line(1, "sunny"));
         logs.note(line(2, "").failed("broken", JsonMap::new()));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_in_events_and_metadata_and_whole_in_the_output() {
+    fn long_values_are_cut_in_events_and_metadata_and_whole_in_the_output() {
         let long = "ä".repeat(900 * 1024 / 2);
         let mut logs = Logs::default();
         (0..10).for_each(|at| logs.note(line(at, &long)));

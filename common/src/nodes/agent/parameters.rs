@@ -138,8 +138,9 @@ fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, 
     let text = |key: &str| tool.get(key).and_then(Json::as_str).unwrap_or_default();
     let kind = match text("type") {
         "" => ProviderKind::Builtin,
-        name => ProviderKind::from_name(name)
-            .ok_or_else(|| escaped(&format!("{name:?} is no type of tool (tool {:?})", text("tool_name"))))?,
+        name => ProviderKind::from_name(name).ok_or_else(|| {
+            escaped(&format!("{name:?} is not a type of tool (tool {:?})", text("tool_name")))
+        })?,
     };
     let mut fixed = JsonMap::new();
     for (name, setting) in tool.get("settings").and_then(Json::as_object).into_iter().flatten() {

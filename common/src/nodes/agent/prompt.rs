@@ -71,8 +71,8 @@ pub fn arguments(tool: &AgentTool, text: &str) -> Result<JsonMap, String> {
         "" => JsonMap::new(),
         text => match serde_json::from_str(text) {
             Ok(Json::Object(map)) => map,
-            Ok(_) => return Err(format!("the arguments of {} are no JSON object: {text}", tool.name)),
-            Err(error) => return Err(format!("the arguments of {} are no JSON: {error}", tool.name)),
+            Ok(_) => return Err(format!("the arguments of {} are not a JSON object: {text}", tool.name)),
+            Err(error) => return Err(format!("the arguments of {} are not JSON: {error}", tool.name)),
         },
     };
     arguments.extend(tool.fixed.iter().map(|(name, value)| (name.clone(), value.clone())));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_are_told_up_to_what_follows_them_however_the_reply_is_cut() {
+    fn thoughts_are_streamed_up_to_the_next_mark_for_all_cuts_of_the_reply() {
         for (text, live, rest) in [
             ("Thought: I should look. \nAction:\n```\n{\"action\": \"f\"}\n```", "I should look.", ""),
             ("Thought: so\nthought : and so\n\nFinalAnswer: 42", "so\n and so", ""),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_where_a_thought_begins_and_is_told_once() {
+    fn streamed_text_is_the_beginning_of_the_thought_and_is_streamed_once() {
         let parts = [
             "Thought:",
             " ",

@@ -156,10 +156,7 @@ impl Item {
             Operation::Clear => zero_value(target.ty).map_err(Refusal::Escaped),
             Operation::Compute(arithmetic) => compute(arithmetic, &target.value, operand).ok_or_else(|| {
                 let (left, right) = (str_of(&target.value), str_of(operand));
-                Refusal::Escaped(format!(
-                    "{left} {} {right} has no finite number for a result",
-                    self.operation.name()
-                ))
+                Refusal::Escaped(format!("{left} {} {right} has no finite result", self.operation.name()))
             }),
             Operation::Append => {
                 self.items_of(target).map(|items| joined(items, std::slice::from_ref(operand)))
@@ -181,7 +178,7 @@ impl Item {
     fn items_of<'a>(&self, target: &'a Segment) -> Result<&'a [Json], Refusal> {
         target.value.as_array().map(Vec::as_slice).ok_or_else(|| {
             let variable = repr_texts(&self.target);
-            Refusal::Escaped(format!("variable {variable} is declared as {} and holds no list", target.ty))
+            Refusal::Escaped(format!("variable {variable} is declared as {} but is not a list", target.ty))
         })
     }
 }

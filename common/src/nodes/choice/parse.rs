@@ -44,11 +44,11 @@ fn branch(item: &Json, read: &mut ChoiceData, problems: &mut Problems) {
             .error(INVALID_NODE_DATA, format!("branch_id {id:?} must not hold a dot, nor be {NOTHING}"));
     }
     if read.handles().any(|known| known == id) {
-        return problems.error(INVALID_NODE_DATA, format!("branch_id {id:?} is there twice"));
+        return problems.error(INVALID_NODE_DATA, format!("branch_id {id:?} appears twice"));
     }
     if item.get("is_default").and_then(Json::as_bool) == Some(true) {
         if let Some(other) = &read.default {
-            return problems.error(INVALID_NODE_DATA, format!("{other:?} is the default branch already"));
+            return problems.error(INVALID_NODE_DATA, format!("{other:?} is already the default branch"));
         }
         read.default = Some(id.to_owned());
         return;
@@ -85,7 +85,7 @@ fn condition(given: &Json, problems: &mut Problems) -> Condition {
         }
     };
     warn(operator.is_none(), format!("operate {:?} is not an operator", name.unwrap_or("")));
-    warn(left.is_none(), "left names no step and no variable".into());
+    warn(left.is_none(), "left is neither a step nor a variable".into());
     warn(right.is_none(), "right has no value".into());
     Condition { left, operator, right }
 }

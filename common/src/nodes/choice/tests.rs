@@ -193,7 +193,7 @@ fn ids_are_unique_texts_without_dots_and_one_branch_is_the_default() {
 }
 
 #[test]
-fn what_it_compares_is_mentioned() {
+fn compared_variables_are_mentioned() {
     let mut mentions = Vec::new();
     let given = json!({"left": {"step_id": "w", "name": "a/b"}, "operate": "string_equal", "right": {"selector": ["n", "x"]}});
     parse(json!({"choices": [branch("b", vec![given])]})).mentions(&mut mentions);

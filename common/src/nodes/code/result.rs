@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_stands_between_the_first_and_the_last_mark() {
+    fn a_result_is_between_the_first_and_the_last_mark() {
         for (stdout, wanted) in [
             ("noise\n<<RESULT>>{\"a\": 1}<<RESULT>>\nmore", Ok(json!({"a": 1}))),
             (
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_python_reads_is_brought_to_its_nearest() {
+    fn values_that_only_python_reads_become_the_nearest_json() {
         for (text, wanted) in [
             (
                 r#"{"a": NaN, "b": Infinity, "c": -Infinity}"#,

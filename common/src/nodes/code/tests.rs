@@ -169,7 +169,7 @@ fn children_are_checked_as_outputs_are() {
 }
 
 #[test]
-fn what_is_not_declared_is_checked_by_its_first_item_and_to_a_depth() {
+fn undeclared_values_are_checked_by_their_first_item_and_to_a_depth() {
     let deep = "DepthLimitError: Depth limit 5 reached, object too deep.";
     let mixed = "OutputValidationError: Output r.l is not a valid array. make sure all elements are of the same type.";
     for (value, wanted) in [
@@ -196,7 +196,7 @@ fn what_is_not_declared_is_checked_by_its_first_item_and_to_a_depth() {
 }
 
 #[test]
-fn inputs_are_null_for_what_is_missing_and_files_go_as_lists_only() {
+fn inputs_are_null_for_missing_variables_and_files_are_passed_only_as_lists() {
     let file = json!({"dify_model_identity": "__dify__file__", "filename": "f"});
     let data = parse(json!({}));
     let mentions = |data: &CodeData| {

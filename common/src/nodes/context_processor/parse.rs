@@ -18,7 +18,7 @@ const OPERATIONS: [&str; 8] =
     ["truncate", "insert", "replace", "clear", "filter", "append", "rollback", "start_batch"];
 
 impl ContextProcessorData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let before = problems.error_count();
         let list = list_name(data, problems);

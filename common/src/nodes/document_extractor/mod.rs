@@ -34,7 +34,7 @@ pub struct Documents {
 }
 
 impl DocumentExtractorData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let variable = required(data, "variable_selector", problems, selector)?;
         Some(Self { variable })
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused() {
+    fn a_value_that_is_not_a_file_is_refused() {
         for (selector, message) in [
             (&["start", "text"][..], "Variable ['start', 'text'] is not an ArrayFileSegment"),
             (&["start", "words"], "Variable ['start', 'words'] is not an ArrayFileSegment"),

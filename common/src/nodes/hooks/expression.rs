@@ -57,7 +57,7 @@ impl Filled {
             Ok(Some(text)) => Ok(text),
             Ok(None) => Err(format!("a text has more than {TEXT_BYTES_MAX} bytes")),
             Err(JinjaError::Failed(error)) => Err(error),
-            Err(JinjaError::OutOfFuel) => Err("it works for too long".into()),
+            Err(JinjaError::OutOfFuel) => Err("the evaluation takes too long".into()),
         }
     }
 

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_null_leave_a_wait_to_the_worker() {
+    fn zero_and_null_mean_the_workers_own_timeouts() {
         let mut problems = Problems::new();
         let data = parse(right().as_object().expect("a mapping"), &mut problems).expect("it is right");
         assert_eq!(data.timeouts, Timeouts { connect: Some(5), read: None, write: None });

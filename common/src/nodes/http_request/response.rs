@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_texts_are_told_apart_by_the_first_rule_that_fits() {
+    fn files_and_texts_are_distinguished_by_the_first_rule_that_fits() {
         for (content_type, disposition, start, class) in [
             ("text/plain", Some("attachment"), "x", Class::File),
             ("text/plain", Some("inline; filename=\"a.txt\""), "x", Class::File),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_large_is_told_in_difys_words() {
+    fn a_response_that_is_too_large_fails_with_difys_message() {
         for (class, max, size, message) in [
             (
                 Class::Text,

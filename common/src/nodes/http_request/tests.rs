@@ -210,7 +210,7 @@ fn a_form_takes_files_that_are_files_and_groups_them_by_field() {
 }
 
 #[test]
-fn what_is_shown_masks_secrets_and_stars_keys() {
+fn the_record_masks_secrets_and_keys() {
     let bearer = json!({"type": "api-key", "config": {"type": "bearer", "api_key": "{{#env.TOKEN#}}"}});
     for (changes, text) in [
         (

@@ -34,7 +34,7 @@ pub struct FormData {
 }
 
 impl FormData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let before = problems.error_count();
         let given = Fields::new(data, BUILD_FAILED);
@@ -182,7 +182,7 @@ fn deliveries(fields: &Fields<'_>, problems: &mut Problems) {
             problems.warning_with_hint(
                 "human_input.no_email",
                 "the form is not sent by e-mail",
-                "whoever starts the run brings the form to people, and answers it through the API",
+                "the application that starts the run shows the form to people and answers it through the API",
             );
         })
     };

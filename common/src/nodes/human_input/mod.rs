@@ -54,7 +54,7 @@ const SIMPLE_KEYS: [&str; 2] = ["required_variables", "pause_reason"];
 const CONTACT_KEYS: [&str; 2] = ["recipients_spec", "message_template"];
 
 impl HumanInputData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         if let Some(key) = contact_key(data) {
             problems.within(key, refuse_contacts);
@@ -97,6 +97,6 @@ fn refuse_contacts(problems: &mut Problems) {
     problems.error_with_hint(
         BUILD_FAILED,
         "forms that are sent to contacts (human-input version \"2\": `recipients_spec`, `message_template`) are not supported",
-        "use version \"1\" with `form_content`, `inputs` and `user_actions`; whoever starts the run brings the form to people",
+        "use version \"1\" with `form_content`, `inputs` and `user_actions`; the application that starts the run shows the form to people",
     );
 }

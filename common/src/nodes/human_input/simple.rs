@@ -40,7 +40,7 @@ pub struct SimpleData {
 }
 
 impl SimpleData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let fields = Fields::new(data, BUILD_FAILED);
         let required = match fields.given("required_variables") {
@@ -132,7 +132,7 @@ fn warn_of_unnameable(required: &[Selector], problems: &mut Problems) {
         problems.within(format!("required_variables[{at}]"), |problems| {
             problems.warning_with_hint(
                 "human_input.never_ready",
-                format!("{:?} names no variable, so the node waits until it is answered", selector.join(".")),
+                format!("{:?} is not a variable, so the node waits until it is answered", selector.join(".")),
                 "write it as node.variable, with exactly one dot",
             );
         });

@@ -138,7 +138,7 @@ mod parsing {
     }
 
     #[test]
-    fn what_cannot_work_as_written_is_a_warning() {
+    fn a_configuration_that_cannot_work_gives_a_warning() {
         let email = json!([{"id": "d", "type": "email", "enabled": true, "config": {}}, {"type": "webapp"}]);
         let off = json!([{"id": "d", "type": "email", "enabled": false}]);
         let button = json!([{"id": "ok", "title": "OK"}]);
@@ -326,7 +326,7 @@ mod answers {
     }
 
     #[test]
-    fn all_problems_are_told_in_the_order_of_difys_checks() {
+    fn all_problems_are_reported_in_the_order_of_difys_checks() {
         let paragraph = |name: &str| json!({"type": "paragraph", "output_variable_name": name});
         let select = field("select", json!({"option_source": constant(json!(["a"]))}));
         let data = json!({"inputs": [paragraph("x"), select, paragraph("y")], "user_actions": [{"id": "ok", "title": "OK"}]});

@@ -68,7 +68,7 @@ impl ErrorMode {
 }
 
 impl IterationData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let fields = Fields::new(data, BUILD_FAILED);
         let start = fields.id("start_node_id", problems);

@@ -170,7 +170,7 @@ fn condition(item: &Json, problems: &mut Problems) -> Option<Condition> {
     };
     let Some(operator) = text("comparison_operator").and_then(Operator::from_name) else {
         problems.within("comparison_operator", |p| {
-            p.error(INVALID, "comparison_operator is none of the comparisons of metadata");
+            p.error(INVALID, "comparison_operator is not a comparison for metadata");
         });
         return None;
     };

@@ -26,12 +26,12 @@ pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<
     if data.query.is_none() && data.attachments.is_none() {
         return Ok(None);
     }
-    let mut asked = Asked { query: String::new(), inputs: Inputs::new() };
+    let mut question = Asked { query: String::new(), inputs: Inputs::new() };
     if let Some(selector) = &data.query {
         match variables.found(selector).map(Cow::into_owned) {
             Some(Segment { ty: SegmentType::String | SegmentType::Secret, value: Json::String(text) }) => {
-                asked.query.clone_from(&text);
-                asked.inputs.push(("query".into(), Segment::string(text)));
+                question.query.clone_from(&text);
+                question.inputs.push(("query".into(), Segment::string(text)));
             }
             Some(_) | None => {
                 return Err(ErrorType::Unnamed.failure("Query variable is not string type."));
@@ -42,10 +42,10 @@ pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<
         match variables.found(selector).map(Cow::into_owned) {
             Some(Segment { ty: SegmentType::File, value }) => {
                 let files = Segment::new(SegmentType::ArrayFile, Json::Array(vec![value]));
-                asked.inputs.push(("attachments".into(), files));
+                question.inputs.push(("attachments".into(), files));
             }
             Some(files @ Segment { ty: SegmentType::ArrayFile, .. }) => {
-                asked.inputs.push(("attachments".into(), files));
+                question.inputs.push(("attachments".into(), files));
             }
             Some(_) | None => {
                 let message = "Attachments variable is not array file or file type.";
@@ -55,6 +55,6 @@ pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<
     }
     let mut mentions = Vec::new();
     data.mentions(&mut mentions);
-    Secrets::among(mentions, variables).mask(&mut asked.inputs);
-    Ok(Some(asked))
+    Secrets::among(mentions, variables).mask(&mut question.inputs);
+    Ok(Some(question))
 }

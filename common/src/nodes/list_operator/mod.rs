@@ -265,7 +265,7 @@ fn word<T: Copy>(words: &[(&str, T)], value: &Json, problems: &mut Problems) -> 
     let known = words.iter().find(|(name, _)| *name == given).map(|(_, word)| *word);
     if known.is_none() {
         let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-        problems.error(INVALID_NODE_DATA, format!("{given:?} is none of {}", names.join(", ")));
+        problems.error(INVALID_NODE_DATA, format!("{given:?} is not one of {}", names.join(", ")));
     }
     known
 }

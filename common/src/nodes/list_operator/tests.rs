@@ -67,7 +67,7 @@ fn filtered(name: &str, key: &str, operator: &str, value: Json) -> Json {
 }
 
 #[test]
-fn texts_are_filtered_by_what_they_hold() {
+fn texts_are_filtered_by_their_content() {
     for (operator, value, left) in [
         ("contains", json!("an"), json!(["banana"])),
         ("contains", json!("{{#start.needle#}}"), json!(["fig", "fig tree"])),
@@ -161,7 +161,7 @@ fn files_are_filtered_by_their_attributes() {
 }
 
 #[test]
-fn conditions_are_applied_in_turn_and_what_no_file_meets_is_not_tested_further() {
+fn conditions_are_applied_in_turn_and_an_empty_list_is_not_tested_further() {
     let conditions = json!([
         {"key": "name", "comparison_operator": "is", "value": "nothing"},
         {"key": "type", "comparison_operator": "is", "value": "x"},
@@ -252,7 +252,7 @@ fn steps_follow_one_another_filter_extract_sort_limit() {
 }
 
 #[test]
-fn what_is_empty_is_an_empty_list_and_what_is_no_list_is_refused() {
+fn empty_values_are_an_empty_list_and_other_types_are_refused() {
     for (name, ty) in [
         ("no_files", SegmentType::ArrayFile),
         ("empty", SegmentType::ArrayAny),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn cx_a12_what_is_visible_is_sent_between_the_instructions_and_the_question() {
+    fn cx_a12_visible_messages_are_sent_between_the_instructions_and_the_question() {
         let visible = json!([
             {"idx": 3, "role": "user", "content": "bar baz"}, {"idx": 4, "role": "assistant", "content": "A2"},
         ]);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_refused() {
+    fn an_invalid_price_is_refused() {
         for text in ["", "-1", "abc", "1.2.3", "1e99", ".", "12345678901234567"] {
             assert!(text.parse::<Decimal>().is_err(), "{text}");
         }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_sent_what_it_is_known_to_see_and_text() {
+    fn a_model_is_sent_text_and_the_files_it_is_known_to_accept() {
         for (kind, facts, kept) in [
             ("image", facts(&["vision"]), true),
             ("document", facts(&["vision"]), false),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_turns_that_fit_are_told() {
+    fn the_last_turns_that_fit_are_sent() {
         for (window, tokens_max, expected) in [
             (Some(1), 2000, "U: question3\nA: answer3"),
             (Some(2), 2000, "U: question2\nA: answer2\nU: question3\nA: answer3"),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn files_stand_before_their_question_and_pictures_are_named_in_text() {
+    fn files_come_before_their_question_and_images_are_named_in_text() {
         let file = |ty: &str| json!({"type": ty, "extension": ".x", "mime_type": "a/x"});
         let pool = pool(json!([{"query": "q", "answer": "a", "files": [file("image"), file("audio")]}]));
         let messages = messages(&pool, None, 2000).unwrap();

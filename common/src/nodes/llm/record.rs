@@ -88,8 +88,8 @@ fn file(part: &FilePart) -> Option<Json> {
     let count = data.chars().count();
     let data = if count > DATA_CHARS_MAX {
         let front: String = data.chars().take(DATA_CHARS_SHOWN).collect();
-        let behind: String = data.chars().skip(count - DATA_CHARS_SHOWN).collect();
-        format!("{front}...[TRUNCATED]...{behind}")
+        let back: String = data.chars().skip(count - DATA_CHARS_SHOWN).collect();
+        format!("{front}...[TRUNCATED]...{back}")
     } else {
         data.to_owned()
     };

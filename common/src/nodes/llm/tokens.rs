@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_left_is_the_window_without_the_reply_and_the_prompt() {
+    fn the_rest_is_the_window_without_the_reply_and_the_prompt() {
         for (size, max_tokens, used, left) in [
             (None, json!(100), 50, 2000),
             (Some(1000), json!(100), 50, 850),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_lowered_to_what_the_window_leaves() {
+    fn a_reply_is_lowered_to_the_room_in_the_window() {
         for (size, max_tokens, used, lowered) in [
             (None, json!(900), 200, json!(900)),
             (Some(1000), json!(800), 200, json!(800)),

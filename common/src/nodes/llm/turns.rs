@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ve_a01_a_context_is_what_was_said_without_the_instructions() {
+    fn ve_a01_a_context_is_the_conversation_without_the_instructions() {
         let prompt =
             [Message::text(Role::System, "Be brief."), Message::text(Role::User, "find papers on Raft")];
         let context = build_context(&prompt, "Raft is …", &Secrets::default());
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn xc_07_a_secret_that_was_said_is_not_kept() {
+    fn xc_07_a_secret_in_a_message_is_not_stored() {
         let secret = Segment::new(SegmentType::Secret, json!("sk-marker-0123456789"));
         let pool = crate::value::template::tests::Pool::new(json!({})).with("env", "KEY", secret);
         let secrets = Secrets::among(vec![("env".into(), "KEY".into())], &pool);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_messages_is_told_apart() {
+    fn other_lists_are_not_taken_for_lists_of_messages() {
         for value in [
             json!([]),
             json!("x"),

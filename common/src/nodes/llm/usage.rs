@@ -175,7 +175,7 @@ fn milliseconds(seconds: Option<f64>) -> Json {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_a_tool_says_of_its_cost_counts_in_whole_numbers_only() {
+    fn only_whole_numbers_count_in_a_tools_cost() {
         let of = |said: Json| {
             let usage = super::told(said.as_object().unwrap());
             (

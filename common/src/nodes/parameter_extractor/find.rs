@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_pass_finds_what_walking_finds(text in r"[{}\[\]aö]{0,24}") {
+        fn one_pass_finds_the_same_runs_as_scanning_from_each_bracket(text in r"[{}\[\]aö]{0,24}") {
             prop_assert_eq!(runs(&text), by_walking(&text));
         }
     }

@@ -141,7 +141,7 @@ impl ParameterExtractorData {
         if is_taken { "__context" } else { CONTEXT }
     }
 
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }

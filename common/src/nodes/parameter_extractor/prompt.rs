@@ -116,7 +116,8 @@ fn template(
                 "{task}\n\n{MEMORY}\n{memory}\n\n{INSTRUCTION}\n{}",
                 within("instruction", instruction)
             );
-            let user = if by_tool { asked_by_tool(query, &schema) } else { asked_in_words(query, &schema) };
+            let user =
+                if by_tool { question_by_tool(query, &schema) } else { question_in_words(query, &schema) };
             let message =
                 |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
             PromptTemplate::Chat(vec![message(Role::System, system), message(Role::User, user)])
@@ -146,20 +147,20 @@ fn examples(by_tool: bool) -> Vec<Message> {
     for (text, schema, answer, call) in EXAMPLES {
         if by_tool {
             let call = ToolCall { id: call.into(), name: TOOL.into(), arguments: answer.into() };
-            messages.push(Message::text(Role::User, asked_by_tool(text, schema)));
+            messages.push(Message::text(Role::User, question_by_tool(text, schema)));
             let said = Message::text(Role::Assistant, "I call the tool with what the text says.");
             messages.push(Message { tool_calls: vec![call.clone()], ..said });
             messages.push(Message::tool_result(call.id, "The parameters were taken over."));
             messages.push(Message::text(Role::Assistant, "I have called the tool with these parameters."));
         } else {
-            messages.push(Message::text(Role::User, asked_in_words(text, schema)));
+            messages.push(Message::text(Role::User, question_in_words(text, schema)));
             messages.push(Message::text(Role::Assistant, answer));
         }
     }
     messages
 }
 
-fn asked_by_tool(text: &str, schema: &str) -> String {
+fn question_by_tool(text: &str, schema: &str) -> String {
     format!(
         "Extract what is asked for from the text between the <context> tags, and call `{TOOL}` with it.\n{}\n\nThe \
          parameters:\n{}",
@@ -168,7 +169,7 @@ fn asked_by_tool(text: &str, schema: &str) -> String {
     )
 }
 
-fn asked_in_words(text: &str, schema: &str) -> String {
+fn question_in_words(text: &str, schema: &str) -> String {
     format!(
         "### Structure\nAnswer with JSON that fits this schema.\n{}\n\n### Text\n{}",
         within("structure", schema),

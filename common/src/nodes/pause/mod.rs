@@ -161,7 +161,7 @@ pub const CALLED_OFF: &str = "CalledOffError";
 /// The failure of a node that needs a person in a run that is not interactive.
 pub fn not_interactive(kind: PauseKind) -> NodeFailure {
     let message = format!(
-        "the node would ask somebody ({}), and the run was submitted with `interactive: false`",
+        "the node needs a person ({}), but the run was submitted with `interactive: false`",
         kind.name()
     );
     NodeFailure::new(NOT_INTERACTIVE, message)

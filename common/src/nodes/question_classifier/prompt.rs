@@ -71,20 +71,20 @@ fn template(data: &QuestionClassifierData, query: &str, instruction: &str, histo
                 |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
             PromptTemplate::Chat(vec![
                 message(Role::System, format!("{TASK}\n{}", within("histories", history))),
-                message(Role::User, asked(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2))),
+                message(Role::User, question(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2))),
                 message(Role::Assistant, fenced(EXAMPLE_1.3)),
-                message(Role::User, asked(EXAMPLE_2.0, EXAMPLE_2.1, None)),
+                message(Role::User, question(EXAMPLE_2.0, EXAMPLE_2.1, None)),
                 message(Role::Assistant, fenced(EXAMPLE_2.2)),
-                message(Role::User, asked(query, &classes, Some(instruction))),
+                message(Role::User, question(query, &classes, Some(instruction))),
             ])
         }
         ModelMode::Completion => PromptTemplate::Completion(TextTemplate::Basic(format!(
             "{TASK}\n\n### Examples\nInput: {}\nOutput: {}\nInput: {}\nOutput: {}\n\n### Memory\n{}\n\n### Input\n\
              {{\"input_text\": [\"{query}\"], \"categories\": {classes}, \"classification_instruction\": [\"{instruction}\"]}}\n\
              ### Output\n",
-            asked(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2)),
+            question(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2)),
             EXAMPLE_1.3,
-            asked(EXAMPLE_2.0, EXAMPLE_2.1, None),
+            question(EXAMPLE_2.0, EXAMPLE_2.1, None),
             EXAMPLE_2.2,
             within("histories", history),
         ))),
@@ -92,7 +92,7 @@ fn template(data: &QuestionClassifierData, query: &str, instruction: &str, histo
 }
 
 /// The text of a question. It resembles JSON but is not: as on Dify the user's text is inserted without escaping.
-fn asked(query: &str, classes: &str, instruction: Option<&str>) -> String {
+fn question(query: &str, classes: &str, instruction: Option<&str>) -> String {
     let instruction = instruction.map(|text| format!(", \"classification_instructions\": [\"{text}\"]"));
     format!("{{\"input_text\": [\"{query}\"], \"categories\": {classes}{}}}", instruction.unwrap_or_default())
 }

@@ -25,7 +25,7 @@ pub struct StartData {
 }
 
 impl StartData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let Some(variables) = data.get("variables") else { return Some(Self::default()) };
         let variables =

@@ -39,7 +39,7 @@ pub fn read(
     };
     let runtime = get(RUNTIME_NODE, RUNTIME).unwrap_or(Json::Null);
     let text = |key: &str| runtime.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let asked = match question {
+    let question = match question {
         Some(template) => render_text(template, variables, secrets),
         None => match get("sys", "query") {
             Some(Json::String(query)) if !query.is_empty() => query,
@@ -52,7 +52,7 @@ pub fn read(
     let messages = get(MESSAGES_NODE, MAIN_MESSAGES);
     let messages = messages.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     Background {
-        question: asked,
+        question,
         summary: text("summary"),
         facts: facts.iter().filter_map(|fact| fact.as_str().map(str::to_owned)).collect(),
         history: records.iter().filter_map(|record| record.as_object().cloned()).collect(),
@@ -137,8 +137,8 @@ mod tests {
             assert!(context.contains(part), "{context}");
         }
         assert_eq!(background.conversation(), "user: hi\nassistant: ho");
-        let asked = read(&pool, Some("about {{#sys.query#}}"), 2, &mut Secrets::default());
-        assert_eq!(asked.question, "about What now?");
+        let background = read(&pool, Some("about {{#sys.query#}}"), 2, &mut Secrets::default());
+        assert_eq!(background.question, "about What now?");
     }
 
     #[test]

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_into_a_template_is_no_template() {
+    fn a_value_in_a_template_is_not_evaluated() {
         use crate::value::jinja::JinjaTemplate;
         let words = "{{ 1 + 1 }} \"quoted\" \\ {% raw %}\nnext";
         let pool = Pool::new(json!({"start": {"words": words}}));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn se_a01_parameters_replace_what_is_known_key_by_key() {
+    fn se_a01_parameters_override_the_library_nodes_key_by_key() {
         let known = map(json!({"url": "u", "query": {"unit": "C"}}));
         let before = known.clone();
         let merged = merged(&known, map(json!({"query": {"city": "Rome"}})));

@@ -36,7 +36,7 @@ pub const PARAMETERS_MISSING: Text = Text {
 /// The failure when the missing values cannot be asked for.
 pub const PARAMETERS_NOT_FOUND: Text = Text {
     zh: "缺少参数，且运行无法询问用户",
-    en: "parameters are missing, and nobody can be asked in this run",
+    en: "parameters are missing, and this run cannot ask the user",
 };
 
 /// The prompt for a summary.

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_become_what_is_declared() {
+    fn values_get_the_declared_types() {
         use ParameterType::*;
         let file = json!({"dify_model_identity": "__dify__file__"});
         for (ty, value, expected) in [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_the_type_is_refused() {
+    fn a_value_that_cannot_have_the_type_is_refused() {
         for (ty, value, message) in [
             (
                 ParameterType::Number,

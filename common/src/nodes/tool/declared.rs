@@ -226,9 +226,10 @@ impl Declaration {
     pub fn schema(&self) -> Json {
         let is_file =
             |ty| matches!(ty, ParameterType::File | ParameterType::Files | ParameterType::SystemFiles);
-        let asked = || self.parameters.iter().filter(|one| one.form == Form::Llm && !is_file(one.ty));
-        let properties: JsonMap = asked().map(|one| (one.name.clone(), one.schema())).collect();
-        let required: Vec<&str> = asked().filter(|one| one.required).map(|one| one.name.as_str()).collect();
+        let by_model = || self.parameters.iter().filter(|one| one.form == Form::Llm && !is_file(one.ty));
+        let properties: JsonMap = by_model().map(|one| (one.name.clone(), one.schema())).collect();
+        let required: Vec<&str> =
+            by_model().filter(|one| one.required).map(|one| one.name.as_str()).collect();
         json!({"type": "object", "properties": properties, "required": required})
     }
 }
@@ -238,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_told_of_what_it_fills_in() {
+    fn a_model_gets_only_the_parameters_it_fills_in() {
         let parameters = [
             json!({"name": "q", "type": "string", "required": true, "llm_description": "What to look for"}),
             json!({"name": "kind", "type": "select", "options": [{"value": "a", "label": "A"}, "b"]}),

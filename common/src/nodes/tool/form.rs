@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_of_the_start_form() {
+    fn a_model_gets_the_start_form_as_parameters() {
         let field = |name: &str, kind: &str, required: bool| json!({"variable": name, "label": name.to_uppercase(), "type": kind, "required": required});
         let mut select = field("tone", "select", true);
         select["options"] = json!(["kind", "rude"]);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_says_what_is_missing() {
+    fn an_invalid_message_says_which_field_is_missing() {
         for (value, reason) in [
             (json!("text"), "a tool message must be an object"),
             (json!({"type": "dance"}), "unknown tool message dance"),

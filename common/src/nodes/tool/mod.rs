@@ -151,7 +151,7 @@ impl ErrorType {
 }
 
 impl ToolData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }

@@ -29,6 +29,7 @@ pub enum Pending {
     Object(Json),
     /// Bytes to store.
     Keep {
+        /// The content.
         bytes: Vec<u8>,
         mime_type: String,
         filename: Option<String>,

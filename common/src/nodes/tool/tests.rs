@@ -108,19 +108,20 @@ fn parameters_are_filled_in_as_dify_does() {
     let names = ["place", "raw", "num", "flag", "obj", "gone", "key"];
     let declared: Vec<Parameter> =
         names.iter().map(|name| Parameter { name: (*name).into(), ..Parameter::default() }).collect();
-    let told = filled(&read, Known::just(&declared), &pool()).expect("filled");
+    let declared_only = filled(&read, Known::just(&declared), &pool()).expect("filled");
     let expected = json!({
         "place": "in Bergen", "raw": {"k": [1]}, "num": "5", "flag": "True", "obj": "{'k': 'v'}",
         "key": "k=sk-0123456789", "unknown": null,
     });
-    assert_eq!(Json::Object(told.values), expected);
-    let shown =
-        |name: &str| told.shown.iter().find(|(known, _)| known == name).map(|(_, it)| it.value.clone());
+    assert_eq!(Json::Object(declared_only.values), expected);
+    let shown = |name: &str| {
+        declared_only.shown.iter().find(|(known, _)| known == name).map(|(_, it)| it.value.clone())
+    };
     assert_eq!(shown("key"), Some(json!("k=sk-012************89")));
     assert_eq!(shown("gone"), None);
     // For a tool without a declaration all given values count.
-    let untold = filled(&read, Known::NOTHING, &pool()).expect("filled");
-    assert_eq!(untold.values["unknown"], json!("dropped"));
+    let undeclared = filled(&read, Known::NOTHING, &pool()).expect("filled");
+    assert_eq!(undeclared.values["unknown"], json!("dropped"));
 }
 
 #[test]

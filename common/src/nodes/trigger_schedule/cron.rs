@@ -64,12 +64,12 @@ fn time_of_day(text: &str) -> Option<(u32, u32)> {
     if !(1..=12).contains(&hour) || minute > 59 {
         return None;
     }
-    let behind_noon = match half.trim().to_ascii_uppercase().as_str() {
+    let afternoon = match half.trim().to_ascii_uppercase().as_str() {
         "AM" => 0,
         "PM" => 12,
         _ => return None,
     };
-    Some((hour % 12 + behind_noon, minute))
+    Some((hour % 12 + afternoon, minute))
 }
 
 fn weekdays(config: &JsonMap, problems: &mut Problems) -> Option<String> {

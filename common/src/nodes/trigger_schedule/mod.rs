@@ -25,7 +25,7 @@ pub struct TriggerScheduleData {
 }
 
 impl TriggerScheduleData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let cron = cron::read(data, problems);
         let zone = match data.get("timezone") {

@@ -37,7 +37,7 @@ fn the_choices_of_the_editor_become_an_expression() {
 }
 
 #[test]
-fn what_says_no_time_is_refused_at_its_place() {
+fn an_invalid_time_is_refused_at_its_place() {
     let check: fn(&JsonMap, &mut Problems) = |data, problems| {
         TriggerScheduleData::parse(data, problems);
     };
@@ -123,7 +123,7 @@ fn times_are_those_of_the_zone() {
 }
 
 #[test]
-fn a_time_of_day_that_is_skipped_fires_behind_the_gap_and_one_that_comes_twice_fires_once() {
+fn a_skipped_time_of_day_fires_after_the_gap_and_a_repeated_one_fires_once() {
     // Paris, 29 March 2026: 02:00 becomes 03:00 (01:00 UTC). 25 October 2026: 03:00 becomes 02:00 (01:00 UTC).
     for (cron, from, times) in [
         ("30 2 * * *", "2026-03-28T12:00:00Z", vec!["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
@@ -143,7 +143,7 @@ fn a_time_of_day_that_is_skipped_fires_behind_the_gap_and_one_that_comes_twice_f
 }
 
 #[test]
-fn what_is_done_about_missed_times_is_what_the_file_says() {
+fn missed_times_are_treated_as_the_file_says() {
     let hourly = Schedule::new("0 * * * *", "UTC").expect("a schedule");
     let due = at("2026-01-01T01:00:00Z");
     for (now, catch_up, max, fire, next, dropped) in [
@@ -224,7 +224,7 @@ fn an_entry_between_two_times_fires_nothing_from_before_it() {
 }
 
 #[test]
-fn the_node_shows_what_the_run_was_given() {
+fn the_node_shows_the_runs_variables() {
     let data = parsed(&json!({"mode": "cron", "cron_expression": "@daily", "tidemill": {"catch_up": "all"}}));
     assert_eq!((data.catch_up, data.schedule.zone()), (CatchUp::All, "UTC"));
     let pool = Pool::new(json!({"n": {"note": "x"}, "sys": {"timestamp": 5}}));

@@ -32,16 +32,17 @@ const LATE_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// Invalid expression.
-    #[error("ScheduleConfigError: {expression:?} is no cron expression of five fields: {reason}")]
+    #[error("ScheduleConfigError: {expression:?} is not a cron expression of five fields: {reason}")]
     Expression {
+        /// As given.
         expression: String,
         reason: String,
     },
     /// Unknown time zone.
-    #[error("ScheduleConfigError: {0:?} is no time zone; take a name such as Europe/Paris")]
+    #[error("ScheduleConfigError: {0:?} is not a time zone; use a name such as Europe/Paris")]
     Zone(String),
     /// No day matches.
-    #[error("ScheduleConfigError: {0:?} names no time that ever comes")]
+    #[error("ScheduleConfigError: {0:?} matches no date")]
     Never(String),
 }
 
@@ -71,11 +72,11 @@ impl Schedule {
         let count = fields.split_whitespace().count();
         if count != FIELDS || fields.starts_with('@') {
             let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
-            return Err(wrong(format!("it has {count} fields, and is none of {}", names.join(" "))));
+            return Err(wrong(format!("it has {count} fields and is not one of {}", names.join(" "))));
         }
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
         let cron = parser.build().parse(fields);
-        // `Disallowed` rejects expressions with fields for seconds or a year.
+        // With `Disallowed` the library reads five fields and adds none.
         let cron = cron.map_err(|error| wrong(error.to_string()))?;
         let zone: Tz = zone.parse().map_err(|_| ScheduleError::Zone(zone.to_string()))?;
         let schedule = Self { expression: expression.trim().to_string(), cron, zone };

@@ -157,7 +157,7 @@ impl Accepted {
     /// [`Body::Form`]; for a binary body its one file, under any name.
     pub fn inputs(self, files: Vec<(String, Json)>) -> JsonMap {
         let mut body = self.body;
-        let mut kept = JsonMap::new();
+        let mut by_name = JsonMap::new();
         match self.content_type {
             ContentType::Binary => {
                 if let Some((_, file)) = files.into_iter().next() {
@@ -166,7 +166,7 @@ impl Accepted {
             }
             ContentType::Json | ContentType::Multipart | ContentType::Form | ContentType::Text => {
                 for (name, file) in files {
-                    kept.entry(name).or_insert(file);
+                    by_name.entry(name).or_insert(file);
                 }
             }
         }
@@ -180,7 +180,7 @@ impl Accepted {
             "headers": self.headers,
             "query_params": self.query,
             "body": body,
-            "files": kept,
+            "files": by_name,
         });
         let mut inputs = JsonMap::from_iter([(DATA.to_string(), data)]);
         inputs.extend(flat.map(|(name, value)| (name.to_string(), value)));

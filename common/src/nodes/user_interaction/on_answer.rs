@@ -287,6 +287,6 @@ fn undefined(message: &str) -> NodeFailure {
 }
 
 fn no_loop(name: &str) -> NodeFailure {
-    let message = format!("the variable {name} is to be one of a loop, and the node lies in none");
+    let message = format!("the variable {name} has the scope loop, but the node is not in a loop");
     NodeFailure::new("LoopScopeNotFound", message)
 }

@@ -112,10 +112,10 @@ type Found = (String, String);
 fn cut<'a>(text: &'a str, (open, close): (&str, &str)) -> (String, Vec<&'a str>) {
     let (mut rest, mut found, mut at) = (String::new(), Vec::new(), text);
     while let Some((before, after)) = at.split_once(open) {
-        let Some((block, behind)) = after.split_once(close) else { break };
+        let Some((block, rest_of_text)) = after.split_once(close) else { break };
         rest.push_str(before);
         found.push(block);
-        at = behind;
+        at = rest_of_text;
     }
     rest.push_str(at);
     (rest, found)
@@ -135,10 +135,10 @@ fn of_xml(block: &str) -> Found {
 fn of_tags(mut text: &str) -> String {
     let mut map = JsonMap::new();
     while let Some((name, after)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
-        let Some((value, behind)) = after.split_once(&format!("</{name}>")) else { break };
+        let Some((value, rest_of_text)) = after.split_once(&format!("</{name}>")) else { break };
         let value = serde_json::from_str(value.trim()).unwrap_or_else(|_| value.into());
         map.insert(name.trim().to_owned(), value);
-        text = behind.trim_start();
+        text = rest_of_text.trim_start();
     }
     if text.is_empty() { Json::Object(map).to_string() } else { text.to_owned() }
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_is_told_to_write_is_read() {
+    fn a_call_in_the_format_of_the_instructions_is_read() {
         let spec =
             ToolSpec { name: "f".into(), description: "does".into(), parameters: json!({"type": "object"}) };
         for mode in [ToolMode::Xml, ToolMode::Json] {
@@ -224,11 +224,11 @@ mod tests {
     #[test]
     fn a_conversation_with_calls_becomes_text() {
         let call = |id: &str| ToolCall { id: id.into(), name: format!("tool_{id}"), arguments: "{}".into() };
-        let asked =
+        let with_calls =
             Message { tool_calls: vec![call("a"), call("b")], ..Message::text(Role::Assistant, "Look:") };
         let messages = vec![
             Message::text(Role::User, "Hi"),
-            asked,
+            with_calls,
             Message::tool_result("a", "1"),
             Message::tool_result("b", "2"),
         ];

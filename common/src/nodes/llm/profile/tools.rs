@@ -51,7 +51,9 @@ fn one(item: &Json) -> Result<Option<AgentTool>, String> {
         |keys: &[&str]| keys.iter().find_map(|key| map.get(*key)?.as_str()).filter(|text| !text.is_empty());
     let kind = match text(&["type"]) {
         None => ProviderKind::Builtin,
-        Some(name) => ProviderKind::from_name(name).ok_or_else(|| format!("{name:?} is no type of tool"))?,
+        Some(name) => {
+            ProviderKind::from_name(name).ok_or_else(|| format!("{name:?} is not a type of tool"))?
+        }
     };
     let name = text(&["tool", "tool_name", "name"]).ok_or(SHAPE)?;
     let provider = text(&["provider", "provider_name", "provider_id"]).ok_or(SHAPE)?;

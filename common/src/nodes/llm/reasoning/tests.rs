@@ -49,7 +49,7 @@ fn a_whole_reply_is_split_and_tidied() {
 }
 
 #[test]
-fn pieces_keep_their_order_and_the_end_of_thought_is_told_once() {
+fn pieces_keep_their_order_and_the_end_of_thought_is_emitted_once() {
     for (deltas, expected) in [
         (&["<think>a</think>b"][..], &["t:a", "s:b", "T:"][..]),
         (&["<think>a</think>b<think>c</think>d"], &["t:a", "s:b", "t:c", "s:d", "T:"]),
@@ -104,7 +104,7 @@ fn reply() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn however_a_reply_is_cut_the_same_is_told(reply in reply(), cuts in prop::collection::vec(0usize..100, 0..8)) {
+    fn the_emitted_text_is_the_same_for_all_cuts_of_a_reply(reply in reply(), cuts in prop::collection::vec(0usize..100, 0..8)) {
         let mut at: Vec<usize> = cuts.into_iter().filter(|cut| reply.is_char_boundary(*cut) && *cut < reply.len()).collect();
         at.sort_unstable();
         let mut pieces = Vec::new();

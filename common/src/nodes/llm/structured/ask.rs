@@ -56,8 +56,8 @@ impl Schema {
 fn without_additional_properties(schema: &Json) -> Json {
     match schema {
         Json::Object(map) => {
-            let kept = map.iter().filter(|(key, _)| *key != "additionalProperties");
-            kept.map(|(key, value)| (key.clone(), without_additional_properties(value))).collect()
+            let allowed = map.iter().filter(|(key, _)| *key != "additionalProperties");
+            allowed.map(|(key, value)| (key.clone(), without_additional_properties(value))).collect()
         }
         Json::Array(items) => items.iter().map(without_additional_properties).collect(),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => schema.clone(),

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use crate::nodes::start::schema::message;
 
 /// Replaces each external schema: only exactly this value would fit.
-const ELSEWHERE: &str = "a schema that lies elsewhere \u{1f}\u{1f}";
+const ELSEWHERE: &str = "an external schema \u{1f}\u{1f}";
 
 /// A mismatch and its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
