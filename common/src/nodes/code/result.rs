@@ -68,7 +68,7 @@ fn with_floats(value: Json) -> Json {
     }
 }
 
-/// Parses digits, optionally with a point after the first, and an exponent with a sign.
+/// Parses digits, optionally with a point among or after them, and an exponent with a sign.
 fn scientific(text: &str) -> Option<Number> {
     // Python's `$` also matches before a line break at the end.
     let text = text.strip_suffix('\n').unwrap_or(text);

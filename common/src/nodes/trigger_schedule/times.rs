@@ -25,7 +25,7 @@ const NAMED: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 const FIELDS: usize = 5;
-/// The delay up to which a time still fires when missed times are not caught up: a restart of all processes takes less.
+/// The delay up to which a time still fires when missed times are not caught up, so that a restart misses none.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// The reason why a schedule is invalid.
